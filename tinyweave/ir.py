@@ -1,0 +1,291 @@
+"""The graph that every part of tinyweave speaks: tensors, ops, and the rules they keep.
+
+In: nothing. Out: frozen dataclasses and functions over them. A pass never changes a graph, it returns a new one;
+producers and consumers are an index computed from the ops, never state. `verify` is the written form of the rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
+ROLES = ("activation", "constant", "state")
+
+
+class CompileError(Exception):
+    """A user's error, told in one line: what is wrong, where, and what to do about it."""
+
+    def __init__(self, why: str, what_to_do: str = "", *, op: Op | None = None, tensor: Tensor | str | None = None):
+        self.why, self.what_to_do, self.op = why, what_to_do, op
+        self.tensor = tensor.name if isinstance(tensor, Tensor) else tensor
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = f"op {self.op.name} ({self.op.kind}): " if self.op else ""
+        where += f"tensor '{self.tensor}': " if self.tensor else ""
+        text = where + self.why + (f"; {self.what_to_do}" if self.what_to_do else "")
+        return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class Quant:
+    """real = scale * (q - zero_point), one pair for the tensor or one per index along `axis`."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    @property
+    def per_channel(self) -> bool:
+        return self.axis is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A named array; with `data` it is a constant. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None = None
+    data: np.ndarray | None = None
+    role: str = "activation"
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * itemsize(self.dtype)
+
+    @property
+    def scale(self) -> float:
+        """The one scale of a per-tensor quantised tensor."""
+        assert self.quant is not None and len(self.quant.scale) == 1, self.name
+        return self.quant.scale[0]
+
+    @property
+    def zero_point(self) -> int:
+        """The one zero point of a per-tensor quantised tensor."""
+        assert self.quant is not None and len(self.quant.zero_point) == 1, self.name
+        return self.quant.zero_point[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operation: `kind` names a row of `ops.SPECS`, an input of None is an absent optional one."""
+
+    name: str
+    kind: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Ops in execution order over named tensors; `init` holds the ops that run once to set up state."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    ops: tuple[Op, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    init: tuple[Op, ...] = ()
+
+    @cached_property
+    def producer(self) -> dict[str, int]:
+        """Tensor name -> index of the op that writes it."""
+        return {name: index for index, op in enumerate(self.ops) for name in op.outputs}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[int, ...]]:
+        """Tensor name -> indices of the ops that read it, in order, each once."""
+        readers: dict[str, list[int]] = {}
+        for index, op in enumerate(self.ops):
+            for name in dict.fromkeys(n for n in op.inputs if n is not None):
+                readers.setdefault(name, []).append(index)
+        return {name: tuple(indices) for name, indices in readers.items()}
+
+    def inputs_of(self, op: Op) -> list[Tensor | None]:
+        return [None if name is None else self.tensors[name] for name in op.inputs]
+
+    def outputs_of(self, op: Op) -> list[Tensor]:
+        return [self.tensors[name] for name in op.outputs]
+
+    def input(self, op: Op, index: int = 0) -> Tensor:
+        """The tensor at a required input of `op`."""
+        name = op.inputs[index]
+        assert name is not None, (op.name, index)
+        return self.tensors[name]
+
+    def optional_input(self, op: Op, index: int) -> Tensor | None:
+        name = op.inputs[index] if index < len(op.inputs) else None
+        return None if name is None else self.tensors[name]
+
+    def output(self, op: Op, index: int = 0) -> Tensor:
+        return self.tensors[op.outputs[index]]
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one element."""
+    return np.dtype(dtype).itemsize
+
+
+def is_constant(tensor: Tensor) -> bool:
+    return tensor.data is not None
+
+
+def rebuild(graph: Graph, **changes: Any) -> Graph:
+    """A copy of `graph` with fields replaced and the tensors that nothing refers to any more dropped."""
+    changed = replace(graph, **changes)
+    used: set[str] = set(changed.inputs) | set(changed.outputs)
+    for op in (*changed.init, *changed.ops):
+        used.update(op.outputs)
+        used.update(name for name in op.inputs if name is not None)
+    return replace(changed, tensors={n: t for n, t in changed.tensors.items() if n in used})
+
+
+def verify(graph: Graph) -> Graph:
+    """Return `graph` when it keeps every rule of this IR, else raise CompileError naming the first that it breaks."""
+    for key, tensor in graph.tensors.items():
+        _verify_tensor(key, tensor)
+    if not graph.outputs:
+        raise CompileError(f"graph '{graph.name}' has no outputs", "a network must compute something")
+    twice = [n for n, c in Counter(graph.inputs).items() if c > 1]
+    if twice:
+        raise CompileError("is listed twice among the inputs", tensor=twice[0])
+    names = Counter(op.name for op in (*graph.init, *graph.ops))
+    for name, count in names.items():
+        if count > 1:
+            raise CompileError(f"op name '{name}' is used {count} times", "op names must be unique")
+    written = set(graph.inputs)
+    for name in graph.inputs:
+        if _lookup(graph, name).data is not None:
+            raise CompileError("is a graph input and has constant data", tensor=name)
+    state = {n for n, t in graph.tensors.items() if t.role == "state"}
+    for op in (*graph.init, *graph.ops):
+        if not op.outputs and not any(n in state for n in op.inputs):
+            raise CompileError("has no outputs", op=op)
+        for name in op.inputs:
+            if name is None:
+                continue
+            tensor = _lookup(graph, name, op)
+            if tensor.data is None and name not in written and name not in state:
+                raise CompileError("is read before any op writes it", "the ops must be in execution order", op=op, tensor=name)
+        for name in op.outputs:
+            tensor = _lookup(graph, name, op)
+            if tensor.data is not None or (name in written and name not in state):
+                raise CompileError("is written twice or is a constant", op=op, tensor=name)
+            written.add(name)
+    for name in graph.outputs:
+        if _lookup(graph, name).data is None and name not in written:
+            raise CompileError("is a graph output that no op writes", tensor=name)
+    return graph
+
+
+def _lookup(graph: Graph, name: str, op: Op | None = None) -> Tensor:
+    if name not in graph.tensors:
+        raise CompileError("does not exist", op=op, tensor=name)
+    return graph.tensors[name]
+
+
+def _verify_tensor(key: str, tensor: Tensor) -> None:
+    if key != tensor.name:
+        raise CompileError(f"is stored under the key '{key}'", tensor=tensor)
+    if tensor.dtype not in DTYPES:
+        raise CompileError(f"has the unknown type {tensor.dtype}", f"known types: {', '.join(DTYPES)}", tensor=tensor)
+    if tensor.role not in ROLES or (tensor.role == "constant") != (tensor.data is not None):
+        raise CompileError(f"has the role {tensor.role} and {'some' if tensor.data is not None else 'no'} data", tensor=tensor)
+    if any(extent < 0 for extent in tensor.shape):
+        raise CompileError(f"has the shape {tensor.shape}", "every extent must be known", tensor=tensor)
+    if tensor.data is not None and (tensor.data.shape != tensor.shape or tensor.data.dtype != np.dtype(tensor.dtype)):
+        raise CompileError(
+            f"says {tensor.dtype}{list(tensor.shape)} but holds {tensor.data.dtype}{list(tensor.data.shape)}", tensor=tensor
+        )
+    quant = tensor.quant
+    if quant is None:
+        return
+    expected = 1 if quant.axis is None else -1
+    if quant.axis is not None and 0 <= quant.axis < len(tensor.shape):
+        expected = tensor.shape[quant.axis]
+    if not len(quant.scale) == len(quant.zero_point) == expected:
+        raise CompileError(
+            f"has {len(quant.scale)} scales and {len(quant.zero_point)} zero points for axis {quant.axis} of {tensor.shape}",
+            tensor=tensor,
+        )
+    if not all(np.isfinite(s) and s > 0 for s in quant.scale):
+        raise CompileError("has a quantisation scale that is not a positive number", tensor=tensor)
+
+
+def dump(graph: Graph) -> str:
+    """The graph as text: one line per input, op and output; constants by shape and digest."""
+
+    def short(name: str | None) -> str:
+        if name is None:
+            return "-"
+        tensor = graph.tensors[name]
+        shape = "x".join(map(str, tensor.shape)) or "scalar"
+        return f"{name}:{tensor.dtype}[{shape}]" + (f"#{_digest(tensor)[:6]}" if tensor.data is not None else "")
+
+    lines = [f"graph {graph.name}"]
+    lines += [f"  input {short(name)} {_quant_text(graph.tensors[name].quant)}" for name in graph.inputs]
+    for section, ops in (("init ", graph.init), ("", graph.ops)):
+        for op in ops:
+            attrs = " ".join(f"{key}={value}" for key, value in sorted(op.attrs.items()))
+            sources, targets = ", ".join(map(short, op.inputs)), ", ".join(map(short, op.outputs))
+            lines.append(f"  {section}{op.name} = {op.kind}({sources}) -> {targets} {attrs}".rstrip())
+    lines += [f"  output {short(name)} {_quant_text(graph.tensors[name].quant)}" for name in graph.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def _quant_text(quant: Quant | None) -> str:
+    if quant is None:
+        return ""
+    if quant.axis is not None:
+        return f"scale=[{len(quant.scale)} on axis {quant.axis}]"
+    return f"scale={quant.scale[0]:.9g} zero_point={quant.zero_point[0]}"
+
+
+def _digest(tensor: Tensor) -> str:
+    header = f"{tensor.shape}{tensor.dtype}{tensor.quant}{tensor.role}".encode()
+    payload = b"" if tensor.data is None else np.ascontiguousarray(tensor.data).tobytes()
+    return hashlib.sha256(header + payload).hexdigest()
+
+
+def fingerprint(graph: Graph) -> str:
+    """SHA-256 over everything that a graph computes and calls its tensors: equal graphs have equal fingerprints."""
+    digest = hashlib.sha256()
+    for line in _content(graph):
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def diff(a: Graph, b: Graph) -> list[str]:
+    """The lines in which two graphs differ, `-` for those of `a`, `+` for those of `b`; empty when they are equal."""
+    left, right = Counter(_content(a)), Counter(_content(b))
+    lines = [f"- {line}" for line in (left - right).elements()] + [f"+ {line}" for line in (right - left).elements()]
+    if not lines and fingerprint(a) != fingerprint(b):
+        lines.append("the same ops in another order")
+    return lines
+
+
+def _content(graph: Graph) -> Iterable[str]:
+    yield f"inputs {graph.inputs}"
+    yield f"outputs {graph.outputs}"
+    for name in sorted(graph.tensors):
+        yield f"tensor {name} {_digest(graph.tensors[name])}"
+    for section, ops in (("init", graph.init), ("op", graph.ops)):
+        for op in ops:
+            yield f"{section} {op.name} {op.kind} {op.inputs} {op.outputs} {sorted(op.attrs.items())}"

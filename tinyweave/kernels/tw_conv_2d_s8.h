@@ -1,0 +1,10 @@
+/* tw_conv_2d_s8.h - int8 convolution, portable C. */
+#ifndef TW_CONV_2D_S8_H
+#define TW_CONV_2D_S8_H
+
+#include "tw_conv.h"
+
+/* weights: [out.c][kernel.h][kernel.w][in.c / groups]; needs no scratch. */
+void tw_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+#endif

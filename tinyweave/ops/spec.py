@@ -1,0 +1,83 @@
+"""What an op kind is: one row of functions per kind, and the helpers that all families share.
+
+Every function of a row takes `(graph, op)`. `reference` also takes the input arrays and returns the output arrays,
+bit for bit what LiteRT's reference kernels compute; the C kernels, the planner and the docs all follow these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir import CompileError, Graph, Op, Tensor
+
+Arrays = list[np.ndarray]
+OptionalArrays = list[np.ndarray | None]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which input rows and columns an output element reads: [i*stride - pad, i*stride - pad + extent), in (h, w)."""
+
+    extent: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One op kind.
+
+    infer: shapes of the outputs. reference: the outputs' values. macs: (graph, op, clipped) -> multiply-accumulates,
+    window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
+    every output may read all of the input. constraints: predicates; the docstring of one is its error text and its line
+    in the documentation. view: the outputs hold the first input's bytes unchanged.
+    """
+
+    kind: str
+    infer: Callable[[Graph, Op], list[Shape]]
+    reference: Callable[[Graph, Op, OptionalArrays], Arrays]
+    constraints: tuple[Callable[[Graph, Op], bool], ...] = ()
+    macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
+    window: Callable[[Graph, Op], Window | None] = lambda graph, op: None
+    view: bool = False
+
+
+def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
+    """Raise CompileError for the first constraint of its kind that `op` breaks."""
+    for constraint in spec.constraints:
+        if not constraint(graph, op):
+            raise CompileError(constraint.__doc__ or constraint.__name__, op=op)
+
+
+def hwc(shape: Shape) -> tuple[int, int, int]:
+    """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
+    padded = (1, 1, 1, *shape)
+    h, w, c = padded[-3:]
+    for extent in padded[:-3]:
+        h *= extent
+    return h, w, c
+
+
+def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
+    """The clamp (minimum, maximum) of a fused activation in the output's quantised values (TFLite CalculateActivationRangeQuantized)."""
+    info = np.iinfo(output.dtype)
+    low, high = int(info.min), int(info.max)
+    if activation == "none":
+        return low, high
+
+    def quantized(real: float) -> int:
+        # float32 arithmetic, rounded half away from zero, as TFLite's QuantizedValue does it
+        ratio = np.float32(real) / np.float32(output.scale)
+        return output.zero_point + int(np.copysign(np.floor(np.abs(np.float64(ratio)) + 0.5), ratio))
+
+    if activation == "relu":
+        return max(low, quantized(0.0)), high
+    if activation == "relu6":
+        return max(low, quantized(0.0)), min(high, quantized(6.0))
+    if activation == "relu_n1_to_1":
+        return max(low, quantized(-1.0)), min(high, quantized(1.0))
+    raise CompileError(f"unknown fused activation {activation}", tensor=output)

@@ -1,0 +1,123 @@
+"""What a plan is: which stages run in which order with which kernels, and where every byte lies.
+
+In: a Graph and the planner's decisions. Out: a frozen value, JSON in and out. All step intervals are half-open; step i is stage i.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..ir import CompileError, Graph, fingerprint
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one iteration of a fused stage computes of its last tensor, and per inner tensor which axes are cached."""
+
+    rows: int
+    cols: int
+    channels: int
+    cached: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Indices of the graph's ops that run together: one layer (tile None), or a fused block that runs tile by tile."""
+
+    ops: tuple[int, ...]
+    tile: Tile | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes that must lie somewhere in `memory` during steps [start, end), at a multiple of `align`."""
+
+    name: str
+    bytes: int
+    start: int
+    end: int
+    align: int = 4
+    memory: str = "sram"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies: `offset` bytes into a buffer (views share their source's buffer)."""
+
+    buffer: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory.
+    arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
+    these buffers is smaller."""
+
+    graph: Graph
+    stages: tuple[Stage, ...]
+    variants: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    places: Mapping[str, Place]
+    offsets: Mapping[str, int]
+    arena: Mapping[str, int]
+    scratch: int
+    lower_bound: int
+
+    def buffer(self, name: str) -> Buffer:
+        return self._by_name[name]
+
+    @property
+    def _by_name(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    def offset(self, tensor: str) -> int:
+        """The tensor's first byte in its memory."""
+        place = self.places[tensor]
+        return self.offsets[place.buffer] + place.offset
+
+    def memory(self, tensor: str) -> str:
+        return self.buffer(self.places[tensor].buffer).memory
+
+
+def scratch_name(op_name: str) -> str:
+    """The name of the buffer that holds an op's scratch."""
+    return f"{op_name}.scratch"
+
+
+def to_json(plan: Plan) -> str:
+    """The plan as JSON; the graph is named by its fingerprint, not stored."""
+    record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
+    record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
+    record["places"] = {name: asdict(place) for name, place in plan.places.items()}
+    return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
+
+
+def from_json(text: str, graph: Graph) -> Plan:
+    """Read a plan that was made for `graph`."""
+    try:
+        record: dict[str, Any] = json.loads(text)
+        if record["version"] != VERSION:
+            raise CompileError(f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again")
+        if record["graph"] != fingerprint(graph):
+            raise CompileError("the plan was made for another graph", "plan this graph again")
+        return Plan(
+            graph=graph,
+            stages=tuple(Stage(tuple(s["ops"]), s["tile"] and _tile(s["tile"])) for s in record["stages"]),
+            variants=tuple(record["variants"]),
+            buffers=tuple(Buffer(**b) for b in record["buffers"]),
+            places={name: Place(**place) for name, place in record["places"].items()},
+            **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CompileError(f"not a plan: {error!r}", "make one with 'tinyweave plan MODEL --json'") from error
+
+
+def _tile(record: dict[str, Any]) -> Tile:
+    cached = {name: tuple(axes) for name, axes in record["cached"].items()}
+    return Tile(record["rows"], record["cols"], record["channels"], cached)
