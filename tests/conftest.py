@@ -1,0 +1,18 @@
+"""What all tests share: where the real models and data lie, and what is skipped when something is not installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("TINYWEAVE_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real models and data, which is not part of the project."""
+    if not (SHARED / "models").is_dir():
+        pytest.skip(f"needs the real models and data in {SHARED} (set TINYWEAVE_SHARED)")
+    return SHARED
