@@ -1,0 +1,76 @@
+"""Planning. In: a Graph and a schedule's name. Out: a checked Plan."""
+
+from __future__ import annotations
+
+from ..ir import CompileError, Graph, itemsize
+from ..kernels.table import VARIANTS, variant_for
+from ..ops import SPECS
+from .check import check
+from .order import file_order
+from .overlap import views
+from .place import arena_bytes, greedy, lower_bound
+from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+
+SCHEDULES = ("layer",)
+
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan", "scratch_name", "to_json"]
+
+
+def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
+    """The plan of `graph` in one memory; `layer` runs the ops one by one in file order, views in place."""
+    if schedule not in SCHEDULES:
+        raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
+    for name in graph.outputs:
+        if graph.tensors[name].data is not None:
+            raise CompileError("is a network output with a constant value", "remove it from the model", tensor=name)
+    order = file_order(graph)
+    owner = views(graph)
+    variants = tuple(_variant(graph, index) for index in range(len(graph.ops)))
+    scratch = _scratch(graph, variants)
+    buffers = _buffers(graph, order, owner, memory) + tuple(
+        Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory)
+        for step, index in enumerate(order)
+        if (size := scratch[index])
+    )
+    offsets = greedy(buffers)
+    return check(
+        Plan(
+            graph=graph,
+            stages=tuple(Stage((index,)) for index in order),
+            variants=variants,
+            buffers=buffers,
+            places={name: Place(source) for name, source in owner.items()},
+            offsets=offsets,
+            arena={memory: arena_bytes(buffers, offsets)},
+            scratch=max(scratch, default=0),
+            lower_bound=lower_bound(buffers),
+        )
+    )
+
+
+def _variant(graph: Graph, index: int) -> str:
+    op = graph.ops[index]
+    return "" if SPECS[op.kind].view else variant_for(graph, op).name
+
+
+def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
+    rows = {variant.name: variant for variant in VARIANTS}
+    return [rows[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
+
+
+def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views."""
+    steps = max(1, len(order))
+    start = {owner[name]: 0 for name in graph.inputs}
+    end = {name: 1 for name in start}
+    for step, index in enumerate(order):
+        op = graph.ops[index]
+        for name in (*op.inputs, *op.outputs):
+            if name in owner:
+                start.setdefault(owner[name], step)
+                end[owner[name]] = step + 1
+    end |= {owner[name]: steps for name in graph.outputs}
+    return tuple(
+        Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
+        for name, tensor in ((name, graph.tensors[name]) for name in start)
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..ir import CompileError, Graph, fingerprint
@@ -72,7 +73,7 @@ class Plan:
     def buffer(self, name: str) -> Buffer:
         return self._by_name[name]
 
-    @property
+    @cached_property
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
 

@@ -1,0 +1,40 @@
+# make demo   sets everything up and runs the main job on the example
+# make test   sets everything up and runs the tests
+# make check  lint, types and tests: what CI runs
+# make bench  the benchmarks (they need the real models; see bench/README.md)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint types check bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/python examples/spoken_digits/demo.py
+
+test: setup
+	$(BIN)/python -m pytest -n auto
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+check: lint types test
+
+bench: setup
+	$(BIN)/python bench/emulator.py
+	$(BIN)/python bench/models.py
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache *.egg-info

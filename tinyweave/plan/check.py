@@ -1,0 +1,103 @@
+"""The independent check of a plan: run it symbolically and watch what every byte holds.
+
+In: a Plan. Out: nothing, or an AssertionError that says which rule broke where. Shares no code with the planner: it does
+not look at lifetimes at all, but walks the stages, lets each op overwrite its output's bytes, and demands that every
+operand still lies intact where it was written.
+"""
+
+from __future__ import annotations
+
+from ..ir import Graph, Op
+from ..kernels.table import VARIANTS
+from ..ops import SPECS
+from .plan import Plan, scratch_name
+
+Region = tuple[str, int, int]  # memory, begin, end
+
+
+def check(plan: Plan) -> Plan:
+    """Return `plan` when executing it keeps every operand intact inside the claimed memory, else raise AssertionError."""
+    graph = plan.graph
+    _check_stages(plan)
+    _check_extent(plan)
+    held: dict[str, Region] = {}  # tensor -> where its value lies now
+    for name in graph.inputs:
+        _write(held, name, _region(plan, name), f"input '{name}'")
+    for stage in plan.stages:
+        for index in stage.ops:
+            _run(plan, graph.ops[index], plan.variants[index], held)
+    for name in graph.outputs:
+        _demand(plan, held, name, "the end of the network")
+    return plan
+
+
+def _check_stages(plan: Plan) -> None:
+    order = [index for stage in plan.stages for index in stage.ops]
+    assert sorted(order) == list(range(len(plan.graph.ops))), "every op runs exactly once"
+    assert len(plan.variants) == len(order), "one kernel per op"
+
+
+def _check_extent(plan: Plan) -> None:
+    highest = dict.fromkeys(plan.arena, 0)
+    for buffer in plan.buffers:
+        offset = plan.offsets[buffer.name]
+        assert offset >= 0 and offset % buffer.align == 0, f"{buffer.name} lies at {offset}, not a multiple of {buffer.align}"
+        highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
+    assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
+    for name, place in plan.places.items():
+        buffer = plan.buffer(place.buffer)
+        end = place.offset + plan.graph.tensors[name].bytes
+        assert 0 <= place.offset and end <= buffer.bytes, f"'{name}' leaves its buffer {buffer.name}"
+
+
+def _region(plan: Plan, name: str) -> Region:
+    begin = plan.offset(name)
+    return plan.memory(name), begin, begin + plan.graph.tensors[name].bytes
+
+
+def _disjoint(a: Region, b: Region) -> bool:
+    return a[0] != b[0] or a[2] <= b[1] or b[2] <= a[1]
+
+
+def _demand(plan: Plan, held: dict[str, Region], name: str, where: str) -> None:
+    assert held.get(name) == _region(plan, name), f"{where} reads '{name}', which is no longer intact"
+
+
+def _write(held: dict[str, Region], name: str, region: Region, where: str) -> None:
+    if region[1] % 4:
+        raise AssertionError(f"{where}: '{name}' is not 4-aligned")
+    for other in [n for n, r in held.items() if not _disjoint(r, region)]:
+        del held[other]
+    held[name] = region
+
+
+def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
+    graph = plan.graph
+    operands = [n for n in _activations(graph, op)]
+    for name in operands:
+        _demand(plan, held, name, op.name)
+    if not variant:
+        # no code: the output must be the input's very bytes, and both stay intact
+        assert SPECS[op.kind].view, f"{op.name} is not a view and has no kernel"
+        assert _region(plan, op.outputs[0]) == _region(plan, operands[0]), f"{op.name} moves its view"
+        held[op.outputs[0]] = _region(plan, op.outputs[0])
+        return
+    outputs = [_region(plan, name) for name in op.outputs]
+    busy = [_region(plan, name) for name in operands] + outputs
+    scratch = next(v for v in VARIANTS if v.name == variant).scratch(graph, op)
+    if scratch:
+        buffer = plan.buffer(scratch_name(op.name))
+        begin = plan.offsets[buffer.name]
+        assert buffer.bytes >= scratch, f"{op.name} needs {scratch} bytes of scratch"
+        region = (buffer.memory, begin, begin + scratch)
+        assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
+        for other in [n for n, r in held.items() if not _disjoint(r, region)]:
+            del held[other]
+    for index, region in enumerate(outputs):
+        others = busy[: len(operands)] + outputs[:index]
+        assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
+        _write(held, op.outputs[index], region, op.name)
+
+
+def _activations(graph: Graph, op: Op) -> list[str]:
+    return [name for name in op.inputs if name is not None and graph.tensors[name].data is None]
