@@ -1,0 +1,5 @@
+"""Facts about boards. In: a name or a TOML file. Out: a Device."""
+
+from .device import KINDS, Device, Memory, all_devices, find, parse_size, read
+
+__all__ = ["KINDS", "Device", "Memory", "all_devices", "find", "parse_size", "read"]

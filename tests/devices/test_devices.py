@@ -1,0 +1,142 @@
+"""The shipped boards, the names they answer to, and the one-line errors of a user's own TOML."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyweave.devices import KINDS, all_devices, find, parse_size, read
+from tinyweave.ir import CompileError
+
+KIB = 1024
+
+# name: (core, MHz, ram KiB, flash KiB); hand-copied from the makers' documents that the TOML files name
+EXPECTED = {
+    "stm32f412": ("cortex-m4", 100, 256, 1024),
+    "stm32f746": ("cortex-m7", 216, 320, 1024),
+    "stm32h743": ("cortex-m7", 480, 512, 2048),
+    "stm32l4r5": ("cortex-m4", 120, 640, 2048),
+    "nrf52840": ("cortex-m4", 64, 256, 1024),
+    "rp2040": ("cortex-m0plus", 133, 264, None),
+    "mps2-an386": ("cortex-m4", 25, 4096, 4096),
+    "mps2-an500": ("cortex-m7", 25, 4096, 4096),
+    "mps3-an547": ("cortex-m55", 32, 4096, 2048),
+}
+
+
+def test_shipped_boards_hold_the_facts():
+    found = {d.name: (d.core, d.clock_hz // 1_000_000, d.ram // KIB, d.flash and d.flash // KIB) for d in all_devices()}
+    assert found == EXPECTED
+
+
+def test_every_board_names_its_sources_and_no_name_is_taken_twice():
+    names = [name for device in all_devices() for name in (device.name, *device.aliases)]
+    assert len(names) == len(set(names))
+    for device in all_devices():
+        assert device.sources, device.name
+        assert all(memory.kind in KINDS for memory in device.memories)
+
+
+@pytest.mark.parametrize("name", ["STM32F746", "stm32f746ng", "Nucleo_F746ZG", " stm32f746g-disco "])
+def test_families_parts_and_boards_are_found_in_any_case(name: str):
+    assert find(name).name == "stm32f746"
+
+
+def test_an_unknown_name_lists_close_ones():
+    with pytest.raises(CompileError, match="did you mean stm32f746"):
+        find("stm32f74")
+    with pytest.raises(CompileError, match=r"known families: .*rp2040"):
+        find("toaster")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("64k", 65_536), ("1m", 1_048_576), ("1M", 1_048_576), ("65536", 65_536), ("64KiB", 65_536), (12, 12)]
+)
+def test_sizes(text: str | int, size: int):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5k", "64g", "k", "64 k k", "٣k", "9" * 40])
+def test_not_sizes(text: str):
+    with pytest.raises(CompileError, match="is not a size"):
+        parse_size(text)
+
+
+GOOD = """
+name = "Mine"
+core = "cortex-m4"
+isa = "armv7e-m"
+clock_hz = 48_000_000
+sources = ["the schematic"]
+[[memory]]
+name = "a"
+kind = "sram"
+address = 0x2000_0000
+bytes = "20k"
+[[memory]]
+name = "c"
+kind = "sram"
+address = 0x1000_0000
+bytes = "24k"
+[[memory]]
+name = "b"
+kind = "sram"
+address = 0x2000_5000
+bytes = 8192
+[[memory]]
+name = "d"
+kind = "sram"
+address = 0x2000_8000
+bytes = "26k"
+"""
+
+
+def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    device = find(str(path))
+    assert device.name == "mine"
+    assert device.ram == 28 * KIB  # a and b adjoin; d, of 26 KiB, starts 4 KiB after b
+    assert device.flash is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('core = "cortex-m4"', "", "core: is missing"),
+        ("48_000_000", '"fast"', "clock_hz: is 'fast', not int"),
+        ("48_000_000", "0", "clock_hz: is 0, not positive"),
+        ("48_000_000", "true", "clock_hz: is True, not int"),
+        ('kind = "sram"\naddress = 0x1000_0000', 'kind = "ram"\naddress = 0x1000_0000', r"memory\[1\].kind: is 'ram'"),
+        ('"24k"', '"24q"', r"memory\[1\].bytes: '24q' is not a size"),
+        ("bytes = 8192", "byts = 8192", r"memory\[2\].byts: is not a key, did you mean 'bytes'"),
+        ("0x2000_5000", "0x2000_4000", "memory: 'a' and 'b' overlap"),
+        ("0x1000_0000", "-4", r"memory\[1\]: has a negative number"),
+        ('["the schematic"]', "[1]", "sources: must be a list of strings"),
+        ("name =", "name", "not TOML"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, new: str, message: str):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(CompileError, match=message) as caught:
+        read(path)
+    assert "mine.toml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(CompileError, match="No such file"):
+        find(str(tmp_path / "absent.toml"))
+    with pytest.raises(CompileError, match="Is a directory"):
+        find(str(tmp_path))
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00name")
+    with pytest.raises(CompileError, match="not TOML"):
+        find(str(binary))
+    deep = tmp_path / "deep.toml"
+    deep.write_text("a = " + "[" * 100_000)
+    with pytest.raises(CompileError, match="not TOML"):
+        find(str(deep))
+    flash_only = tmp_path / "flash.toml"
+    flash_only.write_text(GOOD.replace('"sram"', '"flash"'))
+    with pytest.raises(CompileError, match="no bank of kind 'sram'"):
+        find(str(flash_only))

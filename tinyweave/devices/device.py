@@ -1,0 +1,183 @@
+"""Boards as data: one TOML file per family beside this module, no code per board.
+
+In: a family, part or board name, or the path of a user's own TOML file. Out: a Device. Every file names its sources;
+what is not known is None, never 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ..ir import CompileError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+KINDS = ("sram", "itcm", "flash", "psram")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`kind` is sram (data may lie here), itcm (instructions only), flash (code and constants) or psram (outside the chip)."""
+
+    name: str
+    kind: str
+    bytes: int
+    address: int
+    wait_states: int | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A family of parts that share these facts; `aliases` are parts and boards."""
+
+    name: str
+    core: str
+    isa: str
+    clock_hz: int
+    memories: tuple[Memory, ...]
+    sources: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def ram(self) -> int:
+        """Bytes that one arena, static data and stack may share: the largest run of sram banks with adjoining addresses."""
+        largest = run = end = 0
+        for memory in sorted((m for m in self.memories if m.kind == "sram"), key=lambda m: m.address):
+            run = memory.bytes + (run if memory.address == end else 0)
+            end = memory.address + memory.bytes
+            largest = max(largest, run)
+        return largest
+
+    @property
+    def flash(self) -> int | None:
+        """Bytes for code and constants; None when the chip has none of its own and the board decides."""
+        return sum(m.bytes for m in self.memories if m.kind == "flash") or None
+
+
+def all_devices() -> tuple[Device, ...]:
+    """Every board that comes with the package, by name."""
+    return tuple(sorted(_shipped(), key=lambda device: device.name))
+
+
+def find(name_or_path: str) -> Device:
+    """The device of this family, part or board name (case does not matter), or of a TOML file of the user."""
+    if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
+        return read(Path(name_or_path))
+    wanted = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
+    by_name = {name: device for device in _shipped() for name in (device.name, *device.aliases)}
+    if wanted in by_name:
+        return by_name[wanted]
+    close = difflib.get_close_matches(wanted, by_name, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(d.name for d in all_devices())}"
+    raise CompileError(f"unknown device '{name_or_path}'", f"{hint} (a path to a TOML file of your own works too)")
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
+    match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", str(text).strip(), re.ASCII)
+    if not match or int(match[1]) == 0:
+        raise CompileError(f"'{text}' is not a size", "write bytes (65536), KiB (64k) or MiB (1m)")
+    return int(match[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[match[2].lower()]
+
+
+def read(path: Path) -> Device:
+    """The device that a TOML file describes; its first mistake as one line that names the file and the key."""
+    try:
+        record = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CompileError(
+            f"cannot read '{path}': {error.strerror or error}", "give a family name or a readable TOML file"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"{path}: not TOML: {error}", "see the files in tinyweave/devices for the form") from error
+    known = ("name", "core", "isa", "clock_hz", "aliases", "sources", "note", "memory")
+    _reject_unknown(path, record, known, "")
+    banks = _get(path, record, "memory", list, "")
+    memories = tuple(_memory(path, bank, f"memory[{index}].") for index, bank in enumerate(banks))
+    ordered = sorted(memories, key=lambda memory: memory.address)
+    for low, high in pairwise(ordered):
+        if low.address + low.bytes > high.address:
+            raise _mistake(path, "memory", f"'{low.name}' and '{high.name}' overlap")
+    device = Device(
+        name=_get(path, record, "name", str, "").lower(),
+        core=_get(path, record, "core", str, "").lower(),
+        isa=_get(path, record, "isa", str, "").lower(),
+        clock_hz=_positive(path, record, "clock_hz", ""),
+        memories=memories,
+        sources=_strings(path, record, "sources"),
+        aliases=tuple(alias.lower() for alias in _strings(path, record, "aliases")),
+        note=_get(path, record, "note", str, "") if "note" in record else "",
+    )
+    if not device.ram:
+        raise _mistake(path, "memory", "no bank of kind 'sram'")
+    return device
+
+
+@cache
+def _shipped() -> tuple[Device, ...]:
+    return tuple(read(path) for path in sorted(FOLDER.glob("*.toml")))
+
+
+def _memory(path: Path, bank: Any, where: str) -> Memory:
+    if not isinstance(bank, dict):
+        raise _mistake(path, where.rstrip("."), "must be a table, [[memory]]")
+    _reject_unknown(path, bank, ("name", "kind", "bytes", "address", "wait_states"), where)
+    kind = _get(path, bank, "kind", str, where)
+    if kind not in KINDS:
+        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(KINDS)}")
+    try:
+        size = parse_size(_get(path, bank, "bytes", (int, str), where))
+    except CompileError as error:
+        raise _mistake(path, f"{where}bytes", error.why) from error
+    address = _get(path, bank, "address", int, where)
+    waits = _get(path, bank, "wait_states", int, where) if "wait_states" in bank else None
+    if address < 0 or (waits is not None and waits < 0):
+        raise _mistake(path, where.rstrip("."), "has a negative number")
+    return Memory(_get(path, bank, "name", str, where), kind, size, address, waits)
+
+
+def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    if key not in record:
+        raise _mistake(path, f"{where}{key}", "is missing")
+    value = record[key]
+    if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
+        names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise _mistake(path, f"{where}{key}", f"is {value!r}, not {names}")
+    return value
+
+
+def _positive(path: Path, record: dict[str, Any], key: str, where: str) -> int:
+    value: int = _get(path, record, key, int, where)
+    if value <= 0:
+        raise _mistake(path, f"{where}{key}", f"is {value}, not positive")
+    return value
+
+
+def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
+    values = _get(path, record, key, list, "") if key in record else []
+    if not all(isinstance(value, str) for value in values):
+        raise _mistake(path, key, "must be a list of strings")
+    return tuple(values)
+
+
+def _reject_unknown(path: Path, record: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in record:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            raise _mistake(path, f"{where}{key}", "is not a key" + (f", did you mean '{close[0]}'?" if close else ""))
+
+
+def _mistake(path: Path, key: str, what: str) -> CompileError:
+    return CompileError(f"{path}: {key}: {what}", "see the files in tinyweave/devices for the form")
