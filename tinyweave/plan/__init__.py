@@ -62,7 +62,7 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views."""
     steps = max(1, len(order))
     start = {owner[name]: 0 for name in graph.inputs}
-    end = {name: 1 for name in start}
+    end = dict.fromkeys(start, 1)
     for step, index in enumerate(order):
         op = graph.ops[index]
         for name in (*op.inputs, *op.outputs):

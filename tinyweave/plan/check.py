@@ -47,7 +47,7 @@ def _check_extent(plan: Plan) -> None:
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
         end = place.offset + plan.graph.tensors[name].bytes
-        assert 0 <= place.offset and end <= buffer.bytes, f"'{name}' leaves its buffer {buffer.name}"
+        assert place.offset >= 0 and end <= buffer.bytes, f"'{name}' leaves its buffer {buffer.name}"
 
 
 def _region(plan: Plan, name: str) -> Region:
@@ -73,7 +73,7 @@ def _write(held: dict[str, Region], name: str, region: Region, where: str) -> No
 
 def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     graph = plan.graph
-    operands = [n for n in _activations(graph, op)]
+    operands = _activations(graph, op)
     for name in operands:
         _demand(plan, held, name, op.name)
     if not variant:

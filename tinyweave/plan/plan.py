@@ -1,6 +1,6 @@
 """What a plan is: which stages run in which order with which kernels, and where every byte lies.
 
-In: a Graph and the planner's decisions. Out: a frozen value, JSON in and out. All step intervals are half-open; step i is stage i.
+In: a Graph and the planner's decisions. Out: a frozen value, JSON in and out. Step i is stage i; intervals are half-open.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def from_json(text: str, graph: Graph) -> Plan:
     try:
         record: dict[str, Any] = json.loads(text)
         if record["version"] != VERSION:
-            raise CompileError(f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again")
+            raise CompileError(
+                f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
+            )
         if record["graph"] != fingerprint(graph):
             raise CompileError("the plan was made for another graph", "plan this graph again")
         return Plan(

@@ -1,0 +1,77 @@
+"""Who may import whom, as the design says it, read from the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tinyweave
+
+ROOT = Path(tinyweave.__file__).parent
+# room -> the rooms that it may import from, besides itself
+MAY_IMPORT = {
+    "ir": set(),
+    "ops": {"ir"},
+    "importers": {"ir", "ops"},
+    "exporters": {"ir", "ops"},
+    "passes": {"ir", "ops"},
+    "devices": {"ir"},
+    "kernels": {"ir", "ops"},
+    "plan": {"ir", "ops", "kernels", "devices"},
+    "cost": {"ir", "ops", "kernels", "devices", "plan"},
+    "codegen": {"ir", "ops", "kernels", "plan", "version"},
+    "simulate": {"ir", "ops", "kernels", "plan", "cost", "codegen"},
+    "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "version"},
+    "api": {"ir", "ops", "importers", "exporters", "passes", "devices", "plan", "cost", "codegen", "simulate", "version"},
+    "cli": {"api", "report", "devices", "ir", "plan", "version"},
+}
+HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[tuple[str, bool]]:
+    """(absolute dotted name, at module level) of everything that a file imports."""
+    package = ("tinyweave", *path.relative_to(ROOT).parent.parts)
+    tree = ast.parse(path.read_text())
+    found: set[tuple[str, bool]] = set()
+    for node in ast.walk(tree):
+        outermost = node in tree.body
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, outermost) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            prefix = ".".join((*base, *(node.module.split(".") if node.module else ())))
+            found |= {(f"{prefix}.{alias.name}", outermost) for alias in node.names}
+    return found
+
+
+def room_of(name: str) -> str:
+    part = name.split(".")[1]
+    return "version" if part == "__version__" else part
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_follow_the_design(path: Path) -> None:
+    here = room(path)
+    assert here in MAY_IMPORT, f"{here} is a new room: say here what it may import"
+    used = {room_of(name) for name, _ in imports(path) if name.startswith("tinyweave.")} - {here}
+    assert used <= MAY_IMPORT[here], f"{path.name} imports {used - MAY_IMPORT[here]}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_heavy_dependencies_are_imported_where_they_are_used(path: Path) -> None:
+    heavy = {name.split(".")[0] for name, outermost in imports(path) if outermost} & HEAVY
+    assert not heavy or path.name in WORKERS, f"{path.name} imports {heavy} at module level"
+
+
+# modules that only ever run as processes of their own
+WORKERS: set[str] = set()

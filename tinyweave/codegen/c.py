@@ -1,0 +1,77 @@
+"""C text: literals, arrays, structs, comments. In: numbers and names. Out: lines of C99."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..ir import CompileError
+
+WIDTH = 118
+RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "class delete new private protected public template this throw try catch namespace operator using virtual".split()
+)
+
+
+def identifier(text: str) -> str:
+    """`text` as a C and C++ identifier in lower case."""
+    name = re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
+    if not name:
+        raise CompileError(f"'{text}' cannot be made into a C name", "name the model with --name, for example --name kws")
+    return f"m_{name}" if name[0].isdigit() or name in RESERVED else name
+
+
+def integer(value: int) -> str:
+    """A C99 literal of type int that holds `value`; the least int32 has no literal of its own."""
+    return "(-2147483647 - 1)" if value == -(2**31) else str(value)
+
+
+def float_literal(value: float) -> str:
+    """A literal that reads back as exactly this float32."""
+    text = np.format_float_scientific(np.float32(value), unique=True) if value else "0.0"
+    mantissa, _, exponent = text.partition("e")
+    mantissa = mantissa if not mantissa.endswith(".") else mantissa + "0"
+    return f"{mantissa}{f'e{int(exponent)}' if exponent and int(exponent) else ''}f"
+
+
+def array(ctype: str, name: str, values: np.ndarray) -> str:
+    """A static constant array, filled to the line's width."""
+    flat = values.reshape(-1)
+    if flat.dtype.kind == "f":
+        words = [float_literal(v) for v in flat.tolist()]
+    else:
+        words = [integer(v) for v in flat.tolist()]
+    widest = max(map(len, words), default=1)
+    per_line = max(1, (WIDTH - 4) // (widest + 2))
+    lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
+    return f"static const {ctype} {name}[{len(words)}] = {{\n    " + ",\n    ".join(lines) + ",\n};\n"
+
+
+def value(item: object) -> str:
+    """An initialiser: an integer, a C expression, a tuple of either, or a struct with named members."""
+    if isinstance(item, (int, np.integer)):
+        return integer(int(item))
+    if isinstance(item, (float, np.floating)):
+        return float_literal(float(item))
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Mapping):
+        return "{" + ", ".join(f".{key} = {value(entry)}" for key, entry in item.items()) + "}"
+    assert isinstance(item, Sequence)
+    return "{" + ", ".join(value(entry) for entry in item) + "}"
+
+
+def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
+    """A static constant struct; each mapping of `members` is one line of designated initialisers."""
+    lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members]
+    return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
+
+
+def comment(lines: Sequence[str]) -> str:
+    """A block comment; nothing in `lines` can end it."""
+    safe = [line.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode() for line in lines]
+    return "/* " + "\n".join([safe[0], *(f" * {line}".rstrip() for line in safe[1:])]) + "\n */\n"

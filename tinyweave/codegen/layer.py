@@ -1,0 +1,120 @@
+"""What an emitter works with: one op of a plan, where its operands lie, and the constants that the model's tables hold.
+
+In: a Plan and an op. Out: C expressions; constants are collected once per content, whoever asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import ops
+from ..ir import Graph, Op, Tensor, is_constant
+from ..plan import Plan, scratch_name
+from . import c
+
+CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "float32": "float"}
+
+
+@dataclass
+class Constants:
+    """The arrays of <m>_weights.h, in the order in which they were first asked for."""
+
+    texts: list[str] = field(default_factory=list)
+    names: dict[tuple[str, bytes], str] = field(default_factory=dict)
+
+    def add(self, name: str, values: np.ndarray, ctype: str) -> str:
+        """The C name of an array with these values: `name`, or that of an equal array already there."""
+        key = (ctype, values.tobytes())
+        if key not in self.names:
+            self.names[key] = name
+            self.texts.append(c.array(ctype, name, values))
+        return self.names[key]
+
+
+@dataclass(frozen=True)
+class Code:
+    """What an emitter returns: its parameter struct, its call, and what the layer's comment says of its geometry."""
+
+    params: str
+    call: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One op of `plan`; `at` gives the C expression of an activation's address."""
+
+    plan: Plan
+    op: Op
+    at: Mapping[str, str]
+    constants: Constants
+
+    @property
+    def graph(self) -> Graph:
+        return self.plan.graph
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def kernel(self) -> str:
+        return self.plan.variants[self.graph.ops.index(self.op)]
+
+    def input(self, index: int = 0) -> Tensor:
+        return self.graph.input(self.op, index)
+
+    def optional_input(self, index: int) -> Tensor | None:
+        return self.graph.optional_input(self.op, index)
+
+    @property
+    def output(self) -> Tensor:
+        return self.graph.output(self.op)
+
+    def table(self, suffix: str, values: np.ndarray, ctype: str = "int32_t") -> str:
+        """The C name of a constant array of this op."""
+        return self.constants.add(f"{self.name}_{suffix}", values, ctype)
+
+    def address(self, tensor: Tensor) -> str:
+        """The C expression of a tensor's first byte, constant or not."""
+        if not is_constant(tensor):
+            return self.at[tensor.name]
+        assert tensor.data is not None
+        index = [name for name in self.op.inputs if name is not None].index(tensor.name)
+        suffix = "weights" if index < 2 else f"weights_{index}"
+        return f"(void *){self.table(suffix, tensor.data, CTYPES[tensor.dtype])}"
+
+    @property
+    def scratch(self) -> str:
+        return self.at[scratch_name(self.name)]
+
+    def struct(self, ctype: str, *members: Mapping[str, object]) -> str:
+        return c.struct(ctype, self.name, members)
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape as comments print it: the batch of 1 left out."""
+    trimmed = list(shape[1:]) if len(shape) > 1 and shape[0] == 1 else list(shape)
+    return "x".join(map(str, trimmed)) or "1"
+
+
+def macs_text(macs: int) -> str:
+    """A count of multiply-accumulates in thousands or millions, empty for none."""
+    if macs == 0:
+        return ""
+    for unit, scale in (("M", 1_000_000), ("k", 1_000)):
+        if macs >= scale:
+            return f"{macs / scale:.1f} {unit}MAC"
+    return f"{macs} MAC"
+
+
+def layer_note(graph: Graph, op: Op, geometry: str) -> str:
+    """One line on what a layer computes: name, kind, geometry, shapes, MACs executed."""
+    sources = " + ".join(shape_text(t.shape) for t in graph.inputs_of(op) if t is not None and not is_constant(t))
+    target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
+    kind = f"{op.kind} {geometry}".strip()
+    macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
+    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "")

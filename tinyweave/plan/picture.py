@@ -1,0 +1,37 @@
+"""A plan's memory as plain text. In: a Plan. Out: lines, one per buffer, for the emitted C's comment and for terminals."""
+
+from __future__ import annotations
+
+from .plan import Buffer, Plan
+
+MAX_COLUMNS = 64
+
+
+def memory_picture(plan: Plan, labels: dict[str, str] | None = None) -> list[str]:
+    """Per memory a table of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
+
+    With more than 64 steps a column stands for several, and is # when the buffer is alive in any of them.
+    """
+    labels = labels or {}
+    steps = max(1, len(plan.stages))
+    per_column = -(-steps // MAX_COLUMNS)
+    columns = -(-steps // per_column)
+    lines = []
+    for memory, size in plan.arena.items():
+        several = f", {memory}" if len(plan.arena) > 1 else ""
+        each = f", {per_column} a column" if per_column > 1 else ""
+        lines.append(f"arena {size} B (lower bound {plan.lower_bound} B){several}, {steps} steps{each}.")
+        buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
+        digits = max(6, len(str(size)))
+        title = f"{'steps':<{columns}}"
+        lines.append(f"{'offset':>{digits}} .. {'end':>{digits}} {'size':>{digits}}  {title}  tensor")
+        for buffer in buffers:
+            offset = plan.offsets[buffer.name]
+            alive = "".join(_mark(buffer, column * per_column, (column + 1) * per_column) for column in range(columns))
+            where = f"{offset:>{digits}} .. {offset + buffer.bytes:>{digits}} {buffer.bytes:>{digits}}"
+            lines.append(f"{where}  {alive:<{len(title)}}  {labels.get(buffer.name, buffer.name)}")
+    return lines
+
+
+def _mark(buffer: Buffer, begin: int, end: int) -> str:
+    return "#" if buffer.start < end and begin < buffer.end else "."
