@@ -1,0 +1,149 @@
+"""The table of real models: is the C byte-identical, and what does it need?
+
+In: a folder of .tflite files (--models), inputs from the LCG of the benchmark notes. Out: one row per model: verdict, arena,
+what TFLite Micro uses, Flash, instructions and instructions per MAC on an emulated Cortex-M4. Exit code 1 when a model that
+compiles differs, or touches another arena than it claims. Each model runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+BIG_MACS = 200_000_000
+
+# TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags, emulated Cortex-M4:
+# arena used, instructions of one invoke, code bytes (int8-only registration)
+TFLITE_MICRO = {
+    "mlcommons__tiny__vww_96_int8": (100_708, 24_101_960, 51_904),
+    "mlcommons__tiny__kws_ref_model": (22_820, 7_699_880, 51_904),
+    "mlcommons__tiny__pretrainedResnet_quant": (54_996, 29_863_360, 49_728),
+    "mlcommons__tiny__ad01_int8": (2_580, 582_920, 26_752),
+    "mlcommons__tiny__str_ww_ref_model": (16_596, 2_227_080, 49_376),
+    "mit-han-lab__tinyengine__vww": (219_808, 48_626_760, 57_120),
+    "mit-han-lab__tinyengine__mcunetv2_large": (2_602_112, 861_750_120, 61_696),
+    "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": (2_600_596, 798_472_080, 55_616),
+}
+
+
+def lcg_bytes(count: int, state: int) -> tuple[np.ndarray, int]:
+    """`count` int8 values of the generator s -> s*1664525 + 1013904223 mod 2^32, q = int8(s >> 24), and its next state."""
+    values = np.empty(count, np.uint32)
+    # jump ahead in blocks: s[i + n] = a^n s[i] + c_n
+    block = min(count, 4096)
+    for index in range(block):
+        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
+        values[index] = state
+    factor, addend = 1, 0
+    for _ in range(block):
+        factor, addend = factor * 1664525 & 0xFFFFFFFF, (addend * 1664525 + 1013904223) & 0xFFFFFFFF
+    for start in range(block, count, block):
+        size = min(block, count - start)
+        previous = values[start - block : start - block + size].astype(np.uint64)
+        values[start : start + size] = (previous * factor + addend) & 0xFFFFFFFF
+    return (values >> 24).astype(np.uint8).view(np.int8), int(values[-1]) if count else state
+
+
+def lcg_samples(graph, count: int) -> list[list[np.ndarray]]:
+    """`count` samples, one stream of the generator through all inputs of all samples; floats get q / 128, uint8 q + 128."""
+    state, samples = 12345, []
+    for _ in range(count):
+        sample = []
+        for name in graph.inputs:
+            tensor = graph.tensors[name]
+            q, state = lcg_bytes(tensor.elements, state)
+            if tensor.dtype == "float32":
+                array = (q / np.float32(128)).astype(np.float32)
+            elif tensor.dtype == "uint8":
+                array = (q.astype(np.int16) + 128).astype(np.uint8)
+            else:
+                array = q.astype(tensor.dtype)
+            sample.append(array.reshape(tensor.shape))
+        samples.append(sample)
+    return samples
+
+
+def measure(path: Path, core: str | None) -> dict:
+    """One model's row."""
+    from tinyweave import api
+    from tinyweave.cost.macs import macs_original
+    from tinyweave.ir import CompileError
+
+    row: dict = {"model": path.stem}
+    start = time.monotonic()
+    try:
+        model = api.load(path)
+        plan = api.plan(model)
+        row |= {"macs": macs_original(model.graph), "arena": sum(plan.arena.values()), "bound": plan.lower_bound}
+        cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else 3)
+        result = api.verify(model, plan, inputs=cases, count=len(cases), core=core)
+        row |= {
+            "verdict": "equal" if result.ok else "DIFFERS",
+            "why": result.first_difference or (None if result.ok else f"touched {dict(result.touched)}"),
+            "reference": result.reference,
+        }
+        if core is not None:
+            profile = api.profile(model, plan, core, cases[0])
+            row |= {"instructions": profile.instructions, "flash": profile.flash, "weights": profile.weights}
+            row |= {"code": profile.code, "stack": profile.stack, "compiler": profile.compiler}
+    except CompileError as error:
+        row |= {"verdict": "refused", "why": str(error)}
+    return row | {"seconds": round(time.monotonic() - start, 1)}
+
+
+def number(value: object) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def print_row(row: dict) -> None:
+    arena, instructions, code = TFLITE_MICRO.get(row["model"], (None, None, None))
+    per_mac = f"{row['instructions'] / row['macs']:.2f}" if row.get("instructions") and row.get("macs") else "-"
+    theirs = f"{instructions / row['macs']:.2f}" if instructions and row.get("macs") else "-"
+    cells = [row["model"], row["verdict"], *map(number, (row.get("macs"), row.get("arena"), arena, row.get("flash"), row.get("code")))]
+    cells += [number(code), number(row.get("instructions")), per_mac, theirs, row.get("why") or ""]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
+    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--no-core", action="store_true", help="compare on the host only")
+    parser.add_argument("--json", type=Path, help="also write all rows here")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--limit-s", type=int, default=1800, help="seconds per model")
+    options = parser.parse_args()
+    core = None if options.no_core else "cortex-m4"
+    if options.one:
+        print(json.dumps(measure(options.one, core)))
+        return 0
+    files = [f for f in sorted(options.models.glob("*.tflite")) if not options.names or any(n in f.stem for n in options.names)]
+    if not files:
+        print(f"no models in {options.models}", file=sys.stderr)
+        return 2
+    print("| model | verdict | MACs | arena | TFLM arena | Flash | code | TFLM code | instructions M4 | per MAC | TFLM per MAC | why |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    for file in files:
+        command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else [])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit_s, check=False)
+        rows.append(json.loads(done.stdout) if done.returncode == 0 else {"model": file.stem, "verdict": "CRASHED", "why": done.stderr[-300:]})
+        print_row(rows[-1])
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("equal", "refused", "DIFFERS", "CRASHED")}
+    compilers = {row["compiler"] for row in rows if row.get("compiler")}
+    print(f"\n{len(rows)} models: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    print("measured on an emulated Cortex-M4: " + "; ".join(sorted(compilers)))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    return 1 if counts["DIFFERS"] or counts["CRASHED"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

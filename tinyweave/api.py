@@ -1,0 +1,211 @@
+"""The public functions: from a model file to C that is proved right, one function per verb.
+
+In: a path, a device. Out: frozen results. Everything here only joins the rooms; the work is done in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import plan as planning
+from .codegen import Origin, Source, emit, identifier
+from .cost.macs import macs, macs_original
+from .devices import Device, all_devices
+from .importers import tflite
+from .ir import CompileError, Graph
+from .passes import TensorMap, run_passes
+from .plan import Plan
+from .simulate import compare, cortexm
+from .simulate.compare import Verification
+
+DEFAULT_CORE = "cortex-m4"
+IO = ("model", "int8")
+Progress = Callable[[str, int, int], None]  # what, done, of how many
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An imported file: the graph after the passes, and what leads back to the file."""
+
+    name: str
+    graph: Graph
+    original: Graph
+    tensors: TensorMap
+    path: Path
+    file: bytes
+    io: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.file).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What one invoke on an emulated core took, all of it measured; ram and flash in bytes."""
+
+    core: str
+    compiler: str
+    instructions: int
+    per_step: tuple[int, ...]
+    arena: dict[str, int]
+    touched: dict[str, int]
+    static: int
+    stack: int
+    weights: int
+    tables: int
+    code: int
+
+    @property
+    def ram(self) -> int:
+        return sum(self.arena.values()) + self.static + self.stack
+
+    @property
+    def flash(self) -> int:
+        return self.weights + self.tables + self.code
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes that may be used; None where nothing limits them."""
+
+    ram: int | None
+    flash: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """One model on one device: the plan, what was measured and proved, and the verdict."""
+
+    model: Model
+    plan: Plan
+    profile: Profile
+    verification: Verification
+    device: Device | None
+    limits: Limits
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """Bytes by which ram and flash exceed their limits, 0 where they fit."""
+        return excess(self.profile, self.limits)
+
+
+def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
+    """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges."""
+    if io not in IO:
+        raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
+    path = Path(path)
+    try:
+        file = path.read_bytes()
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a readable .tflite file") from error
+    original = tflite.from_tflite(file, path.stem)
+    graph, tensors = run_passes(original, float_io=io == "model")
+    return Model(identifier(name or path.stem), graph, original, tensors, path, file, io)
+
+
+def plan(model: Model, schedule: str = "layer") -> Plan:
+    """The checked memory plan of a model."""
+    return planning.plan(model.graph, schedule)
+
+
+def source(model: Model, plan: Plan, command: str = "", device: Device | None = None) -> Source:
+    """The C of a plan."""
+    origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
+    return emit(plan, model.name, origin)
+
+
+@contextmanager
+def finished_folder(target: Path) -> Iterator[Path]:
+    """A folder to write in; it becomes `target` when the block ends well and vanishes when it does not.
+
+    An existing target is replaced file by file only where the new folder has the same file; anything that is not a
+    folder stays and is an error.
+    """
+    if target.exists() and not target.is_dir():
+        raise CompileError(f"'{target}' exists and is not a folder", "give another -o")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise CompileError(f"cannot write to '{target.parent}': {error.strerror or error}", "give another -o") from error
+    try:
+        yield scratch
+        scratch.chmod(0o755)
+        if not target.exists():
+            scratch.rename(target)
+            return
+        for file in scratch.iterdir():
+            file.replace(target / file.name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write(source: Source, folder: Path) -> None:
+    """Write the emitted files into `folder`, which exists."""
+    for name, text in source.files.items():
+        (folder / name).write_text(text, encoding="ascii", newline="\n")
+
+
+def samples(model: Model, count: int, seed: int, given: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
+    """Inputs to verify with: the given ones, then edge values, then random ones, `count` in all but never fewer than given."""
+    return compare.samples(model.graph, count, seed, given)
+
+
+def verify(
+    model: Model,
+    plan: Plan,
+    *,
+    inputs: Sequence[Sequence[np.ndarray]] = (),
+    count: int = 5,
+    seed: int = 0,
+    core: str | None = DEFAULT_CORE,
+    progress: Progress | None = None,
+) -> Verification:
+    """Run samples through the reference, the host's C and the emulated core's C, and compare every byte."""
+    emitted = source(model, plan)
+    cases = samples(model, count, seed, inputs)
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(emitted, Path(folder))
+        return compare.verify(plan, Path(folder), emitted.name, cases, core=core, file=model, progress=progress)
+
+
+def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
+    """Measure one invoke on an emulated core."""
+    emitted = source(model, plan)
+    chosen = sample if sample is not None else samples(model, 1, 0)[0]
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(emitted, Path(folder))
+        return _profile(plan, Path(folder), emitted.name, core, chosen)
+
+
+def excess(profile: Profile, limits: Limits) -> dict[str, int]:
+    """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
+    needs = {"ram": profile.ram, "flash": profile.flash}
+    caps = {"ram": limits.ram, "flash": limits.flash}
+    return {key: max(0, needs[key] - cap) if (cap := caps[key]) is not None else 0 for key in needs}
+
+
+def boards_that_fit(profile: Profile) -> list[Device]:
+    """The listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
+    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash)).values())]
+
+
+def emulated_core(device: Device | None) -> str:
+    """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
+    if device is None:
+        return DEFAULT_CORE
+    return device.core if device.core in cortexm.CORES else DEFAULT_CORE

@@ -1,0 +1,229 @@
+"""The proof: the same inputs through the reference, the host's C and the emulated core's C, every byte compared.
+
+In: a plan, its emitted folder, samples. Out: a Verification, with the first layer, element and value that differ.
+The truth is LiteRT's reference kernels on the imported file where they can be run, and the numpy reference of `ops` where
+not; both are compared with each other as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import ops
+from ..ir import CompileError, Graph, Tensor
+from ..plan import Plan
+from . import cortexm, host
+from .run import Run, touched
+
+Sample = Sequence[np.ndarray]
+Arrays = list[np.ndarray]
+Progress = Callable[[str, int, int], None]
+Reference = Callable[[Sequence[Sample]], "list[Arrays]"]
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What was compared and what came out. compilers: where the C ran -> compiler and flags. reference: what is the truth.
+    touched: where it ran -> memory -> highest arena byte written, plus one."""
+
+    samples: int
+    reference: str
+    compilers: Mapping[str, str]
+    arena: Mapping[str, int]
+    touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    max_abs_diff: float = 0
+    first_difference: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Every output byte is right, and the arena that was touched is the arena that was claimed, everywhere."""
+        return self.first_difference is None and all(dict(self.arena) == dict(used) for used in self.touched.values())
+
+
+def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -> list[Arrays]:
+    """`count` samples, but never fewer than given: the given ones, then all least, all greatest, all zero point, then random."""
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in given]
+    rng = np.random.default_rng(seed)
+    edges = [[_constant(tensor, which) for tensor in tensors] for which in ("least", "greatest", "zero")]
+    chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
+    while len(chosen) < count:
+        chosen.append([_random(tensor, rng) for tensor in tensors])
+    return chosen
+
+
+def _range(tensor: Tensor) -> tuple[float, float]:
+    """The least and the greatest value of an input; floats stay in [-1, 1)."""
+    if tensor.dtype == "float32":
+        return -1.0, 1.0
+    if tensor.dtype == "bool":
+        return 0, 1
+    info = np.iinfo(tensor.dtype)
+    return info.min, info.max
+
+
+def _constant(tensor: Tensor, which: str) -> np.ndarray:
+    low, high = _range(tensor)
+    zero = tensor.zero_point if tensor.quant is not None and tensor.dtype != "float32" else 0
+    return np.full(tensor.shape, {"least": low, "greatest": high, "zero": zero}[which], tensor.dtype)
+
+
+def _random(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
+    low, high = _range(tensor)
+    if tensor.dtype == "float32":
+        return rng.uniform(low, high, tensor.shape).astype(np.float32)
+    return rng.integers(int(low), int(high) + 1, tensor.shape).astype(tensor.dtype)
+
+
+def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.dtype(tensor.dtype) or array.size != tensor.elements:
+        raise CompileError(
+            f"needs {tensor.dtype}{list(tensor.shape)}, the given input is {array.dtype}{list(array.shape)}",
+            "give inputs of the model's own type and shape",
+            tensor=tensor,
+        )
+    return np.ascontiguousarray(array.reshape(tensor.shape))
+
+
+def verify(
+    plan: Plan,
+    folder: Path,
+    name: str,
+    cases: Sequence[Sample],
+    *,
+    core: str | None,
+    reference: tuple[str, Reference] | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Compare the C in `folder` with the reference on every sample; `core` None leaves the emulator out.
+
+    `reference` is (its name, samples -> outputs); without one the numpy reference alone is the truth. The first sample runs
+    twice everywhere, over complementary noise, which shows the bytes that were touched and any read of what nobody wrote.
+    """
+    report = progress or (lambda what, done, of: None)
+    graph = plan.graph
+    expected: list[Arrays] = []
+    for index, sample in enumerate(cases):
+        report("numpy reference", index, len(cases))
+        values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)))
+        expected.append([values[output] for output in graph.outputs])
+    where = "numpy reference of each op"
+    worst, first = 0.0, None
+    if reference is not None:
+        where, run_reference = reference
+        report(where, 0, 1)
+        truth = run_reference(cases)
+        worst, first = _differ(graph, truth, expected, "the numpy reference")
+        expected = truth
+    runners: dict[str, tuple[str, Callable[[Sample, int], Run]]] = {"host": _host_runner(plan, folder, name)}
+    if core is not None:
+        runners[core] = _core_runner(plan, folder, name, core)
+    used: dict[str, Mapping[str, int]] = {}
+    for place, (_, run) in runners.items():
+        outputs: list[Arrays] = []
+        for index, sample in enumerate(cases):
+            report(place, index, len(cases))
+            result = run(sample, 0)
+            if index == 0:
+                used[place] = touched(result, run(sample, 1))
+            outputs.append(unpack(graph, result))
+        diff, text = _differ(graph, expected, outputs, f"the C on {place}")
+        if text is not None and first is None:
+            sample = cases[_first_bad(expected, outputs)]
+            layer = first_layer(plan, folder, name, sample, None if place == "host" else place)
+            first = f"{text}; {layer}"
+        worst = max(worst, diff)
+    report("compared", len(cases), len(cases))
+    compilers = {place: compiler for place, (compiler, _) in runners.items()}
+    return Verification(len(cases), where, compilers, plan.arena, used, worst, first)
+
+
+def pack(sample: Sample) -> list[bytes]:
+    """A sample as the bytes that the C takes."""
+    return [np.ascontiguousarray(array).tobytes() for array in sample]
+
+
+def unpack(graph: Graph, run: Run) -> Arrays:
+    """The outputs of a run as arrays."""
+    tensors = [graph.tensors[name] for name in graph.outputs]
+    return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(run.outputs, tensors, strict=True)]
+
+
+def output_bytes(graph: Graph) -> list[int]:
+    return [graph.tensors[name].bytes for name in graph.outputs]
+
+
+def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Callable[[Sample, int], Run]]:
+    library = host.build(folder, name)
+    sizes = output_bytes(plan.graph)
+    return library.compiler, lambda sample, fill: host.invoke(library, plan.arena, pack(sample), sizes, fill=fill)
+
+
+def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Callable[[Sample, int], Run]]:
+    firmware = cortexm.build(folder, name, core)
+    sizes = output_bytes(plan.graph)
+    return firmware.compiler, lambda sample, fill: cortexm.invoke(firmware, plan.arena, pack(sample), sizes, fill=fill)
+
+
+def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
+    """(largest absolute difference, the first difference in words or None)."""
+    worst, first = 0.0, None
+    for case, (truth, outputs) in enumerate(zip(expected, got, strict=True)):
+        for name, want, have in zip(graph.outputs, truth, outputs, strict=True):
+            text = difference(want, have)
+            if text is None:
+                continue
+            with np.errstate(invalid="ignore"):
+                worst = max(worst, float(np.nanmax(np.abs(have.astype(np.float64) - want.astype(np.float64)))))
+            if first is None:
+                first = f"{who} differs in output '{name}' of sample {case}: {text}"
+    return worst, first
+
+
+def difference(want: np.ndarray, have: np.ndarray) -> str | None:
+    """Where two arrays first differ in a byte, or None."""
+    if want.tobytes() == have.tobytes():
+        return None
+    raw = want.dtype.itemsize
+    unequal = np.frombuffer(want.tobytes(), np.uint8) != np.frombuffer(have.tobytes(), np.uint8)
+    flat = int(np.flatnonzero(unequal)[0]) // raw
+    count = int(unequal.reshape(-1, raw).any(axis=1).sum())
+    at = tuple(int(i) for i in np.unravel_index(flat, want.shape)) if want.shape else ()
+    return f"{count} of {want.size} elements, the first at {list(at)}: {have.reshape(-1)[flat]} instead of {want.reshape(-1)[flat]}"
+
+
+def _first_bad(expected: list[Arrays], got: list[Arrays]) -> int:
+    return next(
+        case
+        for case, (truth, outputs) in enumerate(zip(expected, got, strict=True))
+        if any(a.tobytes() != b.tobytes() for a, b in zip(truth, outputs, strict=True))
+    )
+
+
+def first_layer(plan: Plan, folder: Path, name: str, sample: Sample, core: str | None) -> str:
+    """In words, the first layer whose output in the C differs from the numpy reference on one sample."""
+    graph = plan.graph
+    values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), keep=True)
+    wanted = [
+        (step, output)
+        for step, stage in enumerate(plan.stages)
+        for output in graph.ops[stage.ops[-1]].outputs
+        if plan.variants[stage.ops[-1]]
+    ]
+    dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in wanted]
+    if core is None:
+        run = host.invoke(host.build(folder, name, trace=True), plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
+    else:
+        firmware = cortexm.build(folder, name, core, trace=True)
+        run = cortexm.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
+    for (step, output), raw in zip(wanted, run.dumps, strict=True):
+        tensor = graph.tensors[output]
+        text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))
+        if text is not None:
+            op = graph.ops[plan.stages[step].ops[-1]]
+            return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"
+    return "no layer differs from the numpy reference"
