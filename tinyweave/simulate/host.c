@@ -1,0 +1,223 @@
+/* host.c - runs an emitted model in a process of its own, for host.py, which speaks to it through stdin and stdout.
+ *
+ * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
+ * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
+ * Request: memories {name[64], size, base, bytes, image}, inputs {bytes, data}, outputs {bytes}, whether to report steps.
+ * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs, images.
+ */
+#define _DEFAULT_SOURCE
+#define _DARWIN_C_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include TW_MODEL_HEADER
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define CALL(name) JOIN(TW_MODEL, name)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+typedef struct { char name[64]; uint8_t *mapped; int64_t size, base, bytes; } memory;
+
+static const int64_t guard = (int64_t)1 << 20; /* inaccessible bytes on either side of a memory */
+
+static memory memories[sizeof(CALL(memory)) / sizeof(void *)];
+static int64_t memory_count;
+static int64_t report_steps;
+static volatile int64_t last_step = -1;
+static const char *volatile running = "";
+
+static void take(void *to, int64_t bytes)
+{
+    if (fread(to, 1, (size_t)bytes, stdin) != (size_t)bytes) {
+        exit(0);
+    }
+}
+
+static int64_t take_number(void)
+{
+    int64_t number;
+    take(&number, sizeof number);
+    return number;
+}
+
+static void give(const void *from, int64_t bytes)
+{
+    if (fwrite(from, 1, (size_t)bytes, stdout) != (size_t)bytes) {
+        exit(0);
+    }
+}
+
+static void give_number(int64_t number) { give(&number, sizeof number); }
+
+static void stop(const char *why)
+{
+    fprintf(stderr, "%s\n", why);
+    fflush(stderr);
+    _exit(70);
+}
+
+static void *allocate(int64_t bytes)
+{
+    void *data = malloc(bytes > 0 ? (size_t)bytes : 1);
+    if (data == NULL) {
+        stop("the host has not enough memory for this model");
+    }
+    return data;
+}
+
+static uint8_t *arena(const memory *m) { return m->mapped + guard + m->base; }
+
+/* Says where an access went that the guard pages caught, or that the sanitizer trapped. */
+static void on_signal(int signal_number, siginfo_t *info, void *context)
+{
+    char where[96] = "", step[48] = "", text[256];
+    const int64_t address = (int64_t)(intptr_t)info->si_addr;
+    (void)context;
+    if (last_step >= 0) {
+        snprintf(step, sizeof step, " after step %lld", (long long)last_step);
+    }
+    if (signal_number == SIGILL || signal_number == SIGTRAP || signal_number == SIGFPE) {
+        snprintf(text, sizeof text, TEXT(TW_MODEL) "_%s%s: undefined behaviour (trapped)", running, step);
+        stop(text);
+    }
+    snprintf(where, sizeof where, "at address 0x%llx", (unsigned long long)address);
+    for (int64_t i = 0; i < memory_count; ++i) {
+        const memory *m = &memories[i];
+        const int64_t offset = address - (int64_t)(intptr_t)arena(m);
+        if (offset < 0 && offset >= -m->base - guard) {
+            snprintf(where, sizeof where, "%lld bytes before %s", (long long)-offset, m->name);
+        } else if (offset >= m->bytes && offset < m->size - m->base + guard) {
+            snprintf(where, sizeof where, "%lld bytes past the end of %s", (long long)(offset - m->bytes), m->name);
+        }
+    }
+    snprintf(text, sizeof text, TEXT(TW_MODEL) "_%s%s: access outside of the model's memory, %s", running, step, where);
+    stop(text);
+}
+
+static void watch_signals(void)
+{
+    static uint8_t stack[65536];
+    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
+    stack_t other = {0};
+    struct sigaction action;
+    other.ss_sp = stack;
+    other.ss_size = sizeof stack;
+    sigaltstack(&other, NULL);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; ++i) {
+        sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* Maps a memory between its inaccessible zones and takes its contents from the request. */
+static void map(memory *m)
+{
+    take(m->name, sizeof m->name);
+    m->size = take_number();
+    m->base = take_number();
+    m->bytes = take_number();
+    m->mapped = mmap(NULL, (size_t)(m->size + 2 * guard), PROT_NONE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (m->mapped == MAP_FAILED || mprotect(m->mapped + guard, (size_t)m->size, PROT_READ | PROT_WRITE) != 0) {
+        stop("the host has not enough memory for this model");
+    }
+    take(m->mapped + guard, m->size);
+}
+
+#ifdef TW_TRACE
+void TW_TRACE(int32_t step)
+{
+    last_step = step;
+    if (!report_steps) {
+        return;
+    }
+    give("S", 1);
+    give_number(step);
+    fflush(stdout);
+    for (;;) {
+        char command;
+        take(&command, 1);
+        if (command == 'C') {
+            return;
+        }
+        const memory *m = &memories[take_number()];
+        const int64_t offset = take_number();
+        give(arena(m) + offset, take_number());
+        fflush(stdout);
+    }
+}
+#endif
+
+static void serve(void)
+{
+    CALL(memory) pointers;
+    int64_t status;
+
+    memory_count = take_number();
+    if (memory_count != (int64_t)(sizeof memories / sizeof memories[0])) {
+        stop("the model has another number of memories than the caller gave");
+    }
+    for (int64_t i = 0; i < memory_count; ++i) {
+        void *start;
+        map(&memories[i]);
+        start = arena(&memories[i]);
+        memcpy((uint8_t *)&pointers + i * (int64_t)sizeof start, &start, sizeof start);
+    }
+    const int64_t inputs = take_number();
+    uint8_t **data = allocate(inputs * (int64_t)sizeof *data);
+    int64_t *bytes = allocate(inputs * (int64_t)sizeof *bytes);
+    for (int64_t i = 0; i < inputs; ++i) {
+        bytes[i] = take_number();
+        data[i] = allocate(bytes[i]);
+        take(data[i], bytes[i]);
+    }
+    const int64_t outputs = take_number();
+    int64_t *output_bytes = allocate(outputs * (int64_t)sizeof *output_bytes);
+    for (int64_t i = 0; i < outputs; ++i) {
+        output_bytes[i] = take_number();
+    }
+    report_steps = take_number();
+
+    last_step = -1;
+    running = "init";
+    status = CALL(init)(&pointers);
+    for (int64_t i = 0; i < inputs; ++i) {
+        running = "input";
+        memcpy(CALL(input)(&pointers, (int32_t)i), data[i], (size_t)bytes[i]);
+        free(data[i]);
+    }
+    if (status == 0) {
+        running = "invoke";
+        status = CALL(invoke)(&pointers, NULL);
+    }
+    give("D", 1);
+    give_number(status);
+    for (int64_t i = 0; i < outputs; ++i) {
+        running = "output";
+        give(CALL(output)(&pointers, (int32_t)i), output_bytes[i]);
+    }
+    for (int64_t i = 0; i < memory_count; ++i) {
+        give(memories[i].mapped + guard, memories[i].size);
+        munmap(memories[i].mapped, (size_t)(memories[i].size + 2 * guard));
+    }
+    fflush(stdout);
+    free(data);
+    free(bytes);
+    free(output_bytes);
+}
+
+int main(void)
+{
+    watch_signals();
+    for (;;) {
+        serve();
+    }
+}

@@ -1,0 +1,121 @@
+"""Builds emitted C for this machine and runs it, step by step where asked.
+
+In: the folder of an emitted model and its name. Out: a program (the model and host.c) and Runs of it. The program is a child
+process that serves many runs; arenas lie between inaccessible pages, so a stray access ends in a Fault that says where.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from ..ir import CompileError
+from . import toolchain
+from .run import Fault, Region, Run, check_guards, layout, noise
+from .worker import Worker, worker
+
+Read = Callable[[str, int, int], bytes]
+
+# a leak would need a heap, which emitted code does not use
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:handle_segv=1", "UBSAN_OPTIONS": "print_stacktrace=0"}
+LIMIT_S = 300.0
+
+
+def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Path:
+    """Compile the model in `folder` to a program for `invoke`; with `trace`, its steps can be watched.
+
+    `sanitize` traps undefined behaviour, and accesses outside of C objects where the compiler has AddressSanitizer.
+    """
+    compiler = toolchain.host()
+    files = [*toolchain.sources(Path(folder), model), toolchain.FOLDER / "host.c"]
+    flags = ["-std=c99", optimize, "-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+    flags += ["-DTW_TRACE=tw_trace"] if trace else []
+    flags += _sanitizer(compiler) if sanitize else ["-fno-sanitize=all"]
+
+    def make(path: Path) -> None:
+        c_files = [file for file in files if file.suffix == ".c"]
+        toolchain.compile_c(compiler, [*flags, "-I", folder, *c_files, "-o", path])
+
+    return toolchain.cached(model, compiler, flags, files, make)
+
+
+@lru_cache
+def _sanitizer(compiler: toolchain.Toolchain) -> tuple[str, ...]:
+    """The strictest flags for which this compiler has all that it needs."""
+    undefined = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
+    trap = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+    if compiler.name == "zig":
+        return ("-fsanitize=undefined", "-fsanitize-trap=undefined")
+    for flags in (("-fsanitize=address", *undefined), undefined):
+        try:
+            toolchain.cached(
+                "probe", compiler, flags, (), lambda path, flags=flags: toolchain.compile_c(compiler, [*flags, *_empty(path)])
+            )
+        except CompileError:
+            continue
+        return flags
+    return trap
+
+
+def _empty(path: Path) -> list[str | Path]:
+    source = path.with_suffix(".c")
+    source.write_text("int main(void) { return 0; }\n")
+    return [source, "-o", path]
+
+
+def invoke(
+    library: Path,
+    model: str,
+    memories: Mapping[str, int],
+    inputs: Sequence[bytes],
+    output_bytes: Sequence[int],
+    fill: int = 0,
+    on_step: Callable[[int, Read], None] | None = None,
+    *,
+    limit_s: float = LIMIT_S,
+) -> Run:
+    """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
+
+    `on_step(step, read)` is called after each step of a traced build; `read(memory, offset, count)` gives arena bytes then.
+    Raises Fault for accesses outside, undefined behaviour (sanitized builds), a failing call, and after `limit_s` seconds.
+    """
+    regions = layout(memories, mmap.PAGESIZE)
+    images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
+    request = [_numbers(len(regions))]
+    for region, image in zip(regions, images, strict=True):
+        name = region.name.encode()[:63].ljust(64, b"\0")
+        request += [name, _numbers(region.size, region.base, region.bytes), image]
+    request.append(_numbers(len(inputs)))
+    for data in inputs:
+        request += [_numbers(len(data)), data]
+    request.append(_numbers(len(output_bytes), *output_bytes, on_step is not None))
+    with worker((str(library),), ENVIRONMENT).session(limit_s) as child:
+        child.send(b"".join(request))
+        while child.receive(1) == b"S":
+            (step,) = struct.unpack("=q", child.receive(8))
+            assert on_step
+            on_step(step, lambda memory, offset, count: _read(child, regions, memory, offset, count))
+            child.send(b"C")
+        (status,) = struct.unpack("=q", child.receive(8))
+        outputs = [child.receive(count) for count in output_bytes]
+        finals = [child.receive(region.size) for region in regions]
+    if status:
+        raise Fault(f"{model} returned the error {status}")
+    for region, before, after in zip(regions, images, finals, strict=True):
+        check_guards(region, before, after, model)
+    return Run(outputs, fill, regions, finals)
+
+
+def _numbers(*numbers: int) -> bytes:
+    return struct.pack(f"={len(numbers)}q", *numbers)
+
+
+def _read(child: Worker, regions: list[Region], memory: str, offset: int, count: int) -> bytes:
+    for index, region in enumerate(regions):
+        if region.name == memory and 0 <= offset <= offset + count <= region.bytes:
+            child.send(b"R" + _numbers(index, offset, count))
+            return child.receive(count)
+    raise ValueError(f"{memory} + {offset} .. {offset + count} is no part of {[(r.name, r.bytes) for r in regions]}")

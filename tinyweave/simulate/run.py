@@ -1,0 +1,118 @@
+"""What a run on the host and on the emulator have in common: the memory around an arena, its noise, and the result.
+
+In: bytes per memory. Out: mapped regions whose last bytes are the arena's, filled with noise that depends on `fill`; `fill`
+2n + 1 is the complement of `fill` 2n. A byte that nobody wrote then differs between the two runs, and one that was written
+agrees as long as the program depends on nothing else: what was touched is found exactly and at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..ir import CompileError
+
+ALIGN = 16  # of an arena's first byte, as malloc gives
+
+
+class Fault(CompileError):
+    """The generated code did what it must not do: an access outside its memory, undefined behaviour, an endless loop."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Mapped bytes of a memory: guard bytes [0, base), the arena, and guard bytes up to `size` where it is no multiple of ALIGN."""
+
+    name: str
+    bytes: int
+    size: int
+    base: int
+
+    @property
+    def end(self) -> int:
+        return self.base + self.bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One inference. regions, images: every memory with its guards, as the run left it. dumps: as asked for, in order.
+
+    The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
+    per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
+    invoke, per C function. stack: the most bytes of it that any of the model's functions used. seconds: of wall time in invoke.
+    """
+
+    outputs: list[bytes]
+    fill: int
+    regions: list[Region]
+    images: list[bytes]
+    dumps: list[bytes] = field(default_factory=list)
+    instructions: int | None = None
+    init_instructions: int | None = None
+    per_step: list[int] = field(default_factory=list)
+    functions: dict[str, int] = field(default_factory=dict)
+    stack: int | None = None
+    seconds: float | None = None
+
+    def memory(self, name: str) -> bytes:
+        """The final bytes of an arena."""
+        for region, image in zip(self.regions, self.images, strict=True):
+            if region.name == name:
+                return image[region.base : region.end]
+        raise KeyError(name)
+
+
+def layout(memories: Mapping[str, int], page: int) -> list[Region]:
+    """A region per memory whose arena ends where the mapped pages end, up to alignment."""
+    regions = []
+    for name, count in memories.items():
+        aligned = -(-count // ALIGN) * ALIGN
+        size = max(-(-aligned // page), 1) * page
+        regions.append(Region(name, count, size, size - aligned))
+    return regions
+
+
+def noise(count: int, fill: int, stream: int) -> bytes:
+    """Bytes that depend on the number of the run and of the memory; an odd `fill` complements the even one before it."""
+    pattern = np.frombuffer(np.random.default_rng((fill >> 1, stream)).bytes(count), np.uint8)
+    return (~pattern if fill & 1 else pattern).tobytes()
+
+
+def check_guards(region: Region, before: bytes, after: bytes, where: str) -> None:
+    """Raise Fault when a guard byte has changed."""
+    changed = np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
+    outside = changed[(changed < region.base) | (changed >= region.end)]
+    if outside.size:
+        raise Fault(f"{where} wrote outside of its memory: {outside.size} bytes, the first at {place(region, int(outside[0]))}")
+
+
+def place(region: Region, offset: int) -> str:
+    """In words, where a byte of a region (or beside it) lies, seen from the arena."""
+    if offset < region.base:
+        return f"{region.base - offset} bytes before {region.name}"
+    if offset >= region.end:
+        return f"{offset - region.end} bytes past the end of {region.name} ({region.bytes} bytes)"
+    return f"{region.name} + {offset - region.base}"
+
+
+def touched(a: Run, b: Run) -> dict[str, int]:
+    """Per memory, the highest arena byte written, plus one (inputs count), from two runs with complementary fills on the same inputs.
+
+    Raises Fault when the outputs differ, since they then depend on bytes that nobody wrote, and when a guard byte was written.
+    """
+    if a.fill ^ b.fill != 1:
+        raise ValueError(f"fills {a.fill} and {b.fill} are not complementary (2n and 2n + 1)")
+    for index, (left, right) in enumerate(zip(a.outputs, b.outputs, strict=True)):
+        if left != right:
+            first = next(i for i, (x, y) in enumerate(zip(left, right, strict=True)) if x != y)
+            raise Fault(f"output {index} depends on memory that nobody wrote: byte {first} differs when the arena is filled differently")
+    highest = {}
+    for region, left, right in zip(a.regions, a.images, b.images, strict=True):
+        written = np.flatnonzero(np.frombuffer(left, np.uint8) == np.frombuffer(right, np.uint8))
+        outside = written[(written < region.base) | (written >= region.end)]
+        if outside.size:
+            raise Fault(f"wrote outside of its memory: {outside.size} bytes, the first at {place(region, int(outside[0]))}")
+        highest[region.name] = int(written[-1]) + 1 - region.base if written.size else 0
+    return highest

@@ -1,0 +1,170 @@
+"""Finds and runs C compilers, for this machine and for Arm Cortex-M.
+
+In: PATH, the installed ziglang package, and TINYWEAVE_CC / TINYWEAVE_ARM_CC ("zig", or a command line). Out: a Toolchain,
+and built files in a cache folder that is keyed by everything that went into them. A missing compiler is a CompileError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..ir import CompileError
+
+FOLDER = Path(__file__).parent
+COMPILE_LIMIT_S = 900
+KEEP_S = 14 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler driver. name: gcc, clang or zig (clang as ziglang ships it). version: one line, for reports."""
+
+    name: str
+    version: str
+    command: tuple[str, ...]
+
+
+def host() -> Toolchain:
+    """The C compiler for programs that run here."""
+    return _find(os.environ.get("TINYWEAVE_CC", ""), ("gcc", "cc", "clang"), "a C compiler (gcc or clang)", "TINYWEAVE_CC")
+
+
+def arm() -> Toolchain:
+    """The C compiler for Cortex-M."""
+    forced = os.environ.get("TINYWEAVE_ARM_CC", "")
+    return _find(forced, ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
+
+
+@lru_cache
+def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) -> Toolchain:
+    words = _words(forced, variable)
+    if words == ["zig"]:
+        return _zig(variable)
+    if words:
+        return _describe(tuple(words), f"{variable} names it")
+    for program in programs:
+        if shutil.which(program):
+            return _describe((program,), f"{variable} may name another")
+    if importlib.util.find_spec("ziglang"):
+        return _zig(variable)
+    raise CompileError(f"found no C compiler: neither {wanted} nor ziglang", f"pip install ziglang, install {wanted}, or set {variable}")
+
+
+def _words(forced: str, variable: str) -> list[str]:
+    try:
+        return shlex.split(forced)
+    except ValueError as error:
+        raise CompileError(f"{variable} is not a command line: {error}", f"set {variable} to a compiler's name, or to zig") from error
+
+
+def _zig(variable: str) -> Toolchain:
+    if importlib.util.find_spec("ziglang"):
+        return _describe((sys.executable, "-m", "ziglang", "cc"), "pip install ziglang")
+    if shutil.which("zig"):
+        return _describe(("zig", "cc"), "pip install ziglang")
+    raise CompileError(f"{variable} asks for zig, which is not installed", "pip install ziglang")
+
+
+def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
+    text = _run((*command, "--version"), f"{command[0]} cannot be run", what_to_do)
+    version = text.splitlines()[0].strip() if text.strip() else ""
+    if "zig" in Path(command[0]).name or "ziglang" in command:
+        number = _run((*command[:-1], "version"), f"{command[0]} cannot be run", what_to_do).strip()
+        return Toolchain("zig", f"zig {number} ({version})", command)
+    return Toolchain("clang" if "clang" in version else "gcc", version, command)
+
+
+def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
+    """Run the compiler; what it says about an error is the CompileError's text."""
+    words = tuple(map(str, arguments))
+    _run((*toolchain.command, *words), f"{toolchain.name} could not build the C code", "the first error above is the cause")
+
+
+def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
+    # zig keeps its own cache, by default in a home folder that may be read-only
+    zig = str(cache_folder() / "zig")
+    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ | {"LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=environment, timeout=COMPILE_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompileError(f"{why}: {error}", what_to_do) from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if re.search(r"error|undefined|cannot", line, re.IGNORECASE)]
+        said = "\n".join((lines or done.stderr.splitlines())[:8]) or f"exit code {done.returncode}"
+        raise CompileError(f"{why}: {said}", what_to_do)
+    return done.stdout
+
+
+@lru_cache
+def cache_folder() -> Path:
+    """Where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
+    if sys.platform == "win32":
+        parent = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        parent = str(Path("~/Library/Caches").expanduser())
+    else:
+        parent = os.environ.get("XDG_CACHE_HOME", "") or str(Path("~/.cache").expanduser())
+    folder = Path(parent) / "tinyweave"
+    try:
+        if not folder.is_absolute():
+            raise OSError("no home folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):
+        return Path(_temporary().name)
+
+
+@lru_cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tinyweave-")
+
+
+def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
+    """The file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
+    digest = hashlib.sha256()
+    for text in (*toolchain.command, toolchain.version, *flags):
+        digest.update(text.encode() + b"\0")
+    for path in files:
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    builds = cache_folder() / "builds"
+    entry = builds / digest.hexdigest()[:32]
+    if (entry / name).is_file():
+        os.utime(entry)
+        return entry / name
+    builds.mkdir(exist_ok=True)
+    for old in builds.iterdir():
+        if time.time() - old.stat().st_mtime > KEEP_S:
+            shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
+        made = Path(making) / "entry"
+        made.mkdir()
+        make(made / name)
+        try:
+            made.rename(entry)
+        except OSError:  # another process was faster
+            if not (entry / name).is_file():
+                raise
+    return entry / name
+
+
+def sources(folder: Path, model: str) -> list[Path]:
+    """The C files and headers of an emitted model, which must be there."""
+    if not (folder / f"{model}.h").is_file():
+        raise CompileError(f"{folder} holds no {model}.h", "give the folder that 'tinyweave compile' wrote, and the model's name")
+    return sorted((*folder.glob("*.c"), *folder.glob("*.h")))

@@ -1,0 +1,127 @@
+"""A persistent child process in which generated code runs, so that its crashes and endless loops stay there.
+
+In: a command line. Out: bytes through its pipes. Death or a passed time limit becomes a Fault with what the child wrote to
+stderr; the next session starts a new child. All children are killed when this process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ..ir import CompileError
+from .run import Fault
+
+ALIVE = 4  # children kept waiting for more work
+
+
+class Worker:
+    """One child process, started when first needed. Talk to it inside of `session` only."""
+
+    def __init__(self, command: tuple[str, ...], environment: Mapping[str, str] | None = None):
+        self._command, self._environment = command, dict(os.environ, **(environment or {}))
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._expired = False
+
+    @contextmanager
+    def session(self, limit_s: float) -> Iterator[Worker]:
+        """A request and its answer, within `limit_s` seconds of wall time."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            self._expired = False
+            timer = threading.Timer(limit_s, self._expire)
+            timer.daemon = True
+            timer.start()
+            try:
+                yield self
+            except (EOFError, BrokenPipeError) as error:
+                raise Fault(self._last_words(limit_s)) from error
+            except BaseException:
+                self.stop()  # in the middle of an answer
+                raise
+            finally:
+                timer.cancel()
+
+    def send(self, data: bytes) -> None:
+        assert self._process and self._process.stdin
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def receive(self, count: int) -> bytes:
+        assert self._process and self._process.stdout
+        data = self._process.stdout.read(count)
+        if len(data) < count:
+            raise EOFError
+        return data
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        self._errors.close()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                continue
+
+    def _start(self) -> None:
+        self.stop()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        try:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=self._environment
+            )
+        except OSError as error:
+            self._errors.close()
+            raise CompileError(f"cannot run {self._command[0]}: {error}", "build again") from error
+
+    def _expire(self) -> None:
+        self._expired = True
+        if self._process:
+            self._process.kill()
+
+    def _last_words(self, limit_s: float) -> str:
+        assert self._process
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip()
+        self.stop()
+        if self._expired:
+            return f"the generated code did not finish within {limit_s:g} s"
+        return said[-4000:] or f"the generated code ended its process with code {code}"
+
+
+_workers: dict[tuple[int, tuple[str, ...]], Worker] = {}
+
+
+def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> Worker:
+    """The child for `command`, the same as last time while it is among the few used last."""
+    key = (os.getpid(), command)  # a forked process must not share its parent's pipes
+    found = _workers.pop(key, None) or Worker(command, environment)
+    _workers[key] = found
+    while len(_workers) > ALIVE:
+        oldest = next(iter(_workers))
+        if oldest[0] == os.getpid():
+            _workers.pop(oldest).stop()
+        else:
+            del _workers[oldest]
+    return found
+
+
+@atexit.register
+def stop_all() -> None:
+    """Kill every child of this process."""
+    for (pid, _), child in list(_workers.items()):
+        if pid == os.getpid():
+            child.stop()
