@@ -1,0 +1,129 @@
+"""The one record behind --json, the terminal and the Markdown report.
+
+In: a Model and what is known of it so far. Out: a dict of plain values, always with the same keys; what is not known is
+None, never 0. docs/JSON.md says what each key means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+from .. import __version__, api
+from ..cost.macs import macs, macs_original
+from ..devices import Device
+from ..ir import Graph
+from ..plan import Plan
+from ..simulate.compare import Verification
+from .tables import graph_layers, peak, plan_layers
+
+Record = dict[str, Any]
+
+
+def record(
+    model: api.Model,
+    *,
+    plan: Plan | None = None,
+    profile: api.Profile | None = None,
+    verification: Verification | None = None,
+    device: Device | None = None,
+    limits: api.Limits | None = None,
+) -> Record:
+    """Everything that is known of one model, ready for json.dumps."""
+    graph = model.graph
+    layers = plan_layers(plan, profile.per_step if profile else None) if plan else graph_layers(graph)
+    summit = peak(layers)
+    arena = sum(plan.arena.values()) if plan else None
+    needs = {"ram": profile.ram if profile else arena, "flash": profile.flash if profile else None}
+    caps = {"ram": limits.ram, "flash": limits.flash} if limits else {"ram": None, "flash": None}
+    over = {key: _excess(needs[key], caps[key]) for key in needs}
+    return {
+        "tinyweave": __version__,
+        "model": {
+            "name": model.name,
+            "file": model.path.name,
+            "sha256": model.sha256,
+            "io": model.io,
+            "ops": len(graph.ops),
+            "inputs": _tensors(graph, graph.inputs),
+            "outputs": _tensors(graph, graph.outputs),
+        },
+        "device": _device(device),
+        "limits": caps,
+        "excess": over,
+        "fits": _fits(over.values()),
+        "ram": {
+            "total": profile.ram if profile else None,
+            "arena": arena,
+            "memories": dict(plan.arena) if plan else None,
+            "static": profile.static if profile else None,
+            "stack": profile.stack if profile else None,
+        },
+        "flash": {
+            "total": profile.flash if profile else None,
+            "weights": profile.weights if profile else None,
+            "tables": profile.tables if profile else None,
+            "code": profile.code if profile else None,
+        },
+        "macs_original": macs_original(model.original),
+        "macs": macs(graph),
+        "instructions": profile.instructions if profile else None,
+        "cycles": None,
+        "latency_ms": None,
+        "core": profile.core if profile else None,
+        "compiler": profile.compiler if profile else None,
+        "plan": {
+            "steps": len(plan.stages) if plan else None,
+            "lower_bound": plan.lower_bound if plan else None,
+            "optimal": (True if arena == plan.lower_bound else None) if plan else None,
+        },
+        "peak": {"step": summit.step, "op": summit.name, "bytes": summit.live} if summit else None,
+        "verify": _verify(verification),
+        "boards": [board.name for board in api.boards_that_fit(profile)] if profile else None,
+        "layers": [asdict(layer) for layer in layers],
+    }
+
+
+def device_record(device: Device) -> Record:
+    """One board, for `devices --json`."""
+    return asdict(device) | {"ram": device.ram, "flash": device.flash}
+
+
+def _device(device: Device | None) -> Record | None:
+    if device is None:
+        return None
+    return {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "ram": device.ram, "flash": device.flash}
+
+
+def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
+    return [
+        {
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
+            "bytes": tensor.bytes,
+            "scale": tensor.scale if tensor.quant and not tensor.quant.per_channel else None,
+            "zero_point": tensor.zero_point if tensor.quant and not tensor.quant.per_channel else None,
+        }
+        for tensor in map(graph.tensors.__getitem__, names)
+    ]
+
+
+def _excess(need: int | None, cap: int | None) -> int | None:
+    """Bytes over the limit, 0 when it fits, None when either is not known."""
+    return None if need is None or cap is None else max(0, need - cap)
+
+
+def _fits(over: Collection[int | None]) -> bool | None:
+    """Whether nothing that is known exceeds its limit; None when nothing could be compared."""
+    known = [value for value in over if value is not None]
+    return not any(known) if known else None
+
+
+def _verify(verification: Verification | None) -> Record:
+    keys = ("ok", "samples", "reference", "max_abs_diff", "first_difference")
+    found: Record = {key: getattr(verification, key) if verification else None for key in keys}
+    found["compilers"] = dict(verification.compilers) if verification else None
+    found["touched"] = {place: dict(used) for place, used in verification.touched.items()} if verification else None
+    return found

@@ -1,0 +1,106 @@
+"""Per-layer rows: where the bytes and the multiply-accumulates of a network are.
+
+In: a Graph, or a Plan. Out: one Layer per op in the order of execution. Live bytes count what must be in RAM while the
+layer runs: its inputs and outputs, everything that a later layer still reads, and in a plan its scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..codegen.layer import shape_text
+from ..cost.macs import per_op
+from ..ir import Graph, Op, Tensor, is_constant
+from ..plan import Plan
+from ..plan.overlap import views
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One op: bytes of its activations in and out, of its constants, and live while it runs; `instructions` when measured."""
+
+    step: int
+    name: str
+    kind: str
+    output: str
+    window: str
+    macs: int
+    constants: int
+    bytes_in: int
+    bytes_out: int
+    live: int
+    instructions: int | None = None
+
+
+def graph_layers(graph: Graph) -> list[Layer]:
+    """The rows of a graph in file order, before any planning."""
+    return _rows(graph, [(index, index) for index in range(len(graph.ops))], _live_of_graph(graph), None)
+
+
+def plan_layers(plan: Plan, per_step: Sequence[int] | None = None) -> list[Layer]:
+    """The rows of a plan in its order; `per_step` are measured instructions, shown at the last op of each stage."""
+    live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(len(plan.stages))]
+    order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
+    return _rows(plan.graph, order, live, per_step)
+
+
+def peak(layers: Sequence[Layer]) -> Layer | None:
+    """The first layer at which most bytes are live."""
+    return max(layers, key=lambda layer: layer.live, default=None)
+
+
+def _rows(graph: Graph, order: Sequence[tuple[int, int]], live: Sequence[int], per_step: Sequence[int] | None) -> list[Layer]:
+    counts = per_op(graph, clipped=True)
+    last_of_step = dict(order)
+    return [
+        Layer(
+            step=step,
+            name=graph.ops[index].name,
+            kind=graph.ops[index].kind,
+            output=", ".join(shape_text(tensor.shape) for tensor in graph.outputs_of(graph.ops[index])),
+            window=_window(graph, graph.ops[index]),
+            macs=counts[index],
+            constants=sum(t.bytes for t in graph.inputs_of(graph.ops[index]) if t is not None and is_constant(t)),
+            bytes_in=sum(t.bytes for t in _activations(graph, graph.ops[index])),
+            bytes_out=sum(tensor.bytes for tensor in graph.outputs_of(graph.ops[index])),
+            live=live[step],
+            instructions=per_step[step] if per_step is not None and last_of_step[step] == index else None,
+        )
+        for step, index in order
+    ]
+
+
+def _activations(graph: Graph, op: Op) -> list[Tensor]:
+    names = dict.fromkeys(name for name in op.inputs if name is not None)
+    return [tensor for tensor in map(graph.tensors.__getitem__, names) if not is_constant(tensor)]
+
+
+def _window(graph: Graph, op: Op) -> str:
+    """Kernel and stride as `3x3/2`, empty for ops without a window."""
+    if op.kind in ("conv_2d", "depthwise_conv_2d"):
+        extent = graph.input(op, 1).shape[1:3]
+    elif "kernel" in op.attrs:
+        extent = op.attrs["kernel"]
+    else:
+        return ""
+    h, w = op.attrs["stride"]
+    return f"{extent[0]}x{extent[1]}/" + (f"{h}" if h == w else f"{h}x{w}")
+
+
+def _live_of_graph(graph: Graph) -> list[int]:
+    """Bytes live during each op in file order, a view counted once with its source."""
+    owner = views(graph)
+    last = len(graph.ops) - 1
+    first = {owner[name]: 0 for name in graph.inputs}
+    final = dict(first)
+    for step, op in enumerate(graph.ops):
+        for name in (*op.inputs, *op.outputs):
+            if name in owner:
+                first.setdefault(owner[name], step)
+                final[owner[name]] = step
+    final |= {owner[name]: last for name in graph.outputs if name in owner}
+    return [
+        sum(graph.tensors[name].bytes for name, begin in first.items() if begin <= step <= final[name])
+        for step in range(len(graph.ops))
+    ]

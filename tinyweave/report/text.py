@@ -1,0 +1,288 @@
+"""What the terminal shows: aligned plain lines, coloured only where a person looks at them.
+
+In: records and plans. Out: lines printed on a rich Console. A pipe gets the same lines without colour, bars as #.
+Names out of model files are cleaned before they are shown, so that no file can write control codes to a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ..codegen.model import buffer_labels
+from ..devices import Device
+from ..plan import Plan
+from ..plan.picture import memory_picture
+from .record import Record
+
+WIDTH = 100
+NUMBERS = (
+    ("MACs", "macs"),
+    ("instructions", "instructions"),
+    ("constants", "constants"),
+    ("in", "bytes_in"),
+    ("out", "bytes_out"),
+    ("live", "live"),
+)
+
+
+def console() -> Console:
+    """Standard output; 100 columns where it is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, soft_wrap=True)
+
+
+def clean(text: str, limit: int = 60) -> str:
+    """Text out of a file, safe to print and at most `limit` characters long."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
+
+
+def size(count: int | None) -> str:
+    """Bytes, and KiB where that reads better."""
+    if count is None:
+        return "not known"
+    return f"{count:,} B" + (f" ({count / 1024:,.1f} KiB)" if count >= 1024 else "")
+
+
+def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), gap: str = "  ") -> list[str]:
+    """Rows of cells as lines with aligned columns; those in `right` end flush."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        gap.join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def bar(value: int, largest: int, width: int, blocks: bool) -> str:
+    """A bar of at most `width` columns; `blocks` draws it in eighths of a column, else in #."""
+    if largest <= 0 or value <= 0:
+        return ""
+    if not blocks:
+        return "#" * max(1, round(value * width / largest))
+    eighths = max(1, round(value * width * 8 / largest))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def heading(out: Console, text: str) -> None:
+    out.print(Text(text, style="bold"))
+
+
+def show_model(out: Console, record: Record) -> None:
+    """What the network takes and gives."""
+    model = record["model"]
+    heading(out, f"{model['name']}: {model['ops']} ops, {record['macs']:,} MACs" + _original(record))
+    rows = [
+        (word, clean(t["name"], 40), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
+        for word, key in (("input", "inputs"), ("output", "outputs"))
+        for t in model[key]
+    ]
+    for line in align(rows, frozenset({3})):
+        out.print(Text(f"  {line}"))
+    out.print()
+
+
+def show_layers(out: Console, record: Record) -> None:
+    """The layer table with a bar of live bytes per layer, the peak marked."""
+    layers, summit = record["layers"], record["peak"]
+    if not layers:
+        return
+    lines = align(*layer_rows(record))
+    room = (out.width if out.is_terminal else WIDTH) - max(map(len, lines)) - 2
+    largest = max(layer["live"] for layer in layers)
+    blocks = out.is_terminal and out.encoding.lower().startswith("utf")
+    out.print(Text(lines[0], style="dim"))
+    for layer, line in zip(layers, lines[1:], strict=True):
+        drawn = bar(layer["live"], largest, max(6, min(24, room)), blocks)
+        at_peak = (layer["step"], layer["name"]) == (summit["step"], summit["op"])
+        out.print(Text(f"{line}  {drawn}", style="bold yellow" if at_peak else ""))
+    out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
+    out.print()
+
+
+def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
+    """The layer table as cells, headed, and which columns are numbers; a column that would be empty is left out."""
+    columns = [
+        ("step", lambda layer: str(layer["step"] + 1)),
+        ("layer", lambda layer: layer["name"]),
+        ("output", lambda layer: clean(layer["output"], 24)),
+        ("window", lambda layer: layer["window"]),
+        *((head, lambda layer, key=key: f"{layer[key]:,}" if layer[key] else "-") for head, key in NUMBERS),
+    ]
+    measured = any(layer["instructions"] is not None for layer in record["layers"])
+    kept = [column for column in columns if column[0] != "instructions" or measured]
+    rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
+    return rows, frozenset({0, *range(4, len(kept))})
+
+
+def picture(plan: Plan) -> list[str]:
+    """The arena over the steps, with the names that the C has."""
+    return memory_picture(plan, buffer_labels(plan))
+
+
+def show_plan(out: Console, plan: Plan) -> None:
+    """The arena over the steps."""
+    first, *lines = picture(plan)
+    heading(out, first)
+    for line in lines:
+        out.print(Text(f"  {clean(line, 160)}"))
+    if plan.scratch:
+        out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
+    out.print()
+
+
+def show_memory(out: Console, record: Record) -> None:
+    """RAM and Flash by part."""
+    for line in align(memory_rows(record), frozenset({1})):
+        out.print(Text(line))
+    out.print()
+
+
+def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
+    """RAM and Flash by part, against their limits: part, bytes, limit, what."""
+    ram, flash, limits = record["ram"], record["flash"], record["limits"]
+    arenas = " + ".join(f"{name} {count:,}" for name, count in (ram["memories"] or {}).items())
+    return [
+        ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
+        ("  arena", _count(ram["arena"]), "", f"activations, scratch, inputs, outputs ({arenas})" if arenas else ""),
+        ("  static data", _count(ram["static"]), "", ""),
+        ("  stack", _count(ram["stack"]), "", "measured: the deepest that one invoke went" if ram["stack"] is not None else ""),
+        ("Flash", _count(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
+        ("  weights", _count(flash["weights"]), "", ""),
+        ("  tables", _count(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
+        ("  code", _count(flash["code"]), "", ""),
+    ]
+
+
+def show_proof(out: Console, record: Record) -> None:
+    """What was run and compared."""
+    for line in proof_lines(record):
+        out.print(Text(line, style="red" if record["verify"]["ok"] is False else ""))
+    out.print()
+
+
+def proof_lines(record: Record) -> list[str]:
+    """What was proved, on what, with which compilers; and what was not checked."""
+    verify, arena = record["verify"], record["ram"]["memories"]
+    if verify["ok"] is None:
+        return ["not verified"]
+    verdict = "DIFFERS" if verify["first_difference"] else "verified: every output byte is equal"
+    lines = [f"{verdict}; {verify['samples']} inputs, compared with {verify['reference']}"]
+    if verify["first_difference"]:
+        lines.append(f"  {clean(verify['first_difference'], 400)}")
+    for place, compiler in verify["compilers"].items():
+        used = verify["touched"].get(place)
+        right = (
+            "the highest arena byte touched is the last one claimed"
+            if used == arena
+            else f"arena touched {used}, claimed {arena}: WRONG"
+        )
+        lines.append(f"  on {'this machine' if place == 'host' else f'the emulated {place}'}: {right}; {compiler}")
+    if set(verify["compilers"]) == {"host"}:
+        lines.append("  not run on an emulated core")
+    return lines
+
+
+def verdict_lines(record: Record) -> list[str]:
+    """Fits or not, by how many bytes, where the peak is, and which boards would do."""
+    ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
+    device = record["device"]["name"] if record["device"] else None
+    if record["fits"] is None:
+        lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
+    else:
+        target = f" {device}" if device else ""
+        lines = [f"{'fits' if record['fits'] else 'does not fit'}{target}"]
+    need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
+    for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
+        if need is None or limits[key] is None:
+            continue
+        alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
+        state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
+        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
+    if over["ram"] and record["peak"]:
+        lines.append(
+            f"  the peak is {record['peak']['bytes']:,} B at {record['peak']['op']}, step {record['peak']['step'] + 1}"
+        )
+    if record["boards"] is not None:
+        lines.append(f"  boards with room for it: {', '.join(record['boards']) or 'none of those listed'}")
+    return lines
+
+
+def show_verdict(out: Console, record: Record) -> None:
+    lines = verdict_lines(record)
+    style = {True: "bold green", False: "bold red", None: "bold"}[record["fits"]]
+    out.print(Text(lines[0], style=style))
+    for line in lines[1:]:
+        out.print(Text(line))
+
+
+def show_instructions(out: Console, record: Record) -> None:
+    """The measured count, and per MAC."""
+    out.print(Text(instructions_line(record)))
+
+
+def instructions_line(record: Record) -> str:
+    count, macs = record["instructions"], record["macs"]
+    if count is None:
+        return "instructions: not measured"
+    each = f", {count / macs:.2f} per MAC" if macs else ""
+    return f"instructions: {count:,} for one invoke, counted on the emulated {record['core']}{each}"
+
+
+def show_devices(out: Console, devices: Sequence[Device]) -> None:
+    """One line per board."""
+    rows = [("device", "core", "MHz", "RAM for one arena", "Flash", "also known as")]
+    rows += [
+        (
+            d.name,
+            d.core,
+            f"{d.clock_hz / 1e6:g}",
+            f"{d.ram // 1024:,} KiB",
+            f"{d.flash // 1024:,} KiB" if d.flash else "external",
+            _aliases(d),
+        )
+        for d in devices
+    ]
+    lines = align(rows, frozenset({2, 3, 4}))
+    out.print(Text(lines[0], style="dim"))
+    for line in lines[1:]:
+        out.print(Text(line))
+
+
+def show_device(out: Console, device: Device) -> None:
+    """One board with its memories and sources."""
+    flash = size(device.flash) if device.flash else "external"
+    heading(out, f"{device.name}: {device.core} ({device.isa}), {device.clock_hz / 1e6:g} MHz")
+    out.print(Text(f"RAM for one arena {size(device.ram)}, the largest run of adjoining SRAM banks; Flash {flash}"))
+    rows = [(m.name, m.kind, f"0x{m.address:08x}", size(m.bytes)) for m in sorted(device.memories, key=lambda m: m.address)]
+    for line in align(rows):
+        out.print(Text(f"  {line}"))
+    for line in [
+        device.note,
+        f"also known as: {', '.join(device.aliases)}" if device.aliases else "",
+        *(f"source: {s}" for s in device.sources),
+    ]:
+        if line:
+            out.print(Text(line))
+
+
+def _aliases(device: Device) -> str:
+    shown = ", ".join(device.aliases[:2])
+    return shown + (", ..." if len(device.aliases) > 2 else "")
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _original(record: Record) -> str:
+    return f" ({record['macs_original']:,} with padding counted)" if record["macs_original"] != record["macs"] else ""
+
+
+def _scale(tensor: Record) -> str:
+    return f"scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}" if tensor["scale"] is not None else ""
