@@ -78,7 +78,7 @@ def _labels(plan: Plan) -> dict[str, str]:
     return labels
 
 
-def _roles(plan: Plan) -> dict[str, str]:
+def buffer_labels(plan: Plan) -> dict[str, str]:
     """Buffer name -> label for the picture: short name, the views in it, and whether it is a network input or output."""
     labels = _labels(plan)
     graph = plan.graph
@@ -225,7 +225,7 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 
 def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None]) -> str:
     prefix = name.upper()
-    picture = [f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, _roles(plan)))]
+    picture = [f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))]
     rows = {variant.name: variant for variant in VARIANTS}
     used = [rows[v] for v in dict.fromkeys(plan.variants) if v]
     includes = sorted({file.replace(".c", ".h") for variant in used for file in variant.files if file.endswith(".c")})

@@ -1,0 +1,441 @@
+"""The command line: one function per verb, each calls the public API and shows what it returned.
+
+Exit codes: 0 done; 1 it does not fit, or it differs; 2 bad input, told in one line; 70 our own mistake; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import traceback
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from . import __version__, api
+from .devices import Device, all_devices, find, parse_size
+from .ir import CompileError, Tensor
+from .plan import to_json
+from .report import text
+from .report.markdown import markdown
+from .report.record import device_record, record
+
+# typer's errors for wrong options share this base, which has lived in two packages
+USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+DOES_NOT_FIT = 1
+DIFFERS = 1
+BAD_INPUT = 2
+OUR_MISTAKE = 70
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="tinyweave",
+    help="Fits int8 neural networks into microcontrollers: plans the memory, writes plain C, proves every byte.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")]
+DeviceName = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="A family, part or board (see `tinyweave devices`), or a TOML file."),
+]
+Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
+Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
+Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: layer.")]
+Io = Annotated[
+    str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
+Inputs = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
+]
+Samples = Annotated[
+    int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="ID", help="Prefix of the C names; from the file's name if left out.")
+]
+Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        return app(list(arguments) if arguments is not None else None, standalone_mode=False) or 0
+    except CompileError as error:
+        return _complain(str(error))
+    except USAGE_ERROR as error:
+        return _complain(f"{' '.join(error.format_message().split())}; see tinyweave --help")
+    except BrokenPipeError:
+        # the reader of our output left early, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception:
+        traceback.print_exc()
+        print("tinyweave: this is a mistake of tinyweave, not yours; please report it with the lines above", file=sys.stderr)
+        return OUR_MISTAKE
+
+
+def _complain(message: str) -> int:
+    print(f"tinyweave: {text.clean(message, 2000)}", file=sys.stderr)
+    return BAD_INPUT
+
+
+@app.command()
+def inspect(model: ModelFile, *, io: Io = "model", as_json: Json = False) -> int:
+    """Show a model layer by layer: shapes, MACs, and where the memory goes.
+
+    Example: tinyweave inspect kws.tflite
+    """
+    found = record(api.load(model, io))
+    if as_json:
+        return _print_json(found)
+    out = text.console()
+    text.show_model(out, found)
+    text.show_layers(out, found)
+    return 0
+
+
+@app.command()
+def plan(
+    model: ModelFile,
+    *,
+    device: DeviceName = None,
+    ram: Ram = None,
+    flash: Flash = None,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Plan the memory and draw it: every buffer's place, size and lifetime. Exits with 1 if the arena exceeds the limit.
+
+    Example: tinyweave plan kws.tflite --device stm32f412
+    """
+    board, limits = _target(device, ram, flash)
+    loaded = api.load(model, io)
+    planned = api.plan(loaded, schedule)
+    found = record(loaded, plan=planned, device=board, limits=limits)
+    if out is not None:
+        _write_file(out, to_json(planned))
+    if as_json:
+        _print_json(found)
+    else:
+        screen = text.console()
+        text.show_layers(screen, found)
+        text.show_plan(screen, planned)
+        text.show_verdict(screen, found)
+    return DOES_NOT_FIT if found["fits"] is False else 0
+
+
+@app.command(name="compile")
+def compile_model(
+    model: ModelFile,
+    *,
+    device: DeviceName = None,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    name: Name = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Write the C of a model: <name>.h, <name>.c, <name>_weights.h and the kernels it uses.
+
+    Example: tinyweave compile kws.tflite -o firmware/kws
+    """
+    board, limits = _target(device, None, None)
+    loaded = api.load(model, io, name)
+    planned = api.plan(loaded, schedule)
+    emitted = api.source(loaded, planned, _command("compile", model, device=device, schedule=schedule, io=io, name=name), board)
+    folder = out or Path("out") / loaded.name
+    with api.finished_folder(folder) as scratch:
+        api.write(emitted, scratch)
+    found = record(loaded, plan=planned, device=board, limits=limits) | {
+        "files": [str(folder / file) for file in emitted.files]
+    }
+    if as_json:
+        return _print_json(found)
+    screen = text.console()
+    text.heading(screen, f"wrote {len(emitted.files)} files to {folder}")
+    for file, content in emitted.files.items():
+        print(f"  {file}  {len(content):,} B")
+    print(f"arena: {text.size(sum(planned.arena.values()))}")
+    return 0
+
+
+@app.command()
+def verify(
+    model: ModelFile,
+    *,
+    device: DeviceName = None,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    inputs: Inputs = None,
+    samples: Samples = 5,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> int:
+    """Prove that the C computes the reference's bytes, on this machine and on an emulated core. Exits with 1 if it differs.
+
+    Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
+    """
+    board, limits = _target(device, None, None)
+    loaded = api.load(model, io)
+    planned = api.plan(loaded, schedule)
+    given = read_inputs(inputs, loaded)
+    with _progress(as_json) as report:
+        result = api.verify(
+            loaded, planned, inputs=given, count=samples, seed=seed, core=api.emulated_core(board), progress=report
+        )
+    found = record(loaded, plan=planned, verification=result, device=board, limits=limits)
+    if as_json:
+        _print_json(found)
+    else:
+        text.show_proof(text.console(), found)
+    return 0 if result.ok else DIFFERS
+
+
+@app.command()
+def profile(
+    model: ModelFile,
+    *,
+    device: DeviceName = None,
+    ram: Ram = None,
+    flash: Flash = None,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    inputs: Inputs = None,
+    as_json: Json = False,
+) -> int:
+    """Measure one inference on an emulated core: instructions by layer, stack, code and data sizes.
+
+    Example: tinyweave profile kws.tflite --device stm32f746
+    """
+    board, limits = _target(device, ram, flash)
+    loaded = api.load(model, io)
+    planned = api.plan(loaded, schedule)
+    given = read_inputs(inputs, loaded)
+    with _progress(as_json) as report:
+        report("building and running on the emulated core", 0, 1)
+        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None)
+    found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+    if as_json:
+        return _print_json(found)
+    screen = text.console()
+    text.show_layers(screen, found)
+    text.show_memory(screen, found)
+    text.show_instructions(screen, found)
+    return 0
+
+
+@app.command()
+def deploy(
+    model: ModelFile,
+    *,
+    device: DeviceName = None,
+    ram: Ram = None,
+    flash: Flash = None,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    inputs: Inputs = None,
+    samples: Samples = 5,
+    seed: Seed = 0,
+    name: Name = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """The whole job: plan, write C, build it, run it on an emulated core, compare, measure, judge; leaves C and a report.
+
+    Exits with 1 if it does not fit or if a byte differs.
+
+    Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
+    """
+    board, limits = _target(device, ram, flash)
+    loaded = api.load(model, io, name)
+    given = read_inputs(inputs, loaded)
+    folder = out or Path("out") / loaded.name
+    with api.finished_folder(folder) as scratch:
+        with _progress(as_json) as report:
+            done = api.deploy(
+                loaded,
+                scratch,
+                device=board,
+                limits=limits,
+                schedule=schedule,
+                inputs=given,
+                count=samples,
+                seed=seed,
+                command=_command("deploy", model, device=device, schedule=schedule, io=io, name=name),
+                progress=report,
+            )
+        found = record(
+            loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
+        )
+        (scratch / "report.md").write_text(markdown(found, text.picture(done.plan)), encoding="utf-8")
+        (scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        _print_json(found)
+    else:
+        screen = text.console()
+        text.show_layers(screen, found)
+        text.show_memory(screen, found)
+        text.show_instructions(screen, found)
+        text.show_proof(screen, found)
+        text.show_verdict(screen, found)
+        print(f"C and report: {folder}")
+    return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
+
+
+@app.command()
+def devices(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """List the known boards, or show one.
+
+    Example: tinyweave devices stm32h743
+    """
+    chosen = [find(name)] if name else list(all_devices())
+    if as_json:
+        return _print_json([device_record(device) for device in chosen])
+    if name:
+        text.show_device(text.console(), chosen[0])
+    else:
+        text.show_devices(text.console(), chosen)
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tinyweave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
+    """The device and the limits: those of the options, else the device's."""
+    board = find(device) if device else None
+    limit_ram = parse_size(ram) if ram is not None else board.ram if board else None
+    limit_flash = parse_size(flash) if flash is not None else board.flash if board else None
+    return board, api.Limits(limit_ram, limit_flash)
+
+
+def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
+    """Samples from a file, each with one array per network input.
+
+    .npy holds one input's values, with or without a leading axis of samples; .npz one such array per network input, in
+    the file's order; any other file is raw bytes, all inputs of a sample after each other.
+    """
+    if path is None:
+        return []
+    wanted = [model.graph.tensors[name] for name in model.graph.inputs]
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = [archive[key] for key in archive.files]
+        elif path.suffix == ".npy":
+            arrays = [np.load(path, allow_pickle=False)]
+        else:
+            return _raw_samples(path, path.read_bytes(), wanted)
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a .npy, .npz or .bin file") from error
+    except (ValueError, EOFError, MemoryError, KeyError, zipfile.BadZipFile) as error:
+        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
+    if len(arrays) != len(wanted):
+        raise CompileError(
+            f"'{path}' holds {len(arrays)} arrays, the model has {len(wanted)} inputs", "give one array per input"
+        )
+    columns = [_split(path, array, tensor) for array, tensor in zip(arrays, wanted, strict=True)]
+    if len({len(column) for column in columns}) != 1:
+        raise CompileError(f"'{path}' holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
+    return [list(sample) for sample in zip(*columns, strict=True)]
+
+
+def _split(path: Path, array: np.ndarray, tensor: Tensor) -> list[np.ndarray]:
+    """The samples of one input: the array itself, or its slices along a leading axis."""
+    if array.size == tensor.elements:
+        return [array]
+    if array.ndim and array.shape[0] and array.size == array.shape[0] * tensor.elements:
+        return list(array)
+    raise CompileError(
+        f"'{path}' holds {array.dtype}{list(array.shape)}, the input is {tensor.dtype}{list(tensor.shape)}",
+        "give that shape, or several along a leading axis",
+        tensor=tensor,
+    )
+
+
+def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:
+    each = sum(tensor.bytes for tensor in wanted)
+    if not raw or not each or len(raw) % each:
+        raise CompileError(f"'{path}' holds {len(raw)} bytes, one sample has {each}", "give whole samples")
+    samples = []
+    for start in range(0, len(raw), each):
+        sample, at = [], start
+        for tensor in wanted:
+            sample.append(np.frombuffer(raw, tensor.dtype, tensor.elements, at).reshape(tensor.shape))
+            at += tensor.bytes
+        samples.append(sample)
+    return samples
+
+
+def _command(verb: str, model: Path, **options: str | None) -> str:
+    """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
+    words = ["tinyweave", verb, model.name]
+    for option, value in options.items():
+        if value is not None and (option, value) not in (("schedule", "layer"), ("io", "model")):
+            words += [f"--{option}", Path(value).name if option == "device" else value]
+    return shlex.join(words)
+
+
+def _write_file(path: Path, content: str) -> None:
+    """Write all of `content` or nothing."""
+    with api.finished_folder(path.parent) as scratch:
+        (scratch / path.name).write_text(content, encoding="utf-8")
+
+
+def _print_json(value: Any) -> int:
+    print(json.dumps(value, indent=2))
+    return 0
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[api.Progress]:
+    """A reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(task, description=text.clean(what, 40), completed=done, total=total)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The report that `deploy` leaves beside the C. In: a record and the picture of its arena. Out: Markdown, no timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .record import Record
+from .text import align, clean, instructions_line, layer_rows, memory_rows, proof_lines, verdict_lines
+
+WIDE = 160
+
+
+def markdown(record: Record, picture: Sequence[str]) -> str:
+    """The whole report of one deployment."""
+    verdict = verdict_lines(record)
+    rows, right = layer_rows(record)
+    sections = [
+        f"# {record['model']['name']}",
+        _about(record),
+        "## Verdict",
+        f"**{verdict[0]}**",
+        "\n".join(f"- {line.strip()}" for line in verdict[1:]),
+        "## Memory",
+        _table(["part", "bytes", "limit", "what"], memory_rows(record)),
+        "## Work",
+        _work(record),
+        "## Proof",
+        "\n".join(f"- {_escape(line.strip())}" for line in proof_lines(record)),
+        _proof_method(record),
+        "## Layers",
+        "Bytes in, out and live are activations; live counts everything that must be in RAM while the layer runs.",
+        _code(align(rows, right)),
+        "## Arena",
+        _code([clean(line, WIDE) for line in picture]),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _about(record: Record) -> str:
+    model, device = record["model"], record["device"]
+    target = f" for {device['name']} ({device['core']}, {device['clock_hz'] / 1e6:g} MHz)" if device else ""
+    return f"{_escape(model['file'])}, sha256 {model['sha256']}, compiled by tinyweave {record['tinyweave']}{target}."
+
+
+def _work(record: Record) -> str:
+    lines = [
+        f"- MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
+        f"- {instructions_line(record)}",
+        "- cycles and milliseconds: not estimated by this version",
+    ]
+    if record["compiler"]:
+        lines.insert(2, f"- measured with: {_escape(record['compiler'])}")
+    return "\n".join(lines)
+
+
+def _proof_method(record: Record) -> str:
+    """What stands behind the words above, so that a reader need not trust them."""
+    if record["verify"]["ok"] is None:
+        return ""
+    return (
+        "The arena was filled with noise before each run and the first input was run twice over complementary noise: a byte "
+        "that differs from both was written, and a result that depends on the noise would show."
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", "|---|---:|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(_escape(cell.strip()) for cell in row)} |" for row in rows)])
+
+
+def _code(lines: Sequence[str]) -> str:
+    return "\n".join(["```text", *(line.replace("```", "'''") for line in lines), "```"])
+
+
+def _escape(text: str) -> str:
+    """Text out of a file that cannot break a table or start markup."""
+    return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in clean(text, 400))
