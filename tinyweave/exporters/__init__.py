@@ -1,0 +1,1 @@
+"""Graph -> file, nothing else: one module per format."""

@@ -1,0 +1,323 @@
+"""A Graph as a .tflite file that LiteRT and Netron open.
+
+In: a Graph. Out: bytes, the same for equal graphs. One row of OPTIONS per op kind writes its attributes as the schema's
+option table; explicit padding is written as SAME or VALID, the only two that the format has.
+Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
+from ..ops.window import Size, same_padding
+
+SCHEMA_VERSION = 3
+IDENTIFIER = b"TFL3"
+BUFFER_ALIGN = 16
+TYPES = {
+    "float32": tflite.TensorType.FLOAT32,
+    "int32": tflite.TensorType.INT32,
+    "uint8": tflite.TensorType.UINT8,
+    "int64": tflite.TensorType.INT64,
+    "bool": tflite.TensorType.BOOL,
+    "int16": tflite.TensorType.INT16,
+    "int8": tflite.TensorType.INT8,
+}
+ACTIVATIONS = {
+    "none": tflite.ActivationFunctionType.NONE,
+    "relu": tflite.ActivationFunctionType.RELU,
+    "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
+    "relu6": tflite.ActivationFunctionType.RELU6,
+}
+Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
+
+
+def to_tflite(graph: Graph) -> bytes:
+    """The file's bytes; CompileError when the graph holds something that the format cannot."""
+    verify(graph)
+    stateful = next((t for t in graph.tensors.values() if t.role == "state"), None)
+    if graph.init or stateful:
+        raise CompileError("state cannot be written to .tflite", "export a network without state", tensor=stateful)
+    builder = flatbuffers.Builder(1024)
+    indices = {name: index for index, name in enumerate(graph.tensors)}
+    constants = [t for t in graph.tensors.values() if t.data is not None]
+    buffer_of = {t.name: index for index, t in enumerate(constants, start=1)}
+    codes = {code: index for index, code in enumerate(dict.fromkeys((op.kind, _version(graph, op)) for op in graph.ops))}
+
+    tensors = [_tensor(builder, t, buffer_of.get(t.name, 0)) for t in graph.tensors.values()]
+    ops = [_op(builder, graph, op, indices, codes) for op in graph.ops]
+    subgraph = _table(
+        builder,
+        "SubGraph",
+        Name=builder.CreateString(graph.name),
+        Tensors=_offsets(builder, tensors),
+        Inputs=_ints(builder, [indices[name] for name in graph.inputs]),
+        Outputs=_ints(builder, [indices[name] for name in graph.outputs]),
+        Operators=_offsets(builder, ops),
+    )
+    model = _table(
+        builder,
+        "Model",
+        Version=SCHEMA_VERSION,
+        OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
+        Subgraphs=_offsets(builder, [subgraph]),
+        Description=builder.CreateString("tinyweave"),
+        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in constants)]),
+    )
+    builder.Finish(model, file_identifier=IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
+    """Write one schema table; strings, vectors and inner tables are given as offsets."""
+    getattr(tflite, f"{name}Start")(builder)
+    for field, value in fields.items():
+        getattr(tflite, f"{name}Add{field}")(builder, value)
+    return int(getattr(tflite, f"{name}End")(builder))
+
+
+def _ints(builder: flatbuffers.Builder, values: Sequence[int]) -> int:
+    return int(builder.CreateNumpyVector(np.asarray(values, np.int32)))
+
+
+def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
+    assert tensor.data is not None
+    payload = np.ascontiguousarray(tensor.data).tobytes()
+    builder.StartVector(1, len(payload), BUFFER_ALIGN)
+    builder.head -= len(payload)  # StartVector made the room; the builder fills from the back
+    builder.Bytes[builder.head : builder.head + len(payload)] = payload
+    return _table(builder, "Buffer", Data=builder.EndVector())
+
+
+def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
+    fields: Fields = {"Shape": _ints(builder, tensor.shape), "Name": builder.CreateString(tensor.name)}
+    if tensor.quant is not None:
+        fields["Quantization"] = _quantization(builder, tensor.quant, tensor)
+    return _table(builder, "Tensor", Type=TYPES[tensor.dtype], Buffer=buffer, HasRank=True, **fields)
+
+
+def _quantization(builder: flatbuffers.Builder, quant: Quant, tensor: Tensor) -> int:
+    scale = builder.CreateNumpyVector(np.array([_float32(s, tensor=tensor) for s in quant.scale], np.float32))
+    zero_point = builder.CreateNumpyVector(np.array(quant.zero_point, np.int64))
+    return _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=quant.axis or 0)
+
+
+def _float32(value: float, **where: Any) -> float:
+    """`value`, which the file must be able to hold exactly: a rounded scale would change results silently."""
+    if float(np.float32(value)) != value:
+        raise CompileError(f"{value!r} is not a float32 number", "round it first: float(numpy.float32(value))", **where)
+    return value
+
+
+def _op(
+    builder: flatbuffers.Builder, graph: Graph, op: Op, indices: Mapping[str, int], codes: Mapping[tuple[str, int], int]
+) -> int:
+    fields: Fields = {
+        "OpcodeIndex": codes[op.kind, _version(graph, op)],
+        "Inputs": _ints(builder, [-1 if name is None else indices[name] for name in op.inputs]),
+        "Outputs": _ints(builder, [indices[name] for name in op.outputs]),
+    }
+    name, write = OPTIONS[op.kind]
+    if name is not None:
+        try:
+            options = write(graph, op)
+        except KeyError as error:
+            raise CompileError(f"lacks the attribute {error}", op=op) from error
+        written = {f: _ints(builder, v) if isinstance(v, tuple) else v for f, v in options.items()}
+        try:
+            fields["BuiltinOptions"] = _table(builder, name, **written)
+        except (struct.error, TypeError) as error:
+            raise CompileError(f"has an attribute that .tflite cannot hold: {error}", op=op) from error
+        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
+    return _table(builder, "Operator", **fields)
+
+
+def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
+    code = getattr(tflite.BuiltinOperator, kind.upper())
+    old = min(code, tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
+    return _table(builder, "OperatorCode", DeprecatedBuiltinCode=old, Version=version, BuiltinCode=code)
+
+
+def _activation(graph: Graph, op: Op) -> Fields:
+    activation = op.attrs["activation"]
+    if activation not in ACTIVATIONS:
+        raise CompileError(f"unknown fused activation {activation}", f"one of: {', '.join(ACTIVATIONS)}", op=op)
+    return {"FusedActivationFunction": ACTIVATIONS[activation]}
+
+
+def _padding(graph: Graph, op: Op, kernel: Size) -> int:
+    """SAME or VALID, whichever means the explicit padding of `op`."""
+    explicit = op.attrs["padding"]
+    if explicit == ((0, 0), (0, 0)):
+        return tflite.Padding.VALID
+    size, stride, dilation = graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
+    if len(size) == 2 and explicit == tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) for a in (0, 1)):
+        return tflite.Padding.SAME
+    raise CompileError(
+        f"its padding {explicit} is neither SAME nor VALID, and .tflite has no other", "keep it as a pad op of its own", op=op
+    )
+
+
+def _conv(graph: Graph, op: Op) -> Fields:
+    (stride_h, stride_w), (dilation_h, dilation_w) = op.attrs["stride"], op.attrs["dilation"]
+    weights = graph.input(op, 1).shape
+    return {
+        "Padding": _padding(graph, op, (weights[1], weights[2])),
+        "StrideH": stride_h,
+        "StrideW": stride_w,
+        "DilationHFactor": dilation_h,
+        "DilationWFactor": dilation_w,
+        **_activation(graph, op),
+    }
+
+
+def _depthwise_conv(graph: Graph, op: Op) -> Fields:
+    return {**_conv(graph, op), "DepthMultiplier": graph.output(op).shape[-1] // graph.input(op).shape[-1]}
+
+
+def _pool(graph: Graph, op: Op) -> Fields:
+    (stride_h, stride_w), (kernel_h, kernel_w) = op.attrs["stride"], op.attrs["kernel"]
+    return {
+        "Padding": _padding(graph, op, (kernel_h, kernel_w)),
+        "StrideH": stride_h,
+        "StrideW": stride_w,
+        "FilterHeight": kernel_h,
+        "FilterWidth": kernel_w,
+        **_activation(graph, op),
+    }
+
+
+def _sum(graph: Graph, op: Op) -> Fields:
+    # the int16 kernels have a second arithmetic for power-of-two scales; tinyweave means the general one
+    return {**_activation(graph, op), "PotScaleInt16": False}
+
+
+def _fully_connected(graph: Graph, op: Op) -> Fields:
+    return {**_activation(graph, op), "KeepNumDims": op.attrs["keep_num_dims"]}
+
+
+def _concatenation(graph: Graph, op: Op) -> Fields:
+    return {"Axis": op.attrs["axis"], **_activation(graph, op)}
+
+
+def _strided_slice(graph: Graph, op: Op) -> Fields:
+    return {
+        "BeginMask": op.attrs["begin_mask"],
+        "EndMask": op.attrs["end_mask"],
+        "EllipsisMask": op.attrs["ellipsis_mask"],
+        "NewAxisMask": op.attrs["new_axis_mask"],
+        "ShrinkAxisMask": op.attrs["shrink_axis_mask"],
+        "Offset": op.attrs["offset"],
+    }
+
+
+def _reshape(graph: Graph, op: Op) -> Fields:
+    return {} if op.attrs["new_shape"] is None else {"NewShape": op.attrs["new_shape"]}
+
+
+def _nothing(graph: Graph, op: Op) -> Fields:
+    return {}
+
+
+# kind -> the schema's table of options and what to write into it
+OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
+    "add": ("AddOptions", _sum),
+    "average_pool_2d": ("Pool2DOptions", _pool),
+    "concatenation": ("ConcatenationOptions", _concatenation),
+    "conv_2d": ("Conv2DOptions", _conv),
+    "depthwise_conv_2d": ("DepthwiseConv2DOptions", _depthwise_conv),
+    "dequantize": ("DequantizeOptions", _nothing),
+    "expand_dims": ("ExpandDimsOptions", _nothing),
+    "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "logistic": (None, _nothing),
+    "max_pool_2d": ("Pool2DOptions", _pool),
+    "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
+    "mul": ("MulOptions", _activation),
+    "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
+    "pad": ("PadOptions", _nothing),
+    "quantize": ("QuantizeOptions", _nothing),
+    "relu": (None, _nothing),
+    "relu6": (None, _nothing),
+    "reshape": ("ReshapeOptions", _reshape),
+    "shape": ("ShapeOptions", lambda graph, op: {"OutType": TYPES[graph.output(op).dtype]}),
+    "softmax": ("SoftmaxOptions", lambda graph, op: {"Beta": _float32(op.attrs["beta"], op=op)}),
+    "squeeze": ("SqueezeOptions", lambda graph, op: {"SqueezeDims": op.attrs["axes"]}),
+    "strided_slice": ("StridedSliceOptions", _strided_slice),
+    "sub": ("SubOptions", _sum),
+    "tanh": (None, _nothing),
+    "transpose": ("TransposeOptions", _nothing),
+}
+
+# kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise
+VERSIONS = {
+    "add": (2, 3),
+    "average_pool_2d": (2, 3),
+    "concatenation": (2, 3),
+    "conv_2d": (3, 4),
+    "depthwise_conv_2d": (3, 5),
+    "dequantize": (2, 3),
+    "fully_connected": (4, 7),
+    "logistic": (2, 3),
+    "max_pool_2d": (2, 3),
+    "mean": (2, 3),
+    "mul": (2, 4),
+    "pack": (2, 3),
+    "pad": (2, 3),
+    "relu": (2, 3),
+    "relu6": (2, 3),
+    "softmax": (2, 3),
+    "strided_slice": (2, 4),
+    "sub": (2, 5),
+    "tanh": (2, 3),
+    "transpose": (2, 5),
+}
+
+
+def _version(graph: Graph, op: Op) -> int:
+    """The least version of the op that has the features `op` uses."""
+    if op.kind not in OPTIONS:
+        raise CompileError("cannot be written to .tflite", f"kinds that can: {', '.join(sorted(OPTIONS))}", op=op)
+    x = graph.optional_input(op, 0)
+    if x is None:
+        raise CompileError("has no first input", op=op)
+    int8, int16 = VERSIONS.get(op.kind, (1, 1))
+    version = {"int8": int8, "int16": int16}.get(x.dtype, 1)
+    return max(version, _feature_version(graph, op, x))
+
+
+def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
+    attrs, rank = op.attrs, len(x.shape)
+    if op.kind == "conv_2d" and x.shape[-1] != graph.input(op, 1).shape[-1]:
+        return 6
+    if op.kind == "depthwise_conv_2d" and attrs.get("dilation") != (1, 1):
+        return 2
+    if op.kind == "fully_connected":
+        return 6 if len(op.inputs) == 2 else 5 if attrs.get("keep_num_dims") else 1
+    if op.kind == "mul" and _product_scale(graph, op) >= 1:
+        return 3
+    if op.kind in ("pad", "transpose") and rank > 4:
+        return 6 if op.kind == "transpose" and rank > 5 else 4
+    if op.kind == "quantize" and graph.output(op).dtype == "int16":
+        return 2
+    if op.kind == "strided_slice":
+        return 8 if attrs.get("offset") else 6 if attrs.get("ellipsis_mask") or attrs.get("new_axis_mask") else 1
+    return 1
+
+
+def _product_scale(graph: Graph, op: Op) -> float:
+    a, b, out = graph.input(op, 0), graph.input(op, 1), graph.output(op)
+    return a.scale * b.scale / out.scale if a.quant and b.quant and out.quant else 0.0
