@@ -1,0 +1,55 @@
+"""What each op kind is: `SPECS`, one row per kind; `check` a graph against them, or `run` it in numpy.
+
+`run` computes bit for bit what LiteRT's reference kernels compute; everything else is measured against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph
+from . import conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax
+from .spec import OpSpec, Window, activation_range, check_constraints, hwc
+
+__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "run"]
+
+FAMILIES = (conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax)
+SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
+
+
+def check(graph: Graph) -> Graph:
+    """Return `graph` when every op is of a known kind, keeps its constraints and has outputs of the right shape."""
+    for op in graph.ops:
+        if op.kind not in SPECS:
+            raise CompileError(f"{op.kind} is not supported", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
+        spec = SPECS[op.kind]
+        check_constraints(spec, graph, op)
+        for tensor, shape in zip(graph.outputs_of(op), spec.infer(graph, op), strict=True):
+            if tensor.shape != shape:
+                raise CompileError(f"has the shape {tensor.shape}, its op computes {shape}", op=op, tensor=tensor)
+    return graph
+
+
+def run(graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False) -> dict[str, NDArray[Any]]:
+    """The outputs by name, or with `keep` every activation. The graph must have passed `check`."""
+    values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
+    constants = set(values)
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        value = inputs.get(name)
+        if value is None or value.shape != tensor.shape or value.dtype != np.dtype(tensor.dtype):
+            given = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
+            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {given}", tensor=tensor)
+        values[name] = value
+    for op in graph.ops:
+        arrays = [None if name is None else values[name] for name in op.inputs]
+        for tensor, array in zip(graph.outputs_of(op), SPECS[op.kind].reference(graph, op, arrays), strict=True):
+            assert array.shape == tensor.shape and array.dtype == np.dtype(tensor.dtype), (op.name, array.shape, array.dtype)
+            values[tensor.name] = array
+    if keep:
+        return {name: value for name, value in values.items() if name not in constants}
+    return {name: values[name] for name in graph.outputs}

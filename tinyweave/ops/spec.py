@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..ir import CompileError, Graph, Op, Tensor
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
 Shape = tuple[int, ...]
+Constraint = Callable[[Graph, Op], bool]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,14 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
             raise CompileError(constraint.__doc__ or constraint.__name__, op=op)
 
 
+def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
+    """The value of an input that must be constant."""
+    tensor = graph.input(op, index)
+    if tensor.data is None:
+        raise CompileError("must be constant", "export the model with static shapes", op=op, tensor=tensor)
+    return tensor.data
+
+
 def hwc(shape: Shape) -> tuple[int, int, int]:
     """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
     padded = (1, 1, 1, *shape)
@@ -63,7 +73,7 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """The clamp (minimum, maximum) of a fused activation in the output's quantised values (TFLite CalculateActivationRangeQuantized)."""
+    """The clamp (minimum, maximum) of a fused activation in the output's values (TFLite CalculateActivationRangeQuantized)."""
     info = np.iinfo(output.dtype)
     low, high = int(info.min), int(info.max)
     if activation == "none":

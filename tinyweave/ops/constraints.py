@@ -1,0 +1,102 @@
+"""What several op kinds demand of their tensors and attributes.
+
+Each function is a predicate over (graph, op); its docstring is the error text and the line in the documentation. Order in a
+spec matters: a later constraint may rely on the earlier ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Graph, Op, Tensor
+from .spec import Constraint
+
+ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
+
+
+def per_tensor(tensor: Tensor) -> bool:
+    """Whether a tensor has one scale and zero point, the latter within its type."""
+    if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
+        return False
+    info = np.iinfo(tensor.dtype)
+    return bool(info.min <= tensor.zero_point <= info.max)
+
+
+def arity(least: int, most: int | None = None, outputs: int = 1) -> Constraint:
+    """A constraint on the number of inputs and outputs."""
+    most = least if most is None else most
+
+    def has_right_arity(graph: Graph, op: Op) -> bool:
+        required = op.inputs[:least]
+        return least <= len(op.inputs) <= most and None not in required and len(op.outputs) == outputs
+
+    wanted = f"{least}" if least == most else f"{least} to {most}"
+    has_right_arity.__doc__ = f"must have {wanted} inputs and {outputs} output"
+    return has_right_arity
+
+
+def input_is_int8(graph: Graph, op: Op) -> bool:
+    """the input must be int8, quantised with one scale and zero point"""
+    return graph.input(op).dtype == "int8" and per_tensor(graph.input(op))
+
+
+def inputs_are_int8(graph: Graph, op: Op) -> bool:
+    """all inputs must be int8, quantised with one scale and zero point each"""
+    return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))
+
+
+def output_is_int8(graph: Graph, op: Op) -> bool:
+    """the output must be int8, quantised with one scale and zero point"""
+    return graph.output(op).dtype == "int8" and per_tensor(graph.output(op))
+
+
+def rank_is_4(graph: Graph, op: Op) -> bool:
+    """the input and output must have four axes (NHWC)"""
+    return len(graph.input(op).shape) == len(graph.output(op).shape) == 4
+
+
+def batch_is_one(graph: Graph, op: Op) -> bool:
+    """the batch must be 1"""
+    return graph.input(op).shape[0] == 1
+
+
+def weights_are_constant(graph: Graph, op: Op) -> bool:
+    """the weights must be constant"""
+    return graph.input(op, 1).data is not None
+
+
+def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
+    """the weights must be int8 with zero point 0, one scale for all or one per output channel"""
+    weights = graph.input(op, 1)
+    channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
+    if weights.dtype != "int8" or weights.quant is None or any(weights.quant.zero_point):
+        return False
+    return weights.quant.axis in (None, channel_axis)
+
+
+def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
+    """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
+    bias = graph.optional_input(op, 2)
+    return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == (graph.output(op).shape[-1],))
+
+
+def activation_is_known(graph: Graph, op: Op) -> bool:
+    """the fused activation must be one of none, relu, relu6, relu_n1_to_1"""
+    return op.attrs["activation"] in ACTIVATIONS
+
+
+def same_type(graph: Graph, op: Op) -> bool:
+    """the first input and the output must have the same type"""
+    return graph.input(op).dtype == graph.output(op).dtype
+
+
+def same_quantisation(graph: Graph, op: Op) -> bool:
+    """the first input and the output must have the same scale and zero point"""
+    a, b = graph.input(op).quant, graph.output(op).quant
+    return graph.input(op).dtype not in ("int8", "uint8", "int16") or a == b
+
+
+def operands_are_constant(graph: Graph, op: Op) -> bool:
+    """the operands after the first (shapes, axes, paddings, ...) must be constant integers"""
+    operands = [t for t in graph.inputs_of(op)[1:] if t is not None]
+    return all(t.data is not None and t.dtype in ("int32", "int64") for t in operands)

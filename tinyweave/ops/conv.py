@@ -1,0 +1,150 @@
+"""conv_2d and depthwise_conv_2d on int8 maps with int8 weights per tensor or per output channel.
+
+sum = bias + sum((x - zero_point) * weight) in int32, then `requant`'s multiplier per channel, rounded twice, and the clamp.
+Source: TFLite reference_integer_ops conv.h, depthwise_conv.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import (
+    activation_is_known,
+    arity,
+    batch_is_one,
+    bias_is_constant_int32,
+    input_is_int8,
+    output_is_int8,
+    rank_is_4,
+    weights_are_constant,
+    weights_are_symmetric_int8,
+)
+from .fixed_point import quantize_multipliers, requantize, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
+from .window import Padding, Size, extent, output_size, positions, taps, window_is_valid
+
+
+def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """(multiplier, shift) per output channel: output = sum * multiplier * 2^(shift - 31), a positive shift goes left."""
+    x, weights, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    assert weights.quant is not None
+    channels = out.shape[-1]
+    scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * channels
+    return quantize_multipliers(x.scale * scale / out.scale for scale in scales)
+
+
+def kernel_size(graph: Graph, op: Op) -> Size:
+    """The filter's (h, w)."""
+    return cast(Size, graph.input(op, 1).shape[1:3])
+
+
+def groups(graph: Graph, op: Op) -> int:
+    """Into how many groups a conv_2d splits the input channels; 1 when dense."""
+    return graph.input(op).shape[3] // graph.input(op, 1).shape[3]
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    x, weights = graph.input(op), graph.input(op, 1)
+    stride, dilation, padding = op.attrs["stride"], op.attrs["dilation"], op.attrs["padding"]
+    h, w = (output_size(x.shape[1 + a], weights.shape[1 + a], stride[a], dilation[a], padding[a]) for a in (0, 1))
+    return [(x.shape[0], h, w, weights.shape[3 if op.kind == "depthwise_conv_2d" else 0])]
+
+
+def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights, bias = _operands(arrays)
+    group_count, out_c, group_in = groups(graph, op), weights.shape[0], weights.shape[3]
+    # float64 products sum exactly below 2^53, and BLAS is fast: [groups, in, out] per tap
+    filters = weights.astype(np.float64).reshape(group_count, out_c // group_count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
+    shape = infer(graph, op)[0]
+    total = np.zeros((group_count, shape[1] * shape[2], out_c // group_count))
+    centred = x.astype(np.float64) - graph.input(op).zero_point
+    for ky, kx, seen in _taps(graph, op, centred):
+        total += seen.reshape(-1, group_count, group_in).transpose(1, 0, 2) @ filters[ky, kx]
+    return [_finish(graph, op, total.transpose(1, 0, 2).reshape(shape).astype(np.int64), bias)]
+
+
+def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights, bias = _operands(arrays)
+    shape, channels = infer(graph, op)[0], x.shape[3]
+    filters = weights[0].astype(np.int32).reshape(*weights.shape[1:3], channels, -1)
+    total = np.zeros((*shape[:3], channels, filters.shape[3]), np.int32)
+    centred = x.astype(np.int32) - graph.input(op).zero_point
+    for ky, kx, seen in _taps(graph, op, centred):
+        total += seen[..., None] * filters[ky, kx]
+    return [_finish(graph, op, total.reshape(shape), bias)]
+
+
+def _operands(arrays: OptionalArrays) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int32] | None]:
+    x, weights = arrays[0], arrays[1]
+    assert x is not None and weights is not None
+    return x, weights, arrays[2] if len(arrays) > 2 else None
+
+
+def _taps(graph: Graph, op: Op, x: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
+    return taps(x, kernel=kernel_size(graph, op), fill=0, **where)
+
+
+def _finish(graph: Graph, op: Op, total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[np.int8]:
+    out = graph.output(op)
+    total = wrap32(total if bias is None else total + bias.astype(np.int64))
+    scaled = requantize(total, *requant(graph, op)) + out.zero_point
+    return np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(np.int8)
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    x, weights, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    per_position = out.shape[3] * (1 if op.kind == "depthwise_conv_2d" else weights.shape[3])
+    stride, dilation, padding = op.attrs["stride"], op.attrs["dilation"], op.attrs["padding"]
+    total = x.shape[0] * per_position
+    for axis in (0, 1):
+        kernel, steps = weights.shape[1 + axis], out.shape[1 + axis]
+        inside = positions(
+            x.shape[1 + axis], steps, kernel=kernel, stride=stride[axis], dilation=dilation[axis], before=padding[axis][0]
+        )
+        total *= int(inside.sum()) if clipped else kernel * steps
+    return total
+
+
+def window(graph: Graph, op: Op) -> Window:
+    kernel, dilation = kernel_size(graph, op), op.attrs["dilation"]
+    padding: Padding = op.attrs["padding"]
+    extents = (extent(kernel[0], dilation[0]), extent(kernel[1], dilation[1]))
+    return Window(extents, op.attrs["stride"], (padding[0][0], padding[1][0]))
+
+
+def filter_has_rank_4(graph: Graph, op: Op) -> bool:
+    """the filter must have four axes, none of them empty"""
+    shape = graph.input(op, 1).shape
+    return len(shape) == 4 and min(shape) > 0
+
+
+def conv_channels_match(graph: Graph, op: Op) -> bool:
+    """the input channels must be a multiple of the filter's, and the output channels of the number of groups"""
+    channels, (out_c, _, _, group_in) = graph.input(op).shape[3], graph.input(op, 1).shape
+    return channels > 0 and channels % group_in == 0 and out_c % (channels // group_in) == 0
+
+
+def depthwise_channels_match(graph: Graph, op: Op) -> bool:
+    """the filter must have the shape [1, h, w, output channels], a multiple of the input channels"""
+    channels, filters = graph.input(op).shape[3], graph.input(op, 1).shape
+    return filters[0] == 1 and channels > 0 and filters[3] % channels == 0
+
+
+def window_fits(graph: Graph, op: Op) -> bool:
+    """strides and dilations must be at least 1, paddings at least 0, and the window must fit into the padded input"""
+    return window_is_valid(graph.input(op).shape, kernel_size(graph, op), op.attrs)
+
+
+FIRST = (arity(2, 3), input_is_int8, output_is_int8, rank_is_4, batch_is_one, weights_are_constant, filter_has_rank_4)
+LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, activation_is_known)
+
+SPECS = (
+    OpSpec("conv_2d", infer, reference_conv_2d, (*FIRST, conv_channels_match, *LAST), macs, window),
+    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, (*FIRST, depthwise_channels_match, *LAST), macs, window),
+)

@@ -1,0 +1,155 @@
+"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, logistic, tanh.
+
+Source: TFLite reference_integer_ops add.h, mul.h; activations.cc, where logistic and tanh are tables of 256 results of float32
+arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import activation_is_known, arity, input_is_int8, inputs_are_int8, output_is_int8
+from .fixed_point import quantize_multiplier, requantize, round_half_away, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
+
+ADD_LEFT_SHIFT = 20
+
+
+class Rescale(NamedTuple):
+    """x * multiplier * 2^(shift - 31), see `fixed_point.requantize`."""
+
+    multiplier: int
+    shift: int
+
+
+def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
+    """Of the first input, the second input and the output of an add or sub.
+
+    Each input, less its zero point and times 2^ADD_LEFT_SHIFT, is rescaled to twice the larger input scale; the sum is
+    rescaled to the output. A sub negates the second multiplier.
+    """
+    a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    common = 2 * max(a.scale, b.scale)
+    first, second = Rescale(*quantize_multiplier(a.scale / common)), Rescale(*quantize_multiplier(b.scale / common))
+    if op.kind == "sub":
+        second = Rescale(-second.multiplier, second.shift)
+    return first, second, Rescale(*quantize_multiplier(common / ((1 << ADD_LEFT_SHIFT) * out.scale)))
+
+
+def mul_rescale(graph: Graph, op: Op) -> Rescale:
+    """From the product of both inputs, less their zero points, to the output; the scales are multiplied in float32."""
+    a, b, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
+    return Rescale(*quantize_multiplier(float(a * b / out)))
+
+
+def relu_rescale(graph: Graph, op: Op) -> Rescale:
+    """From the input, less its zero point, to the output; the scales are divided in float32."""
+    return Rescale(*quantize_multiplier(float(np.float32(graph.input(op).scale) / np.float32(graph.output(op).scale))))
+
+
+def table(graph: Graph, op: Op) -> NDArray[np.int8]:
+    """What a logistic or tanh gives for the inputs -128 .. 127, in this order."""
+    x, out = graph.input(op), graph.output(op)
+    real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
+    # the C library's float32 results are the float64 ones, rounded
+    if op.kind == "tanh":
+        value = np.tanh(real.astype(np.float64)).astype(np.float32)
+    else:
+        with np.errstate(over="ignore"):
+            value = np.float32(1) / (np.float32(1) + np.exp(-real.astype(np.float64)).astype(np.float32))
+    scaled = round_half_away(value * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
+    return np.asarray(np.clip(scaled, -128, 127), np.int8)
+
+
+def infer_binary(graph: Graph, op: Op) -> list[Shape]:
+    return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]
+
+
+def infer_unary(graph: Graph, op: Op) -> list[Shape]:
+    return [graph.input(op).shape]
+
+
+def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    first, second, output = add_rescales(graph, op)
+    total = sum(
+        requantize(_centred(arrays, i, graph, op) << ADD_LEFT_SHIFT, *rescale) for i, rescale in enumerate((first, second))
+    )
+    return [_finish(graph, op, requantize(wrap32(total), *output))]
+
+
+def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    product = _centred(arrays, 0, graph, op) * _centred(arrays, 1, graph, op)
+    return [_finish(graph, op, requantize(product, *mul_rescale(graph, op)))]
+
+
+def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    out = graph.output(op)
+    scaled = requantize(_centred(arrays, 0, graph, op), *relu_rescale(graph, op)) + out.zero_point
+    return [np.clip(scaled, *activation_range(op.kind, out)).astype(np.int8)]
+
+
+def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    return [table(graph, op)[x.astype(np.int64) + 128]]
+
+
+def _centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
+    x = arrays[index]
+    assert x is not None
+    return x.astype(np.int64) - graph.input(op, index).zero_point
+
+
+def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
+    out = graph.output(op)
+    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), np.int8)
+
+
+def window_binary(graph: Graph, op: Op) -> Window | None:
+    same = graph.input(op).shape == graph.input(op, 1).shape == graph.output(op).shape
+    return Window() if same else None
+
+
+def window_unary(graph: Graph, op: Op) -> Window | None:
+    return Window()
+
+
+def shapes_broadcast(graph: Graph, op: Op) -> bool:
+    """the shapes of both inputs must be equal or broadcast, and have at most six axes"""
+    a, b = graph.input(op).shape, graph.input(op, 1).shape
+    aligned = zip(reversed(a), reversed(b), strict=False)
+    return max(len(a), len(b)) <= 6 and all(x == y or 1 in (x, y) for x, y in aligned)
+
+
+def output_scale_is_large(graph: Graph, op: Op) -> bool:
+    """twice the larger input scale must be below 2^20 times the output scale"""
+    return 2 * max(graph.input(op).scale, graph.input(op, 1).scale) < (1 << ADD_LEFT_SHIFT) * graph.output(op).scale
+
+
+def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
+    """the output's scale must be 1/256 (the whole range of a logistic)"""
+    return graph.output(op).scale == 1 / 256
+
+
+BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known)
+UNARY = (arity(1), input_is_int8, output_is_int8)
+
+
+def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], *more: Callable[[Graph, Op], bool]) -> OpSpec:
+    return OpSpec(kind, infer_unary, reference, (*UNARY, *more), window=window_unary)
+
+
+SPECS = (
+    OpSpec("add", infer_binary, reference_add, (*BINARY, output_scale_is_large), window=window_binary),
+    OpSpec("sub", infer_binary, reference_add, (*BINARY, output_scale_is_large), window=window_binary),
+    OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
+    _unary("relu", reference_relu),
+    _unary("relu6", reference_relu),
+    _unary("logistic", reference_table, logistic_output_is_256th),
+    _unary("tanh", reference_table),
+)

@@ -1,0 +1,133 @@
+"""Fixed-point arithmetic as TFLite's reference kernels do it, vectorised.
+
+In and out: int64 arrays that hold int32 values (a Q31 number x stands for x / 2^31), and float64 for the scales they stand
+for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. The C counterparts are in kernels/tw.h.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Int64 = NDArray[np.int64]
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def quantize_multiplier(scale: float) -> tuple[int, int]:
+    """(multiplier, shift) with scale ~ multiplier * 2^(shift - 31) and multiplier in [2^30, 2^31), or (0, 0) below 2^-32."""
+    if scale == 0.0:
+        return 0, 0
+    mantissa, shift = math.frexp(scale)
+    multiplier = math.floor(mantissa * (1 << 31) + 0.5)
+    if multiplier == 1 << 31:
+        multiplier, shift = multiplier // 2, shift + 1
+    return (0, 0) if shift < -31 else (multiplier, shift)
+
+
+def quantize_multipliers(scales: Iterable[float]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """`quantize_multiplier` of each scale, as the tables that the C kernels read."""
+    pairs = [quantize_multiplier(scale) for scale in scales]
+    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+
+
+def wrap32(x: ArrayLike) -> Int64:
+    """x modulo 2^32 in the range of int32: what an int32 of C holds after an overflow."""
+    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
+
+
+def high_mul(a: ArrayLike, b: ArrayLike) -> Int64:
+    """a * b / 2^31, rounded half up, saturated (gemmlowp SaturatingRoundingDoublingHighMul)."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    return np.asarray(np.minimum((product + (1 << 30)) >> 31, INT32_MAX))
+
+
+def rounding_shift(x: ArrayLike, exponent: ArrayLike) -> Int64:
+    """x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT)."""
+    x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << exponent) - 1
+    return np.asarray((x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0)))
+
+
+def saturating_shift_left(x: ArrayLike, exponent: int) -> Int64:
+    """x * 2^exponent clamped to int32 (gemmlowp SaturatingRoundingMultiplyByPOT with a positive exponent)."""
+    return np.asarray(np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX))
+
+
+def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
+    """x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier)."""
+    x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
+    return rounding_shift(high_mul(wrap32(x << np.maximum(shift, 0)), multiplier), np.maximum(-shift, 0))
+
+
+def round_half_away(x: ArrayLike) -> NDArray[Any]:
+    """The nearest integer of each number, halves away from zero (C's round), in the type of x."""
+    x = np.asarray(x)
+    whole = np.trunc(x)
+    return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros((), x.dtype)))
+
+
+def scale_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
+    """x * multiplier * 2^(shift - 63), rounded once, half away from zero; a Q63 multiplier in [2^62, 2^63), shift <= 30.
+
+    Only 32 x 32 -> 64 bit products, as in C: the low half of the multiplier contributes its product's high word.
+    """
+    x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
+    multiplier = np.asarray(multiplier, np.int64).astype(np.uint64)
+    magnitude = np.abs(x).astype(np.uint64)
+    high, low = multiplier >> np.uint64(32), multiplier & np.uint64(0xFFFFFFFF)
+    product = magnitude * high + ((magnitude * low) >> np.uint64(32))
+    right = (31 - shift).astype(np.uint64)
+    rounded = ((product + (np.uint64(1) << (right - np.uint64(1)))) >> right).astype(np.int64)
+    return np.asarray(np.where(x < 0, -rounded, rounded))
+
+
+def exact_multiplier(scale: float) -> tuple[int, int]:
+    """(multiplier, shift) for `scale_once`, without error: scale = multiplier * 2^(shift - 63); (0, 0) below 2^-33."""
+    mantissa, shift = math.frexp(scale)
+    return (0, 0) if shift < -32 else (int(mantissa * (1 << 53)) << 10, shift)
+
+
+def exp_on_negative_values(x: ArrayLike) -> Int64:
+    """exp(x) in Q31 of Q5.26 numbers x <= 0 (gemmlowp exp_on_negative_values)."""
+    x = np.asarray(x, np.int64)
+    one_quarter = 1 << 24
+    fraction = (x & (one_quarter - 1)) - one_quarter  # in [-1/4, 0)
+    result = _exp_between_minus_one_quarter_and_zero(saturating_shift_left(fraction, 5))
+    remainder = fraction - x  # a multiple of 1/4
+    # exp(-2^k) in Q31, for k = -2 .. 4
+    for bit, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242), start=24):
+        result = np.where(remainder & (1 << bit), high_mul(result, factor), result)
+    return np.where(x == 0, INT32_MAX, result)
+
+
+def _exp_between_minus_one_quarter_and_zero(a: Int64) -> Int64:
+    """exp(a) by a Taylor series around -1/8, Q31 in and out."""
+    exp_minus_one_eighth, one_third = 1895147668, 715827883
+    x = a + (1 << 28)
+    x2 = high_mul(x, x)
+    x3 = high_mul(x2, x)
+    x4_over_4 = rounding_shift(high_mul(x2, x2), 2)
+    higher_terms = rounding_shift(high_mul(x4_over_4 + x3, one_third) + x2, 1)
+    return exp_minus_one_eighth + high_mul(exp_minus_one_eighth, x + higher_terms)
+
+
+def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
+    """(r, bits) with 1 / x ~ r / 2^(31 + bits) for x > 0 with that many integer bits (TFLite GetReciprocal)."""
+    x = np.asarray(x, np.int64)
+    headroom = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    return _one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
+
+
+def _one_over_one_plus(a: Int64) -> Int64:
+    """1 / (1 + a) for 0 <= a < 1, Q31 in and out, by three Newton steps on Q2.29."""
+    half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up
+    x = 1515870810 + high_mul(half_denominator, -1010580540)  # 48/17 - 32/17 d
+    for _ in range(3):
+        error = (1 << 29) - high_mul(half_denominator, x)
+        x = x + saturating_shift_left(high_mul(x, error), 2)
+    return saturating_shift_left(x, 1)

@@ -1,0 +1,100 @@
+"""fully_connected on int8 rows with int8 weights [out, in], per tensor or per output channel.
+
+The reference scales its int32 sum in float64 and rounds once, half away from zero (LiteRT 2.3.0; older ones and TFLite Micro
+round twice in fixed point). `requant` gives the integers with which `fixed_point.scale_once` computes the same bytes.
+Source: LiteRT reference_integer_ops fully_connected.h.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph, Op
+from .constraints import (
+    activation_is_known,
+    arity,
+    bias_is_constant_int32,
+    input_is_int8,
+    output_is_int8,
+    weights_are_constant,
+    weights_are_symmetric_int8,
+)
+from .fixed_point import exact_multiplier, round_half_away, scale_once, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+
+
+def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
+    """The real factor from a sum to the output, one for all output channels or one each."""
+    weights = graph.input(op, 1)
+    assert weights.quant is not None
+    return graph.input(op).scale * np.array(weights.quant.scale) / graph.output(op).scale
+
+
+def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """(multiplier, shift) of `fixed_point.scale_once`, one for all output channels or one each.
+
+    They are proved to give the reference's bytes for every sum: both sides are odd and never fall, so they agree
+    everywhere when they agree on both sides of each step between two output values.
+    """
+    factors = scales(graph, op)
+    pairs = [exact_multiplier(float(factor)) for factor in factors]
+    multiplier = np.array([m for m, _ in pairs], np.int64)[:, None]
+    shift = np.array([s for _, s in pairs], np.int8)[:, None]
+    steps = (np.arange(256) + 0.5) / factors[:, None]
+    near = np.floor(np.minimum(steps, 2.0**31 - 4))[..., None].astype(np.int64) + np.arange(-1, 3)
+    expected = round_half_away(near * factors[:, None, None])
+    if not np.array_equal(scale_once(near, multiplier[..., None], shift[..., None]), expected):
+        raise CompileError("no integer multiplier rounds as the reference does", "change the output's scale slightly", op=op)
+    return multiplier[:, 0], shift[:, 0]
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    x, (units, depth) = graph.input(op), graph.input(op, 1).shape
+    return [(*x.shape[:-1], units) if op.attrs["keep_num_dims"] else (x.elements // depth, units)]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights = arrays[0], arrays[1]
+    assert x is not None and weights is not None
+    out = graph.output(op)
+    centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
+    total = (centred @ weights.T.astype(np.float64)).astype(np.int64)
+    if len(arrays) > 2 and arrays[2] is not None:
+        total = total + arrays[2]
+    scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
+    clamped = np.clip(scaled, *activation_range(op.attrs["activation"], out))
+    return [clamped.astype(np.int8).reshape(infer(graph, op)[0])]
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    return graph.output(op).elements * graph.input(op, 1).shape[1]
+
+
+def shapes_match(graph: Graph, op: Op) -> bool:
+    """the weights must be [out, in], and the input's elements (its last axis with keep_num_dims) a multiple of in"""
+    x, weights = graph.input(op), graph.input(op, 1)
+    if len(weights.shape) != 2 or min(weights.shape) < 1 or not x.shape:
+        return False
+    depth = weights.shape[1]
+    return x.shape[-1] == depth if op.attrs["keep_num_dims"] else x.elements % depth == 0
+
+
+def scale_is_small(graph: Graph, op: Op) -> bool:
+    """input scale * weight scale / output scale must be below 2^8"""
+    return bool(np.all(scales(graph, op) < 256))
+
+
+CONSTRAINTS = (
+    arity(2, 3),
+    input_is_int8,
+    output_is_int8,
+    weights_are_constant,
+    shapes_match,
+    weights_are_symmetric_int8,
+    bias_is_constant_int32,
+    activation_is_known,
+    scale_is_small,
+)
+
+SPECS = (OpSpec("fully_connected", infer, reference, CONSTRAINTS, macs),)

@@ -1,0 +1,276 @@
+"""Ops that move elements and compute nothing: reshape, squeeze, expand_dims, pad, concatenation, transpose,
+strided_slice, pack, shape. Any type; where int8 values move, input and output share their quantisation.
+
+Source: TFLite reshape.cc, pad.cc, strided_slice.cc and the like.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import arity, operands_are_constant, same_quantisation, same_type
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Window, constant
+
+
+def _array(arrays: OptionalArrays, index: int = 0) -> NDArray[Any]:
+    x = arrays[index]
+    assert x is not None
+    return x
+
+
+def infer_reshape(graph: Graph, op: Op) -> list[Shape]:
+    """From the shape operand when it is constant, else from the file's attribute, else the output tensor's own shape."""
+    x, operand = graph.input(op), graph.optional_input(op, 1)
+    if operand is not None and operand.data is not None:
+        wanted = tuple(int(extent) for extent in operand.data.ravel())
+    elif operand is None and op.attrs["new_shape"] is not None:
+        wanted = tuple(op.attrs["new_shape"])
+    else:
+        return [graph.output(op).shape]
+    known = int(np.prod([extent for extent in wanted if extent != -1], dtype=np.int64))
+    return [tuple(x.elements // max(known, 1) if extent == -1 else extent for extent in wanted)]
+
+
+def infer_squeeze(graph: Graph, op: Op) -> list[Shape]:
+    shape = graph.input(op).shape
+    named = {axis % len(shape) for axis in op.attrs["axes"]} if shape else set()
+    return [tuple(e for axis, e in enumerate(shape) if e != 1 or (named and axis not in named))]
+
+
+def infer_expand_dims(graph: Graph, op: Op) -> list[Shape]:
+    shape = list(graph.input(op).shape)
+    axis = int(constant(graph, op, 1).ravel()[0])
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
+    return [tuple(shape)]
+
+
+def reference_view(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [_array(arrays).reshape(graph.output(op).shape)]
+
+
+def paddings(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+    """Per axis how many elements a pad puts before and after."""
+    return tuple((int(before), int(after)) for before, after in constant(graph, op, 1))
+
+
+def infer_pad(graph: Graph, op: Op) -> list[Shape]:
+    return [tuple(e + sum(p) for e, p in zip(graph.input(op).shape, paddings(graph, op), strict=True))]
+
+
+def pad_value(graph: Graph, op: Op) -> int:
+    """What a pad fills with: the real number 0."""
+    out = graph.output(op)
+    return out.zero_point if out.quant is not None else 0
+
+
+def reference_pad(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.pad(_array(arrays), paddings(graph, op), constant_values=pad_value(graph, op))]
+
+
+def window_pad(graph: Graph, op: Op) -> Window | None:
+    padding = paddings(graph, op)
+    if len(padding) != 4 or padding[0] != (0, 0):
+        return None
+    return Window(pad=(padding[1][0], padding[2][0]))
+
+
+def concatenation_axis(graph: Graph, op: Op) -> int:
+    """The axis that grows, not negative."""
+    return int(op.attrs["axis"]) % len(graph.output(op).shape)
+
+
+def infer_concatenation(graph: Graph, op: Op) -> list[Shape]:
+    shapes = [t.shape for t in graph.inputs_of(op) if t is not None]
+    axis = concatenation_axis(graph, op)
+    return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]
+
+
+def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.concatenate([_array(arrays, i) for i in range(len(arrays))], axis=concatenation_axis(graph, op))]
+
+
+def window_concatenation(graph: Graph, op: Op) -> Window | None:
+    """Joining channels keeps rows and columns; joining rows or columns moves them."""
+    rank = len(graph.output(op).shape)
+    return Window() if concatenation_axis(graph, op) == rank - 1 else None
+
+
+def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
+    """Per output axis the input's axis, not negative."""
+    return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
+
+
+def infer_transpose(graph: Graph, op: Op) -> list[Shape]:
+    return [tuple(graph.input(op).shape[axis] for axis in permutation(graph, op))]
+
+
+def reference_transpose(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.ascontiguousarray(_array(arrays).transpose(permutation(graph, op)))]
+
+
+def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
+    """A strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
+    begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
+    masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+
+    def set_in(name: str, position: int) -> bool:
+        return bool(masks[name] >> position & 1)
+
+    consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
+    shape, axis = graph.input(op).shape, 0
+    index: list[slice | int | None] = []
+    for i in range(len(begin)):
+        if set_in("ellipsis", i):
+            skipped = len(shape) - consumed
+            index += [slice(None)] * skipped
+            axis += skipped
+        elif set_in("new_axis", i):
+            index.append(None)
+        elif set_in("shrink_axis", i):
+            index.append(begin[i])
+            axis += 1
+        else:
+            stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
+            first, last = None if set_in("begin", i) else begin[i], None if set_in("end", i) else stop
+            index.append(slice(first, last, strides[i]))
+            axis += 1
+    return tuple(index)
+
+
+def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
+    # a broadcast scalar stands for the input, whose size must cost nothing
+    return [np.broadcast_to(np.int8(0), graph.input(op).shape)[slice_index(graph, op)].shape]
+
+
+def reference_strided_slice(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.array(_array(arrays)[slice_index(graph, op)])]
+
+
+def infer_pack(graph: Graph, op: Op) -> list[Shape]:
+    shape = list(graph.input(op).shape)
+    shape.insert(int(op.attrs["axis"]) % (len(shape) + 1), len(op.inputs))
+    return [tuple(shape)]
+
+
+def reference_pack(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.stack([_array(arrays, i) for i in range(len(arrays))], axis=int(op.attrs["axis"]))]
+
+
+def infer_shape(graph: Graph, op: Op) -> list[Shape]:
+    return [(len(graph.input(op).shape),)]
+
+
+def reference_shape(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [np.array(graph.input(op).shape, graph.output(op).dtype)]
+
+
+def elements_are_kept(graph: Graph, op: Op) -> bool:
+    """input and output must have the same number of elements"""
+    return graph.input(op).elements == graph.output(op).elements
+
+
+def squeezed_axes_are_one(graph: Graph, op: Op) -> bool:
+    """squeezed axes must exist and have the extent 1"""
+    shape = graph.input(op).shape
+    return all(-len(shape) <= axis < len(shape) and shape[axis] == 1 for axis in op.attrs["axes"])
+
+
+def new_axis_is_in_range(graph: Graph, op: Op) -> bool:
+    """the new axis must lie within the output's rank"""
+    axis, rank = constant(graph, op, 1), len(graph.input(op).shape)
+    return axis.size == 1 and -rank - 1 <= int(axis.ravel()[0]) <= rank
+
+
+def paddings_match(graph: Graph, op: Op) -> bool:
+    """the paddings must be a pair of numbers, not negative, per axis"""
+    padding = constant(graph, op, 1)
+    return padding.shape == (len(graph.input(op).shape), 2) and bool((padding >= 0).all())
+
+
+def inputs_match(graph: Graph, op: Op) -> bool:
+    """all inputs must have the output's type and rank, and its extents on the other axes"""
+    out, rank = graph.output(op), len(graph.output(op).shape)
+    if not -rank <= op.attrs["axis"] < rank:
+        return False
+    axis = concatenation_axis(graph, op)
+    for t in graph.inputs_of(op):
+        if t is None or t.dtype != out.dtype or len(t.shape) != rank:
+            return False
+        if any(t.shape[i] != out.shape[i] for i in range(rank) if i != axis):
+            return False
+    return True
+
+
+def quantisation_is_shared(graph: Graph, op: Op) -> bool:
+    """all inputs and the output must have the same scale and zero point"""
+    return all(t is not None and t.quant == graph.output(op).quant for t in graph.inputs_of(op))
+
+
+def activation_is_none(graph: Graph, op: Op) -> bool:
+    """must have no fused activation"""
+    return op.attrs["activation"] == "none"
+
+
+def permutation_is_valid(graph: Graph, op: Op) -> bool:
+    """the permutation must name every axis of the input once"""
+    rank = len(graph.input(op).shape)
+    perm = [int(axis) for axis in constant(graph, op, 1).ravel()]
+    return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
+
+
+def slice_is_valid(graph: Graph, op: Op) -> bool:
+    """begin, end and strides must be vectors of one length, strides not 0, and indices within the input"""
+    vectors = [constant(graph, op, i) for i in (1, 2, 3)]
+    if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
+        return False
+    try:
+        infer_strided_slice(graph, op)
+    except IndexError:
+        return False
+    return True
+
+
+def packed_inputs_match(graph: Graph, op: Op) -> bool:
+    """all inputs must have the same type and shape, and the axis must lie within the output's rank"""
+    first, rank = graph.input(op), len(graph.input(op).shape) + 1
+    same = all(t is not None and (t.dtype, t.shape) == (first.dtype, first.shape) for t in graph.inputs_of(op))
+    return same and graph.output(op).dtype == first.dtype and -rank <= int(op.attrs["axis"]) < rank
+
+
+def output_holds_extents(graph: Graph, op: Op) -> bool:
+    """the output must be int32 or int64"""
+    return graph.output(op).dtype in ("int32", "int64")
+
+
+MANY = 1 << 16
+MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
+
+SPECS = (
+    OpSpec("reshape", infer_reshape, reference_view, (arity(1, 2), *MOVES, elements_are_kept), view=True),
+    OpSpec("squeeze", infer_squeeze, reference_view, (arity(1), *MOVES, squeezed_axes_are_one), view=True),
+    OpSpec(
+        "expand_dims",
+        infer_expand_dims,
+        reference_view,
+        (arity(2), *MOVES, operands_are_constant, new_axis_is_in_range),
+        view=True,
+    ),
+    OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), window=window_pad),
+    OpSpec(
+        "concatenation",
+        infer_concatenation,
+        reference_concatenation,
+        (arity(1, MANY), inputs_match, quantisation_is_shared, activation_is_none),
+        window=window_concatenation,
+    ),
+    OpSpec("transpose", infer_transpose, reference_transpose, (arity(2), *MOVES, operands_are_constant, permutation_is_valid)),
+    OpSpec(
+        "strided_slice", infer_strided_slice, reference_strided_slice, (arity(4), *MOVES, operands_are_constant, slice_is_valid)
+    ),
+    OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
+    OpSpec("shape", infer_shape, reference_shape, (arity(1), output_holds_extents)),
+)

@@ -1,0 +1,81 @@
+"""average_pool_2d and max_pool_2d on int8 maps.
+
+The average divides by the number of positions inside the map, rounded half away from zero. Input and output share their
+quantisation. Source: TFLite reference_integer_ops pooling.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import activation_is_known, arity, batch_is_one, input_is_int8, output_is_int8, rank_is_4, same_quantisation
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
+from .window import output_size, positions, taps, window_is_valid
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    x = graph.input(op)
+    kernel, stride, padding = op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
+    h, w = (output_size(x.shape[1 + a], kernel[a], stride[a], 1, padding[a]) for a in (0, 1))
+    return [(x.shape[0], h, w, x.shape[3])]
+
+
+def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    highest = np.full(infer(graph, op)[0], -128, np.int8)
+    for _, _, seen in taps(x, kernel=op.attrs["kernel"], stride=op.attrs["stride"], padding=op.attrs["padding"], fill=-128):
+        np.maximum(highest, seen, out=highest)
+    return [_clamp(graph, op, highest)]
+
+
+def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
+    total = np.zeros(shape, np.int64)
+    for _, _, seen in taps(x.astype(np.int64), kernel=kernel, stride=stride, padding=padding, fill=0):
+        total += seen
+    rows, columns = (
+        positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
+        for a in (0, 1)
+    )
+    count = (rows[:, None] * columns[None, :])[None, :, :, None]
+    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count))]
+
+
+def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
+    low, high = activation_range(op.attrs["activation"], graph.output(op))
+    return np.asarray(np.clip(values, low, high), np.int8)
+
+
+def window(graph: Graph, op: Op) -> Window:
+    padding = op.attrs["padding"]
+    return Window(op.attrs["kernel"], op.attrs["stride"], (padding[0][0], padding[1][0]))
+
+
+def window_fits(graph: Graph, op: Op) -> bool:
+    """kernel and strides must be at least 1, and every window must hold a part of the input"""
+    x, kernel, padding = graph.input(op), op.attrs["kernel"], op.attrs["padding"]
+    return window_is_valid(x.shape, kernel, op.attrs) and all(max(padding[a]) < kernel[a] for a in (0, 1))
+
+
+CONSTRAINTS = (
+    arity(1),
+    input_is_int8,
+    output_is_int8,
+    rank_is_4,
+    batch_is_one,
+    same_quantisation,
+    window_fits,
+    activation_is_known,
+)
+
+SPECS = (
+    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, window=window),
+    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, window=window),
+)

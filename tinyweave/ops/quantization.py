@@ -1,0 +1,81 @@
+"""quantize (float32 to integers, or integers to integers of another scale) and dequantize (integers to float32).
+
+Source: TFLite quantize.cc, reference/requantize.h, dequantize.h.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Graph, Op
+from .constraints import arity, per_tensor
+from .fixed_point import quantize_multiplier, requantize, round_half_away
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+
+INTEGERS = ("int8", "uint8", "int16")
+QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
+QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16")}
+
+
+def requant(graph: Graph, op: Op) -> tuple[int, int]:
+    """(multiplier, shift) from an integer input, less its zero point, to the output."""
+    return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    return [graph.input(op).shape]
+
+
+def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, out = arrays[0], graph.output(op)
+    assert x is not None
+    info = np.iinfo(out.dtype)
+    if x.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            scaled = round_half_away(x / np.float32(out.scale)).astype(np.float64)
+    else:
+        scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
+    return [np.clip(scaled + out.zero_point, info.min, info.max).astype(out.dtype)]
+
+
+def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    return [np.float32(graph.input(op).scale) * (x.astype(np.int32) - graph.input(op).zero_point).astype(np.float32)]
+
+
+def window(graph: Graph, op: Op) -> Window | None:
+    return Window()
+
+
+def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
+    """must go from float32 to int8, uint8 or int16, between int8 and uint8, or from int16 to int8 or int16"""
+    return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
+
+
+def dequantize_types_are_supported(graph: Graph, op: Op) -> bool:
+    """must go from int8, uint8 or int16 to float32"""
+    return graph.input(op).dtype in INTEGERS and graph.output(op).dtype == "float32"
+
+
+def integers_are_per_tensor(graph: Graph, op: Op) -> bool:
+    """the integers must be quantised with one scale and zero point"""
+    return all(per_tensor(t) for t in (graph.input(op), graph.output(op)) if t.dtype != "float32")
+
+
+SPECS = (
+    OpSpec(
+        "quantize",
+        infer,
+        reference_quantize,
+        (arity(1), quantize_types_are_supported, integers_are_per_tensor),
+        window=window,
+    ),
+    OpSpec(
+        "dequantize",
+        infer,
+        reference_dequantize,
+        (arity(1), dequantize_types_are_supported, integers_are_per_tensor),
+        window=window,
+    ),
+)

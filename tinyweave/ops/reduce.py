@@ -1,0 +1,57 @@
+"""mean over axes of an int8 tensor: the int32 sum, less its share of the zero point, rescaled once with 1/count folded in.
+
+Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Graph, Op
+from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
+from .fixed_point import quantize_multiplier, requantize, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+
+
+def axes(graph: Graph, op: Op) -> tuple[int, ...]:
+    """The reduced axes, each once, ascending, not negative."""
+    rank = len(graph.input(op).shape)
+    return tuple(sorted({int(axis) % rank for axis in constant(graph, op, 1).ravel()}))
+
+
+def count(graph: Graph, op: Op) -> int:
+    """How many elements one output element is the mean of."""
+    return int(np.prod([graph.input(op).shape[axis] for axis in axes(graph, op)], dtype=np.int64))
+
+
+def requant(graph: Graph, op: Op) -> tuple[int, int]:
+    """(multiplier, shift) from a sum, less count * zero point, to the output, with 1/count folded in."""
+    multiplier, shift = quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
+    elements = count(graph, op)
+    bits = min(elements.bit_length() - 1, 32, 31 + shift)
+    return (multiplier << bits) // elements, shift - bits
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    reduced, shape = axes(graph, op), graph.input(op).shape
+    if op.attrs["keep_dims"]:
+        return [tuple(1 if axis in reduced else extent for axis, extent in enumerate(shape))]
+    return [tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, out = arrays[0], graph.output(op)
+    assert x is not None
+    total = x.astype(np.int64).sum(axis=axes(graph, op)) - graph.input(op).zero_point * count(graph, op)
+    scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
+    return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]
+
+
+def axes_exist(graph: Graph, op: Op) -> bool:
+    """the axes must lie within the input's rank, and the input must not be empty"""
+    shape = graph.input(op).shape
+    within = all(-len(shape) <= int(axis) < len(shape) for axis in constant(graph, op, 1).ravel())
+    return within and graph.input(op).elements > 0 and len(shape) > 0
+
+
+SPECS = (OpSpec("mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)),)

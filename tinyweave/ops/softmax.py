@@ -1,0 +1,73 @@
+"""softmax over the last axis of an int8 tensor, in fixed point: exponentials in Q31 summed in Q12.19, times the reciprocal.
+
+Source: TFLite reference/softmax.h.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ir import Graph, Op
+from .constraints import arity, input_is_int8, output_is_int8
+from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+
+SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
+SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19
+
+
+class Parameters(NamedTuple):
+    """multiplier, left_shift: from x - max to Q5.26, beta included. difference_min: below this difference the result is 0."""
+
+    multiplier: int
+    left_shift: int
+    difference_min: int
+
+
+def parameters(graph: Graph, op: Op) -> Parameters:
+    beta = float(np.float32(op.attrs["beta"]))
+    scale = min(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)), (1 << 31) - 1.0)
+    multiplier, left_shift = quantize_multiplier(scale)
+    radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
+    return Parameters(multiplier, left_shift, -radius)
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    return [graph.input(op).shape]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    multiplier, left_shift, difference_min = parameters(graph, op)
+    difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
+    counts = difference >= difference_min
+    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << left_shift), multiplier))
+    total = np.where(counts, rounding_shift(exponential, SUM_BITS), 0).sum(axis=-1, keepdims=True)
+    scale, bits = reciprocal(total, SUM_BITS)
+    result = rounding_shift(high_mul(scale, exponential), bits + 31 - 8) - 128
+    return [np.where(counts, np.clip(result, -128, 127), -128).astype(np.int8)]
+
+
+def window(graph: Graph, op: Op) -> Window | None:
+    return Window() if len(graph.input(op).shape) > 0 else None
+
+
+def has_elements(graph: Graph, op: Op) -> bool:
+    """the input must have one to four axes, and a last axis of 1 to 4095 elements"""
+    shape = graph.input(op).shape
+    return 1 <= len(shape) <= 4 and min(shape) > 0 and shape[-1] < 1 << SUM_BITS
+
+
+def scale_is_in_range(graph: Graph, op: Op) -> bool:
+    """beta must be positive, and beta * input scale above 2^-26"""
+    return bool(np.float32(op.attrs["beta"]) * graph.input(op).scale * (1 << 26) > 1)
+
+
+SPECS = (
+    OpSpec(
+        "softmax", infer, reference, (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range), window=window
+    ),
+)

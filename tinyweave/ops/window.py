@@ -1,0 +1,58 @@
+"""Geometry of sliding windows over NHWC maps: extents, TFLite's SAME padding, and the taps of a window as arrays.
+
+Sizes are (h, w), paddings ((top, bottom), (left, right)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Size = tuple[int, int]
+Padding = tuple[Size, Size]
+
+
+def extent(kernel: int, dilation: int) -> int:
+    """Rows (or columns) from a window's first tap to its last, both included."""
+    return (kernel - 1) * dilation + 1
+
+
+def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Size) -> int:
+    """How many windows fit along one axis."""
+    return (size + sum(padding) - extent(kernel, dilation)) // stride + 1
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size:
+    """The padding (before, after) of one axis that TFLite's SAME means: the odd one goes after."""
+    needed = max((-(-size // stride) - 1) * stride + extent(kernel, dilation) - size, 0)
+    return needed // 2, needed - needed // 2
+
+
+def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> NDArray[np.bool_]:
+    """[out, kernel]: whether that tap of that window lies inside the axis."""
+    at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
+    return (at >= 0) & (at < size)
+
+
+def taps(
+    x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: int
+) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """(ky, kx, values): per tap of the window what all windows see there, [n, out_h, out_w, c]; `fill` outside the map."""
+    out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
+    padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
+    for ky in range(kernel[0]):
+        rows = slice(ky * dilation[0], ky * dilation[0] + (out_h - 1) * stride[0] + 1, stride[0])
+        for kx in range(kernel[1]):
+            columns = slice(kx * dilation[1], kx * dilation[1] + (out_w - 1) * stride[1] + 1, stride[1])
+            yield ky, kx, padded[:, rows, columns]
+
+
+def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
+    """Whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
+    stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
+    if min(*kernel, *stride, *dilation, *shape) < 1 or min(*padding[0], *padding[1]) < 0:
+        return False
+    return all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
