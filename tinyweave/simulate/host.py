@@ -9,12 +9,13 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ..ir import CompileError
 from . import toolchain
-from .run import Fault, Region, Run, check_guards, layout, noise
+from .run import Dump, Fault, Region, Run, check_guards, in_order, layout, noise
 from .worker import Worker, worker
 
 Read = Callable[[str, int, int], bytes]
@@ -24,22 +25,32 @@ ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:handle_
 LIMIT_S = 300.0
 
 
-def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Path:
+@dataclass(frozen=True)
+class Program:
+    """A model that runs here. compiler: version and flags."""
+
+    path: Path
+    model: str
+    compiler: str
+
+
+def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Program:
     """Compile the model in `folder` to a program for `invoke`; with `trace`, its steps can be watched.
 
     `sanitize` traps undefined behaviour, and accesses outside of C objects where the compiler has AddressSanitizer.
     """
     compiler = toolchain.host()
     files = [*toolchain.sources(Path(folder), model), toolchain.FOLDER / "host.c"]
-    flags = ["-std=c99", optimize, "-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+    flags = ["-std=c99", optimize, *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
-    flags += _sanitizer(compiler) if sanitize else ["-fno-sanitize=all"]
+    model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
 
     def make(path: Path) -> None:
         c_files = [file for file in files if file.suffix == ".c"]
-        toolchain.compile_c(compiler, [*flags, "-I", folder, *c_files, "-o", path])
+        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, *c_files, "-o", path])
 
-    return toolchain.cached(model, compiler, flags, files, make)
+    path = toolchain.cached(model, compiler, [*flags, *model_flags], files, make)
+    return Program(path, model, f"{compiler.version}: {' '.join(flags)}")
 
 
 @lru_cache
@@ -67,19 +78,20 @@ def _empty(path: Path) -> list[str | Path]:
 
 
 def invoke(
-    library: Path,
-    model: str,
+    program: Program,
     memories: Mapping[str, int],
     inputs: Sequence[bytes],
     output_bytes: Sequence[int],
-    fill: int = 0,
-    on_step: Callable[[int, Read], None] | None = None,
     *,
+    fill: int = 0,
+    dump: Sequence[Dump] = (),
+    on_step: Callable[[int, Read], None] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Run:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    `on_step(step, read)` is called after each step of a traced build; `read(memory, offset, count)` gives arena bytes then.
+    After each step of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and
+    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes.
     Raises Fault for accesses outside, undefined behaviour (sanitized builds), a failing call, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
@@ -91,22 +103,28 @@ def invoke(
     request.append(_numbers(len(inputs)))
     for data in inputs:
         request += [_numbers(len(data)), data]
-    request.append(_numbers(len(output_bytes), *output_bytes, on_step is not None))
-    with worker((str(library),), ENVIRONMENT).session(limit_s) as child:
+    request.append(_numbers(len(output_bytes), *output_bytes, bool(dump or on_step)))
+    dumps: dict[int, bytes] = {}
+    with worker((str(program.path),), ENVIRONMENT).session(limit_s) as child:
+
+        def read(memory: str, offset: int, count: int) -> bytes:
+            return _read(child, regions, memory, offset, count)
+
         child.send(b"".join(request))
         while child.receive(1) == b"S":
             (step,) = struct.unpack("=q", child.receive(8))
-            assert on_step
-            on_step(step, lambda memory, offset, count: _read(child, regions, memory, offset, count))
+            dumps |= {index: read(*wanted[1:]) for index, wanted in enumerate(dump) if wanted[0] == step}
+            if on_step:
+                on_step(step, read)
             child.send(b"C")
         (status,) = struct.unpack("=q", child.receive(8))
         outputs = [child.receive(count) for count in output_bytes]
         finals = [child.receive(region.size) for region in regions]
     if status:
-        raise Fault(f"{model} returned the error {status}")
+        raise Fault(f"{program.model} returned the error {status}")
     for region, before, after in zip(regions, images, finals, strict=True):
-        check_guards(region, before, after, model)
-    return Run(outputs, fill, regions, finals)
+        check_guards(region, before, after, program.model)
+    return Run(outputs, fill, regions, finals, in_order(dump, dumps))
 
 
 def _numbers(*numbers: int) -> bytes:

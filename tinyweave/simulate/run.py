@@ -7,7 +7,7 @@ agrees as long as the program depends on nothing else: what was touched is found
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,13 +17,17 @@ from ..ir import CompileError
 ALIGN = 16  # of an arena's first byte, as malloc gives
 
 
-class Fault(CompileError):
+# (step, memory, offset, bytes): arena bytes wanted as they are after a step
+Dump = tuple[int, str, int, int]
+
+
+class Fault(CompileError):  # noqa: N818 - the processor's word for it
     """The generated code did what it must not do: an access outside its memory, undefined behaviour, an endless loop."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Mapped bytes of a memory: guard bytes [0, base), the arena, and guard bytes up to `size` where it is no multiple of ALIGN."""
+    """Mapped bytes of a memory: guards [0, base), the arena, and guards up to `size` where it is no multiple of ALIGN."""
 
     name: str
     bytes: int
@@ -80,6 +84,14 @@ def noise(count: int, fill: int, stream: int) -> bytes:
     return (~pattern if fill & 1 else pattern).tobytes()
 
 
+def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
+    """The dumps taken, by index, as a list; a step that never ran is the caller's mistake."""
+    missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
+    if missing:
+        raise ValueError(f"step {missing[0]} did not run: the model has no such step, or was built without trace=True")
+    return [taken[index] for index in range(len(dump))]
+
+
 def check_guards(region: Region, before: bytes, after: bytes, where: str) -> None:
     """Raise Fault when a guard byte has changed."""
     changed = np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
@@ -98,7 +110,7 @@ def place(region: Region, offset: int) -> str:
 
 
 def touched(a: Run, b: Run) -> dict[str, int]:
-    """Per memory, the highest arena byte written, plus one (inputs count), from two runs with complementary fills on the same inputs.
+    """Per memory, the highest arena byte written (inputs too), plus one, from two runs on the same inputs, complementary fills.
 
     Raises Fault when the outputs differ, since they then depend on bytes that nobody wrote, and when a guard byte was written.
     """
@@ -107,7 +119,7 @@ def touched(a: Run, b: Run) -> dict[str, int]:
     for index, (left, right) in enumerate(zip(a.outputs, b.outputs, strict=True)):
         if left != right:
             first = next(i for i, (x, y) in enumerate(zip(left, right, strict=True)) if x != y)
-            raise Fault(f"output {index} depends on memory that nobody wrote: byte {first} differs when the arena is filled differently")
+            raise Fault(f"output {index} depends on memory that nobody wrote: its byte {first} changes with the arena's fill")
     highest = {}
     for region, left, right in zip(a.regions, a.images, b.images, strict=True):
         written = np.flatnonzero(np.frombuffer(left, np.uint8) == np.frombuffer(right, np.uint8))

@@ -60,14 +60,15 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
             return _describe((program,), f"{variable} may name another")
     if importlib.util.find_spec("ziglang"):
         return _zig(variable)
-    raise CompileError(f"found no C compiler: neither {wanted} nor ziglang", f"pip install ziglang, install {wanted}, or set {variable}")
+    what_to_do = f"pip install ziglang, install {wanted}, or set {variable}"
+    raise CompileError(f"found no C compiler: neither {wanted} nor ziglang", what_to_do)
 
 
 def _words(forced: str, variable: str) -> list[str]:
     try:
         return shlex.split(forced)
     except ValueError as error:
-        raise CompileError(f"{variable} is not a command line: {error}", f"set {variable} to a compiler's name, or to zig") from error
+        raise CompileError(f"{variable} is not a command line: {error}", "name a compiler, or zig") from error
 
 
 def _zig(variable: str) -> Toolchain:
@@ -166,5 +167,5 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
 def sources(folder: Path, model: str) -> list[Path]:
     """The C files and headers of an emitted model, which must be there."""
     if not (folder / f"{model}.h").is_file():
-        raise CompileError(f"{folder} holds no {model}.h", "give the folder that 'tinyweave compile' wrote, and the model's name")
+        raise CompileError(f"{folder} holds no {model}.h", "give the folder and the name that 'tinyweave compile' wrote")
     return sorted((*folder.glob("*.c"), *folder.glob("*.h")))

@@ -1,0 +1,278 @@
+"""Builds emitted C for a Cortex-M and runs it on an emulated one, which is where RAM, Flash and instructions are measured.
+
+In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Runs of it. Every memory, the
+stack, Flash and static data are mapped each by itself with nothing around them; a stray access is a Fault that says where.
+Instructions are counted per basic block, predicated ones included; the stack is the lowest value of the stack pointer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import importlib.util
+import pickle
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..ir import CompileError
+from . import toolchain
+from .run import Dump, Fault, Region, Run, check_guards, in_order, layout, noise, place
+from .worker import worker
+
+PAGE = 4096
+MEMORY_START, MEMORY_STEP = 0x30000000, 0x08000000  # of the first memory; from one to the next
+STACK_START, STACK_BYTES = 0x24000000, 1 << 16
+LIMIT_INSTRUCTIONS = 100_000_000_000
+LIMIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Core:
+    """What it takes to build for a core, per compiler, and Unicorn's name for it."""
+
+    gcc: tuple[str, ...]
+    zig: tuple[str, ...]
+    unicorn: str
+
+
+# Unicorn's Cortex-M7 has single precision floats only
+CORES = {
+    "cortex-m4": Core(
+        ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp"),
+        "UC_CPU_ARM_CORTEX_M4",
+    ),
+    "cortex-m7": Core(
+        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
+        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16sp"),
+        "UC_CPU_ARM_CORTEX_M7",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Firmware:
+    """A linked model. compiler: version and flags. sizes in bytes, read off the ELF file: weights; tables (all other constants,
+    and the initial values of static data); code (of the model, its kernels, and what the compiler added); static."""
+
+    path: Path
+    model: str
+    core: str
+    compiler: str
+    sizes: Mapping[str, int]
+
+
+def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False) -> Firmware:
+    """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step."""
+    if core not in CORES:
+        raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
+    _require("elftools")
+    compiler = toolchain.arm()
+    zig = compiler.name == "zig"
+    flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
+    flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
+    flags += [
+        "-fno-asynchronous-unwind-tables",
+        *(["-fno-sanitize=all"] if zig else []),
+        *(["-DTW_TRACE=tw_trace"] if trace else []),
+    ]
+    said = " ".join(flags)
+    roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
+    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,cortexm.ld", *roots]
+    files = [*toolchain.sources(Path(folder), model)]
+    ours = [toolchain.FOLDER / "runtime.c", toolchain.FOLDER / "cortexm.ld", toolchain.FOLDER / "include" / "string.h"]
+
+    def make(path: Path) -> None:
+        inputs = [file for file in (*files, ours[0]) if file.suffix == ".c"]
+        where = ["-I", folder, "-idirafter", ours[2].parent, *(word.replace("cortexm.ld", str(ours[1])) for word in link)]
+        libraries = [] if zig else ["-nostdlib", "-lgcc"]
+        toolchain.compile_c(compiler, [*flags, *where, *inputs, *libraries, "-o", path])
+
+    path = toolchain.cached(f"{model}.elf", compiler, [*flags, *link], [*files, *ours], make)
+    return Firmware(path, model, core, f"{compiler.version}: {said}", _read_elf(path).sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Elf:
+    flash: tuple[int, bytes]
+    ram: tuple[int, bytes]
+    code: tuple[int, int]
+    symbols: Mapping[str, int]
+    functions: tuple[tuple[int, str], ...]  # by address
+    sizes: Mapping[str, int]
+
+
+@lru_cache(maxsize=64)
+def _read_elf(path: Path) -> _Elf:
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as stream:
+        elf = ELFFile(stream)
+        sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
+        found = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
+        parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
+    unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}
+    if unknown:
+        raise CompileError(
+            f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
+        )
+    symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in found}
+    functions = {s["st_value"] & ~1: s.name for s in found if s["st_info"]["type"] == "STT_FUNC"}
+    objects = {s["st_value"]: s for s in found if s["st_info"]["type"] == "STT_OBJECT"}
+    weights = sum(s["st_size"] for s in objects.values() if s.name.partition(".")[0].endswith("_weights"))
+    length = {name: len(parts.get(name, (0, b""))[1]) for name in (".text", ".rodata", ".data", ".bss")}
+    trace = sum(s["st_size"] for s in found if s.name == "tw_trace")
+    start = parts[".text"][0]
+    return _Elf(
+        flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
+        ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
+        code=(start, start + length[".text"]),
+        symbols=symbols,
+        functions=tuple(sorted(functions.items())),
+        sizes={
+            "weights": weights,
+            "tables": length[".rodata"] - weights + length[".data"],
+            "code": length[".text"] - trace,
+            "static": length[".data"] + length[".bss"],
+        },
+    )
+
+
+def _join(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
+    """Neighbouring sections as one, from the page of the first on."""
+    if not parts:
+        return 0, b""
+    start = min(address for address, _ in parts) // PAGE * PAGE
+    image = bytearray(max(address + len(data) for address, data in parts) - start)
+    for address, data in parts:
+        image[address - start : address - start + len(data)] = data
+    return start, bytes(image)
+
+
+def invoke(
+    firmware: Firmware,
+    memories: Mapping[str, int],
+    inputs: Sequence[bytes],
+    output_bytes: Sequence[int],
+    *,
+    fill: int = 0,
+    dump: Sequence[Dump] = (),
+    limit_instructions: int = LIMIT_INSTRUCTIONS,
+    limit_s: float = LIMIT_S,
+) -> Run:
+    """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
+
+    `dump` asks for (step, memory, offset, bytes) after steps of a traced build. Raises Fault for an access to what is not the
+    model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
+    """
+    _require("unicorn", "capstone", "elftools")
+    elf = _read_elf(firmware.path)
+    regions = layout(memories, PAGE)
+    names = [region.name for region in regions]
+    images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
+    stack = noise(STACK_BYTES, fill, len(regions))
+    request = {
+        "cpu": CORES[firmware.core].unicorn,
+        "hook": str(_hook()),
+        "flash": elf.flash,
+        "ram": elf.ram,
+        "code": elf.code,
+        "stack": (STACK_START, stack),
+        "memories": [
+            (MEMORY_START + i * MEMORY_STEP, region.base, image)
+            for i, (region, image) in enumerate(zip(regions, images, strict=True))
+        ],
+        "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "input", "invoke", "output")},
+        "trace": elf.symbols.get("tw_trace"),
+        "inputs": list(inputs),
+        "outputs": list(output_bytes),
+        "dump": [(step, names.index(memory), offset, count) for step, memory, offset, count in dump],
+        "limit_instructions": limit_instructions,
+    }
+    data = pickle.dumps(request)
+    with worker((sys.executable, str(toolchain.FOLDER / "emulator.py"))).session(limit_s) as child:
+        child.send(struct.pack("=q", len(data)) + data)
+        answer = pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+    if "stopped" in answer:
+        raise Fault(_stopped(firmware, elf, regions, answer))
+    if answer["status"]:
+        raise Fault(f"{firmware.model} returned the error {answer['status']}")
+    for region, before, after in zip(regions, images, answer["images"], strict=True):
+        check_guards(region, before, after, firmware.model)
+    below = STACK_BYTES - answer["stack"]
+    if answer["stack_image"][:below] != stack[:below]:
+        raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")
+    functions: dict[str, int] = {}
+    for address, executed in answer["blocks"]:
+        name = _function(elf, address)[0]
+        functions[name] = functions.get(name, 0) + executed
+    return Run(
+        outputs=answer["outputs"],
+        fill=fill,
+        regions=regions,
+        images=answer["images"],
+        dumps=in_order(dump, answer["dumps"]),
+        instructions=answer["instructions"],
+        init_instructions=answer["init_instructions"],
+        per_step=[answer["steps"].get(step, 0) for step in range(max(answer["steps"], default=-1) + 1)],
+        functions=functions,
+        stack=answer["stack"],
+        seconds=answer["seconds"],
+    )
+
+
+def _require(*modules: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            package = {"elftools": "pyelftools"}.get(module, module)
+            raise CompileError(f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'")
+
+
+@lru_cache
+def _hook() -> Path:
+    """hook.c as a shared library."""
+    compiler, source, flags = toolchain.host(), toolchain.FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
+    return toolchain.cached(
+        "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
+    )
+
+
+def _function(elf: _Elf, address: int) -> tuple[str, int]:
+    """The function that an address lies in, and how far."""
+    index = bisect.bisect_right(elf.functions, (address, "\uffff")) - 1
+    start, name = elf.functions[index] if index >= 0 else (0, "?")
+    return name, address - start
+
+
+def _stopped(firmware: Firmware, elf: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
+    """A fault on the emulated core in one line."""
+    stop = answer["stopped"]
+    after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
+    text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
+    if stop["address"] is not None:
+        text += f" {_where(elf, regions, stop['address'])}"
+    if stop["pc"] is not None:
+        name, offset = _function(elf, stop["pc"])
+        text += (
+            f", in {name} + {offset} (pc 0x{stop['pc']:08x})"
+            if elf.code[0] <= stop["pc"] < elf.code[1]
+            else f" (pc 0x{stop['pc']:08x})"
+        )
+    return text
+
+
+def _where(elf: _Elf, regions: list[Region], address: int) -> str:
+    """An address in words."""
+    for index, region in enumerate(regions):
+        offset = address - MEMORY_START - index * MEMORY_STEP
+        if -MEMORY_STEP // 2 <= offset < MEMORY_STEP // 2:
+            return f"0x{address:08x}, {place(region, offset)}"
+    if 0 < STACK_START - address <= STACK_BYTES:
+        return f"0x{address:08x}, {STACK_START - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
+    if elf.flash[0] <= address < elf.flash[0] + len(elf.flash[1]):
+        return f"0x{address:08x}, in Flash"
+    return f"0x{address:08x}"

@@ -1,0 +1,289 @@
+"""The process in which Unicorn runs: a program of its own, spoken to by cortexm.py through its pipes.
+
+In: pickled requests (code, memories, calls to make), each after its length. Out: what the calls left, and what they cost.
+A C hook (hook.c) counts blocks; Python is entered only for a block's first execution, for traced steps, and for faults.
+Unicorn is GPL: it is imported here and nowhere else, and this process shares nothing with tinyweave but bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import re
+import struct
+import sys
+import time
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+import capstone
+import unicorn
+from capstone import arm_const as arm
+from unicorn import arm_const as registers
+
+STRUCT, RETURN = 0x28000000, 0x10000000  # where the model's memory struct lies, where its functions return to
+PAGE = 0x1000
+LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
+ACCESS = {
+    unicorn.UC_MEM_READ_UNMAPPED: "read of",
+    unicorn.UC_MEM_READ_PROT: "read of",
+    unicorn.UC_MEM_WRITE_UNMAPPED: "write to",
+    unicorn.UC_MEM_WRITE_PROT: "write to",
+    unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
+    unicorn.UC_MEM_FETCH_PROT: "jump to",
+}
+DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint32)
+TRACE = ctypes.CFUNCTYPE(None)
+
+
+class Block(ctypes.Structure):
+    """tw_block of hook.c."""
+
+    _fields_ = [
+        ("executed", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint32),
+        ("instructions", ctypes.c_uint32),
+        ("dip", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+    ]
+
+
+class Counter(ctypes.Structure):
+    """tw_counter of hook.c."""
+
+    _fields_ = [
+        ("first", ctypes.c_uint32),
+        ("slots", ctypes.c_uint32),
+        ("blocks", ctypes.c_void_p),
+        ("instructions", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+        ("lowest_stack", ctypes.c_uint32),
+        ("look_at_stack", ctypes.c_uint32),
+        ("stack_register", ctypes.c_int),
+        ("read_register", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
+        ("describe", DESCRIBE),
+        ("trace", TRACE),
+    ]
+
+
+class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
+    """The program did what it must not do; the text says what, `address` and `pc` where."""
+
+    def __init__(self, what: str, pc: int, address: int | None = None):
+        super().__init__(what)
+        self.pc, self.address = pc, address
+
+
+@lru_cache
+def disassembler() -> capstone.Cs:
+    found = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+    found.detail = True
+    return found
+
+
+@lru_cache(maxsize=1 << 16)
+def describe(code: bytes) -> tuple[int, int, bool]:
+    """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
+    count = length = change = dip = 0
+    computed = False
+    for instruction in disassembler().disasm(code, 0):
+        count, length = count + 1, length + instruction.size
+        if arm.ARM_REG_SP not in instruction.regs_access()[1]:
+            continue
+        by = stack_change(instruction)
+        if by is None:
+            computed = True
+            continue
+        change += by
+        if computed and by < 0:
+            raise ValueError("the stack pointer is computed and lowered within one block, which cannot be followed")
+        dip = min(dip, change)
+    if length != len(code):
+        raise ValueError(f"cannot disassemble {code.hex()}")
+    return count, dip, computed
+
+
+def stack_change(instruction: Any) -> int | None:
+    """By how much an instruction that writes the stack pointer moves it; None when only running it can tell."""
+    name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
+    listed = sum(
+        4 if r.startswith(("r", "s")) or not r.startswith("d") else 8 for r in re.findall(r"\w+", operands.partition("{")[2])
+    )
+    immediate = re.search(r"#(-?)(0x[0-9a-f]+|\d+)(?:\]!)?$", operands)
+    amount = int(immediate[2], 0) * (-1 if immediate[1] else 1) if immediate else None
+    if name in ("push", "vpush") or (name.startswith(("stmdb", "vstmdb")) and operands.startswith("sp!")):
+        return -listed
+    if name in ("pop", "vpop") or (name.startswith(("ldm", "vldmia")) and operands.startswith("sp!")):
+        return listed
+    if amount is not None and name.startswith(("str", "ldr")):
+        return amount
+    if amount is not None and re.match(r"sp, (sp, )?#", operands):
+        if name in ("sub", "subw"):
+            return -amount
+        if name in ("add", "addw"):
+            return amount
+    return None
+
+
+class Machine:
+    """A core with a program and its memories, ready to have its functions called."""
+
+    def __init__(self, request: dict[str, Any]):
+        self.request = request
+        self.engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        self.engine.ctl_set_cpu_model(getattr(registers, request["cpu"]))
+        self.fault: tuple[int, int] | None = None
+        self.failure: Exception | None = None
+        self.step = -1
+        self.step_instructions: dict[int, int] = {}
+        self.at_step = 0
+        self.dumps: dict[int, bytes] = {}
+        read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
+        self.place(*request["flash"], read | execute)
+        self.place(*request["ram"], read | write)
+        self.place(RETURN, bytes.fromhex("fee7"), read | execute)
+        self.place(*request["stack"], read | write)
+        self.stack_top = request["stack"][0] + len(request["stack"][1])
+        self.starts = []
+        for start, base, image in request["memories"]:
+            self.place(start, image, read | write)
+            self.starts.append(start + base)
+        self.place(STRUCT, struct.pack(f"<{len(self.starts)}I", *self.starts), read)
+        self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
+        self.count_blocks()
+
+    def place(self, address: int, data: bytes, rights: int) -> None:
+        if data:
+            self.engine.mem_map(address, -(-len(data) // PAGE) * PAGE, rights)
+            self.engine.mem_write(address, data)
+
+    def read(self, address: int, data: bytes) -> bytes:
+        """What has become of `data`."""
+        return bytes(self.engine.mem_read(address, len(data)))
+
+    def count_blocks(self) -> None:
+        library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
+        hook = ctypes.CDLL(self.request["hook"])
+        first, end = self.request["code"]
+        self.blocks = (Block * ((end - first + 1) // 2))()
+        self.counter = Counter(
+            first=first,
+            slots=len(self.blocks),
+            blocks=ctypes.addressof(self.blocks),
+            limit=self.request["limit_instructions"],
+            lowest_stack=self.stack_top,
+            stack_register=registers.UC_ARM_REG_SP,
+            read_register=ctypes.cast(library.uc_reg_read, ctypes.c_void_p),
+            stop=ctypes.cast(library.uc_emu_stop, ctypes.c_void_p),
+            describe=DESCRIBE(self.on_new_block),
+            trace=TRACE(self.on_trace),
+        )
+        library.uc_hook_add.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
+        ]  # fmt: skip
+        handle = ctypes.c_size_t()
+        error = library.uc_hook_add(
+            self.engine._uch, ctypes.byref(handle), unicorn.UC_HOOK_BLOCK,
+            ctypes.cast(hook.tw_on_block, ctypes.c_void_p), ctypes.addressof(self.counter), 1, 0,
+        )  # fmt: skip
+        if error:
+            raise unicorn.UcError(error)
+
+    def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
+        self.fault = (access, address & 0xFFFFFFFF)
+        return False
+
+    def on_new_block(self, address: int, size: int) -> None:
+        try:
+            instructions, dip, computed = describe(bytes(self.engine.mem_read(address, size)))
+        except Exception as error:
+            self.failure = error
+            self.engine.emu_stop()
+            return
+        block = self.blocks[(address - self.counter.first) // 2]
+        block.bytes, block.instructions, block.dip = size, instructions, dip
+        block.flags = (LOWERS_STACK if dip else 0) | (SETS_STACK if computed else 0)
+        if address == self.request["trace"]:  # it is not the model's: not counted
+            block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
+
+    def on_trace(self) -> None:
+        """A step has ended: credit it with the instructions since the one before, and take the dumps asked for."""
+        try:
+            self.step = self.engine.reg_read(registers.UC_ARM_REG_R0)
+            spent = self.counter.instructions - self.at_step
+            self.step_instructions[self.step] = self.step_instructions.get(self.step, 0) + spent
+            self.at_step = self.counter.instructions
+            for index, (step, memory, offset, count) in enumerate(self.request["dump"]):
+                if step == self.step:
+                    self.dumps[index] = bytes(self.engine.mem_read(self.starts[memory] + offset, count))
+        except Exception as error:
+            self.failure = error
+            self.engine.emu_stop()
+
+    def call(self, function: str, *arguments: int) -> int:
+        """Run a function to its end and return its result; the counts start anew."""
+        write, read = self.engine.reg_write, self.engine.reg_read
+        for register, value in zip((registers.UC_ARM_REG_R0, registers.UC_ARM_REG_R1), arguments, strict=False):
+            write(register, value)
+        write(registers.UC_ARM_REG_SP, self.stack_top)
+        write(registers.UC_ARM_REG_LR, RETURN | 1)
+        self.counter.instructions = self.at_step = self.counter.look_at_stack = 0
+        ctypes.memset(self.blocks, 0, ctypes.sizeof(self.blocks))
+        try:
+            self.engine.emu_start(self.request["functions"][function] | 1, RETURN)
+        except unicorn.UcError as error:
+            pc = read(registers.UC_ARM_REG_PC)
+            if self.fault:
+                raise Stopped(ACCESS.get(self.fault[0], "access to"), pc, self.fault[1]) from error
+            raise Stopped(f"stopped ({error})", pc) from error
+        if self.failure:
+            raise Stopped(str(self.failure), read(registers.UC_ARM_REG_PC)) from self.failure
+        if read(registers.UC_ARM_REG_PC) & ~1 != RETURN:
+            raise Stopped(f"did not end within {self.counter.limit} instructions", read(registers.UC_ARM_REG_PC))
+        return read(registers.UC_ARM_REG_R0)
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    machine = Machine(request)
+    answer: dict[str, Any] = {"status": 0, "outputs": []}
+    function = "init"
+    try:
+        answer["status"] = machine.call(function, STRUCT)
+        answer["init_instructions"] = machine.counter.instructions
+        for index, data in enumerate(request["inputs"]):
+            function = "input"
+            machine.engine.mem_write(machine.call(function, STRUCT, index), data)
+        function, start = "invoke", time.perf_counter()
+        answer["status"] = answer["status"] or machine.call(function, STRUCT, 0)
+        answer["seconds"] = time.perf_counter() - start
+        answer["instructions"] = machine.counter.instructions
+        if machine.step >= 0:
+            machine.step_instructions[machine.step] += machine.counter.instructions - machine.at_step
+        first = machine.counter.first
+        answer["blocks"] = [(first + 2 * slot, b.executed) for slot, b in enumerate(machine.blocks) if b.executed]
+        for index, count in enumerate(request["outputs"]):
+            function = "output"
+            answer["outputs"].append(bytes(machine.engine.mem_read(machine.call(function, STRUCT, index), count)))
+    except Stopped as stopped:
+        answer["stopped"] = {"what": str(stopped), "pc": stopped.pc, "address": stopped.address, "function": function}
+    except unicorn.UcError as error:
+        answer["stopped"] = {"what": f"gave a bad pointer ({error})", "pc": None, "address": None, "function": function}
+    answer["step"] = machine.step
+    answer["steps"] = machine.step_instructions
+    answer["dumps"] = machine.dumps
+    answer["images"] = [machine.read(start, image) for start, _, image in request["memories"]]
+    answer["stack"] = machine.stack_top - machine.counter.lowest_stack
+    answer["stack_image"] = machine.read(*request["stack"])
+    return answer
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    while len(header := requests.read(8)) == 8:
+        answer = pickle.dumps(run(pickle.loads(requests.read(struct.unpack("=q", header)[0]))))
+        answers.write(struct.pack("=q", len(answer)) + answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,79 @@
+/* runtime.c - what a compiler may call without being asked, so that firmware links without a C library.
+ *
+ * They count as the model's code where they are linked, since it is the model that needs them.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __clang__
+#define NO_LOOP_TO_CALL __attribute__((no_builtin("memcpy", "memmove", "memset", "memcmp")))
+#else
+#define NO_LOOP_TO_CALL __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
+
+typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* at any address */
+
+NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_t count)
+{
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    for (; count >= 16; count -= 16, t += 16, f += 16) {
+        const uint32_t a = ((const word *)f)[0].value, b = ((const word *)f)[1].value;
+        const uint32_t c = ((const word *)f)[2].value, d = ((const word *)f)[3].value;
+        ((word *)t)[0].value = a, ((word *)t)[1].value = b;
+        ((word *)t)[2].value = c, ((word *)t)[3].value = d;
+    }
+    while (count-- > 0) {
+        *t++ = *f++;
+    }
+    return to;
+}
+
+NO_LOOP_TO_CALL void *memmove(void *to, const void *from, size_t count)
+{
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    if (t <= f) {
+        while (count-- > 0) {
+            *t++ = *f++;
+        }
+    } else {
+        while (count-- > 0) {
+            t[count] = f[count];
+        }
+    }
+    return to;
+}
+
+NO_LOOP_TO_CALL void *memset(void *to, int value, size_t count)
+{
+    uint8_t *t = to;
+    const uint32_t four = (uint8_t)value * 0x01010101u;
+    for (; count >= 16; count -= 16, t += 16) {
+        ((word *)t)[0].value = four, ((word *)t)[1].value = four;
+        ((word *)t)[2].value = four, ((word *)t)[3].value = four;
+    }
+    while (count-- > 0) {
+        *t++ = (uint8_t)value;
+    }
+    return to;
+}
+
+NO_LOOP_TO_CALL int memcmp(const void *left, const void *right, size_t count)
+{
+    const uint8_t *l = left, *r = right;
+    for (; count > 0; --count, ++l, ++r) {
+        if (*l != *r) {
+            return *l - *r;
+        }
+    }
+    return 0;
+}
+
+#ifdef TW_TRACE
+/* Where the emulator sees that a step has ended. One block: a return. */
+__attribute__((noinline)) void TW_TRACE(int32_t step)
+{
+    __asm__ volatile("" : : "r"(step));
+}
+#endif
