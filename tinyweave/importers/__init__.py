@@ -1,0 +1,1 @@
+"""File -> Graph, nothing else: one module per format."""

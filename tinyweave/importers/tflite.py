@@ -1,0 +1,358 @@
+"""A .tflite file as a Graph.
+
+In: the file's bytes, which nobody vouches for. Out: a verified Graph: SAME and VALID padding as numbers, constants as arrays,
+op names `<kind>_<position>`, tensor names unique. Whatever is damaged, absurd or unsupported ends as one CompileError.
+Source: TFLite schema.fbs; READERS has a row per op kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+import tflite
+from flatbuffers.number_types import Int32Flags
+
+from ..ir import CompileError, Graph, Op, Quant, Tensor, itemsize, verify
+from ..ops.window import Size, same_padding
+
+SCHEMA_VERSION = 3
+IDENTIFIER = b"TFL3"
+ABSENT = -1  # an optional input that is not there
+MAX_COUNT = 1 << 16  # tensors, ops
+MAX_RANK = 8
+MAX_BYTES = (1 << 31) - 1  # of one tensor: offsets are int32 in the emitted C
+TYPES = {
+    tflite.TensorType.FLOAT32: "float32",
+    tflite.TensorType.INT32: "int32",
+    tflite.TensorType.UINT8: "uint8",
+    tflite.TensorType.INT64: "int64",
+    tflite.TensorType.BOOL: "bool",
+    tflite.TensorType.INT16: "int16",
+    tflite.TensorType.INT8: "int8",
+}
+ACTIVATIONS = {
+    tflite.ActivationFunctionType.NONE: "none",
+    tflite.ActivationFunctionType.RELU: "relu",
+    tflite.ActivationFunctionType.RELU_N1_TO_1: "relu_n1_to_1",
+    tflite.ActivationFunctionType.RELU6: "relu6",
+}
+
+
+def _names(enum: type) -> dict[int, str]:
+    return {value: key for key, value in vars(enum).items() if isinstance(value, int)}
+
+
+TYPE_NAMES = _names(tflite.TensorType)
+KIND_NAMES = {code: name.lower() for code, name in _names(tflite.BuiltinOperator).items()}
+
+Attrs = dict[str, Any]
+Inputs = list[Tensor | None]
+
+
+def from_tflite(data: bytes, name: str) -> Graph:
+    """The graph of a file's only subgraph, called `name`."""
+    try:
+        return verify(_graph(data, name))
+    except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
+        # what the flatbuffer layer raises when an offset or a length leads out of the file
+        raise CompileError(f"not a readable .tflite file: {error}", "it may be cut short or damaged") from error
+
+
+def _graph(data: bytes, name: str) -> Graph:
+    if data[4:8] != IDENTIFIER:
+        raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a TensorFlow Lite model")
+    model = tflite.Model.GetRootAs(data, 0)
+    if model.Version() != SCHEMA_VERSION:
+        raise CompileError(f"the .tflite schema has version {model.Version()}", f"version {SCHEMA_VERSION} is supported")
+    if model.SubgraphsLength() != 1:
+        raise CompileError(
+            f"the file has {model.SubgraphsLength()} subgraphs",
+            "only one is supported: export without control flow",
+        )
+    subgraph = model.Subgraphs(0)
+    for what, count in (("tensors", subgraph.TensorsLength()), ("ops", subgraph.OperatorsLength())):
+        if count > MAX_COUNT:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {MAX_COUNT} are supported")
+
+    file = _File(data, model)
+    count = subgraph.TensorsLength()
+    operators = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
+    kinds = [_kind(model, operator, position) for position, operator in enumerate(operators)]
+    inputs = _indices(file.vector(subgraph, "Inputs"), 0, count)
+    outputs = _indices(file.vector(subgraph, "Outputs"), 0, count)
+    reads = [_indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
+    writes = [_indices(file.vector(o, "Outputs"), 0, count) for o in operators]
+    written = {*inputs, *chain(*writes)}
+
+    names: dict[int, str] = {}
+    tensors: dict[str, Tensor] = {}
+    for index in sorted(written.union(outputs, *reads) - {ABSENT}):
+        table = subgraph.Tensors(index)
+        names[index] = _unique((table.Name() or b"").decode(errors="replace") or f"tensor_{index}", tensors)
+        tensors[names[index]] = _tensor(file, table, names[index], index in written)
+
+    ops = []
+    for position, (operator, kind) in enumerate(zip(operators, kinds, strict=True)):
+        op_inputs, op_outputs = map(names.get, reads[position]), (names[index] for index in writes[position])
+        op = Op(f"{kind}_{position}", kind, tuple(op_inputs), tuple(op_outputs))
+        ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
+    return Graph(name, tensors, tuple(ops), tuple(names[i] for i in inputs), tuple(names[i] for i in outputs))
+
+
+class _File:
+    """Reads vectors and buffers. Honest parts do not overlap, so all that is read may not exceed a multiple of the file."""
+
+    def __init__(self, data: bytes, model: tflite.Model):
+        self.data, self.model = data, model
+        self._left = 2 * len(data)
+        self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
+
+    def _spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise ValueError("its parts overlap")
+
+    def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
+        """A vector of numbers, empty when absent."""
+        if getattr(table, f"{field}Length")() == 0:
+            return np.zeros(0, np.int32)
+        values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
+        self._spend(values.nbytes)
+        return values
+
+    def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
+        """The read-only values of a buffer, None when it has no bytes; tensors that share a buffer share the array."""
+        if not 0 <= index < self.model.BuffersLength():
+            raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
+        if (index, dtype) not in self._buffers:
+            table = self.model.Buffers(index)
+            if table.Offset() > 1:  # data behind the flatbuffer: from the file's first byte
+                raw = np.frombuffer(self.data, np.uint8, table.Size(), table.Offset())
+                self._spend(raw.nbytes)
+            else:
+                raw = self.vector(table, "Data")
+            if raw.nbytes == 0:
+                return None
+            if raw.nbytes % itemsize(dtype):
+                raise ValueError(f"buffer {index} has {raw.nbytes} bytes, which is no whole number of {dtype}")
+            values = raw != 0 if dtype == "bool" else raw.view(np.dtype(dtype).newbyteorder("<")).astype(dtype)
+            values.setflags(write=False)
+            self._buffers[index, dtype] = values
+        return self._buffers[index, dtype]
+
+
+def _indices(values: Iterable[Any], least: int, count: int) -> list[int]:
+    indices = [int(value) for value in values]
+    for index in indices:
+        if not least <= index < count:
+            raise IndexError(f"tensor {index} of {count}")
+    return indices
+
+
+def _unique(name: str, taken: Container[str]) -> str:
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tensor:
+    if table.Type() not in TYPES:
+        type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
+        raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES.values())}", tensor=name)
+    if table.Sparsity() is not None:
+        raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
+    if table.IsVariable():
+        raise CompileError("is a variable", "networks with state are not supported", tensor=name)
+    if table.ShapeLength() > MAX_RANK:
+        raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
+    dtype, shape = TYPES[table.Type()], tuple(map(int, file.vector(table, "Shape")))
+    if any(extent < 0 for extent in shape):
+        raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
+    size = prod(shape) * itemsize(dtype)
+    if size > MAX_BYTES:
+        raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
+    quant = _quant(file, table.Quantization(), name, len(shape))
+    values = file.buffer(table.Buffer(), dtype)
+    if values is None:
+        if written:
+            return Tensor(name, shape, dtype, quant)
+        if size:
+            raise CompileError("has no data, and no op writes it", "export the model with its weights", tensor=name)
+        values = np.zeros(0, dtype)
+    if values.nbytes != size:
+        raise CompileError(f"needs {size} bytes but its buffer has {values.nbytes}", "the file may be damaged", tensor=name)
+    return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
+
+
+def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
+    """One scale is per tensor, whatever axis the file names; no scale, or only zeros, is no quantisation."""
+    if table is None:
+        return None
+    if table.DetailsType() != tflite.QuantizationDetails.NONE:
+        raise CompileError("has a custom quantisation", "use scales and zero points", tensor=name)
+    scale = file.vector(table, "Scale")
+    if not scale.any():
+        return None
+    zero_point = file.vector(table, "ZeroPoint")
+    axis = table.QuantizedDimension() if len(scale) > 1 else None
+    if axis is not None and rank == 1:
+        axis = 0  # old converters gave biases the axis of their depthwise filters, 3
+    return Quant(tuple(map(float, scale)), tuple(map(int, zero_point)), axis)
+
+
+def _kind(model: tflite.Model, operator: tflite.Operator, position: int) -> str:
+    index = operator.OpcodeIndex()
+    if not 0 <= index < model.OperatorCodesLength():
+        raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
+    code = model.OperatorCodes(index)
+    # codes above 126 are only in the newer of the two fields; the package's BuiltinCode() loses it in files without the older
+    field = code._tab.Offset(10)
+    newer = code._tab.Get(Int32Flags, code._tab.Pos + field) if field else 0
+    number = max(newer, code.DeprecatedBuiltinCode())
+    kind = KIND_NAMES.get(number, f"builtin_{number}")
+    if kind not in READERS:
+        said = f" '{(code.CustomCode() or b'').decode(errors='replace')}'" if number == tflite.BuiltinOperator.CUSTOM else ""
+        op = Op(f"{kind}_{position}", kind, (), ())
+        raise CompileError(f"ops of the kind {kind}{said} are not supported", f"supported: {', '.join(sorted(READERS))}", op=op)
+    return kind
+
+
+def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
+    name, read = READERS[op.kind]
+    if name is None:
+        return {}
+    union, said = operator.BuiltinOptions(), operator.BuiltinOptionsType()
+    if op.kind == "reshape" and said == tflite.BuiltinOptions.NONE:
+        return {"new_shape": None}
+    if union is None or said != getattr(tflite.BuiltinOptions, name):
+        raise CompileError(f"has no {name}", "the file may be damaged", op=op)
+    options = getattr(tflite, name)()
+    options.Init(union.Bytes, union.Pos)
+    return read(options, op, inputs)
+
+
+def _activation(o: Any, op: Op) -> str:
+    number = o.FusedActivationFunction()
+    if number not in ACTIVATIONS:
+        raise CompileError(f"has the fused activation number {number}", f"supported: {', '.join(ACTIVATIONS.values())}", op=op)
+    return ACTIVATIONS[number]
+
+
+def _size(what: str, h: int, w: int, op: Op) -> Size:
+    if min(h, w) < 1:
+        raise CompileError(f"has the {what} ({h}, {w})", "both must be positive", op=op)
+    return h, w
+
+
+def _spatial(op: Op, inputs: Inputs, index: int) -> Size:
+    """(h, w) of an input that must have four axes."""
+    tensor = inputs[index] if index < len(inputs) else None
+    if tensor is None or len(tensor.shape) != 4:
+        raise CompileError(f"needs an input {index} with four axes", "the file may be damaged", op=op)
+    return tensor.shape[1], tensor.shape[2]
+
+
+def _padding(o: Any, op: Op, inputs: Inputs, *, kernel: Size, stride: Size, dilation: Size) -> tuple[Size, Size]:
+    h, w = _spatial(op, inputs, 0)
+    if o.Padding() == tflite.Padding.VALID:
+        return (0, 0), (0, 0)
+    if o.Padding() == tflite.Padding.SAME:
+        return same_padding(h, kernel[0], stride[0], dilation[0]), same_padding(w, kernel[1], stride[1], dilation[1])
+    raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
+
+
+def _ints(o: Any, field: str, op: Op) -> tuple[int, ...]:
+    count = getattr(o, f"{field}Length")()
+    if count > MAX_RANK:
+        raise CompileError(f"has {count} values of {field}", f"at most {MAX_RANK} are supported", op=op)
+    return tuple(getattr(o, field)(index) for index in range(count))
+
+
+def _conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
+    dilation = _size("dilation", o.DilationHFactor(), o.DilationWFactor(), op)
+    padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=dilation)
+    return {"stride": stride, "dilation": dilation, "padding": padding, "activation": _activation(o, op)}
+
+
+def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    kernel, stride = _size("kernel", o.FilterHeight(), o.FilterWidth(), op), _size("stride", o.StrideH(), o.StrideW(), op)
+    padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=(1, 1))
+    return {"kernel": kernel, "stride": stride, "padding": padding, "activation": _activation(o, op)}
+
+
+def _product(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"activation": _activation(o, op)}
+
+
+def _sum(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    if o.PotScaleInt16() and any(t is not None and t.dtype == "int16" for t in inputs):
+        raise CompileError("is int16 with power-of-two scales", "use the general int16 quantisation, or int8", op=op)
+    return {"activation": _activation(o, op)}
+
+
+def _concatenation(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"axis": o.Axis(), "activation": _activation(o, op)}
+
+
+def _fully_connected(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    if o.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
+        raise CompileError("has shuffled weights", "export the model with the default weights format", op=op)
+    return {"activation": _activation(o, op), "keep_num_dims": o.KeepNumDims()}
+
+
+def _strided_slice(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {
+        "begin_mask": o.BeginMask(),
+        "end_mask": o.EndMask(),
+        "ellipsis_mask": o.EllipsisMask(),
+        "new_axis_mask": o.NewAxisMask(),
+        "shrink_axis_mask": o.ShrinkAxisMask(),
+        "offset": o.Offset(),
+    }
+
+
+def _reshape(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"new_shape": None if o.NewShapeIsNone() else _ints(o, "NewShape", op)}
+
+
+def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {}
+
+
+# kind -> the schema's table of options (None: nothing in it matters) and what to read from it
+READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
+    "add": ("AddOptions", _sum),
+    "average_pool_2d": ("Pool2DOptions", _pool),
+    "concatenation": ("ConcatenationOptions", _concatenation),
+    "conv_2d": ("Conv2DOptions", _conv),
+    "depthwise_conv_2d": ("DepthwiseConv2DOptions", _conv),
+    "dequantize": (None, _nothing),
+    "expand_dims": (None, _nothing),
+    "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "logistic": (None, _nothing),
+    "max_pool_2d": ("Pool2DOptions", _pool),
+    "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),
+    "mul": ("MulOptions", _product),
+    "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
+    "pad": (None, _nothing),
+    "quantize": (None, _nothing),
+    "relu": (None, _nothing),
+    "relu6": (None, _nothing),
+    "reshape": ("ReshapeOptions", _reshape),
+    "shape": (None, _nothing),
+    "softmax": ("SoftmaxOptions", lambda o, op, inputs: {"beta": o.Beta()}),
+    "squeeze": ("SqueezeOptions", lambda o, op, inputs: {"axes": _ints(o, "SqueezeDims", op)}),
+    "strided_slice": ("StridedSliceOptions", _strided_slice),
+    "sub": ("SubOptions", _sum),
+    "tanh": (None, _nothing),
+    "transpose": (None, _nothing),
+}
