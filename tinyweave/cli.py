@@ -75,11 +75,12 @@ Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Fo
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     try:
-        return app(list(arguments) if arguments is not None else None, standalone_mode=False) or 0
+        return app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
     except CompileError as error:
         return _complain(str(error))
     except USAGE_ERROR as error:
-        return _complain(f"{' '.join(error.format_message().split())}; see tinyweave --help")
+        context = getattr(error, "ctx", None)
+        return _complain(f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'tinyweave'} --help")
     except BrokenPipeError:
         # the reader of our output left early, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,13 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str) -> int:
-    print(f"tinyweave: {text.clean(message, 2000)}", file=sys.stderr)
+    print(f"tinyweave: {text.clean(' '.join(message.split()), 2000)}", file=sys.stderr)
     return BAD_INPUT
 
 
 @app.command()
 def inspect(model: ModelFile, *, io: Io = "model", as_json: Json = False) -> int:
-    """Show a model layer by layer: shapes, MACs, and where the memory goes.
+    """Show a model layer by layer.
+
+    Shapes, MACs, and where the memory goes, before any planning.
 
     Example: tinyweave inspect kws.tflite
     """
@@ -126,7 +129,9 @@ def plan(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Plan the memory and draw it: every buffer's place, size and lifetime. Exits with 1 if the arena exceeds the limit.
+    """Plan the memory and draw it.
+
+    Every buffer's place, size and lifetime. Exits with 1 if the arena exceeds the RAM limit.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
@@ -157,7 +162,9 @@ def compile_model(
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """Write the C of a model: <name>.h, <name>.c, <name>_weights.h and the kernels it uses.
+    """Write the C of a model.
+
+    The folder holds <name>.h, <name>.c, <name>_weights.h and the kernels that it uses, and no others.
 
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
@@ -193,7 +200,9 @@ def verify(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
-    """Prove that the C computes the reference's bytes, on this machine and on an emulated core. Exits with 1 if it differs.
+    """Prove that the C computes the right bytes.
+
+    The C runs on this machine and on an emulated core, and is compared with LiteRT's reference. Exits with 1 if it differs.
 
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
@@ -225,7 +234,9 @@ def profile(
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
-    """Measure one inference on an emulated core: instructions by layer, stack, code and data sizes.
+    """Measure one inference on an emulated core.
+
+    Instructions by layer, stack, and the sizes of code and data.
 
     Example: tinyweave profile kws.tflite --device stm32f746
     """
@@ -262,9 +273,10 @@ def deploy(
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """The whole job: plan, write C, build it, run it on an emulated core, compare, measure, judge; leaves C and a report.
+    """Do the whole job: C that is proved, measured and judged.
 
-    Exits with 1 if it does not fit or if a byte differs.
+    Plans, writes C, builds it, runs it here and on an emulated core, compares every output byte, measures RAM, Flash and
+    instructions, and leaves the C and a report. Exits with 1 if it does not fit or if a byte differs.
 
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
@@ -295,12 +307,11 @@ def deploy(
         _print_json(found)
     else:
         screen = text.console()
-        text.show_layers(screen, found)
         text.show_memory(screen, found)
         text.show_instructions(screen, found)
         text.show_proof(screen, found)
         text.show_verdict(screen, found)
-        print(f"C and report: {folder}")
+        print(f"C and the report with every layer: {folder}")
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 
 

@@ -21,7 +21,7 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
         f"**{verdict[0]}**",
         "\n".join(f"- {line.strip()}" for line in verdict[1:]),
         "## Memory",
-        _table(["part", "bytes", "limit", "what"], memory_rows(record)),
+        _memory(record),
         "## Work",
         _work(record),
         "## Proof",
@@ -63,9 +63,12 @@ def _proof_method(record: Record) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", "|---|---:|---|---|"]
-    return "\n".join([*lines, *(f"| {' | '.join(_escape(cell.strip()) for cell in row)} |" for row in rows)])
+def _memory(record: Record) -> str:
+    lines = ["| part | bytes | limit | what |", "|---|---:|---:|---|"]
+    for part, count, limit, what in memory_rows(record):
+        name = f"of it {part.strip()}" if part.startswith(" ") else f"**{part}**"
+        lines.append(f"| {name} | {count} | {limit.removeprefix('limit ')} | {_escape(what)} |")
+    return "\n".join(lines)
 
 
 def _code(lines: Sequence[str]) -> str:

@@ -80,7 +80,7 @@ def record(
         },
         "peak": {"step": summit.step, "op": summit.name, "bytes": summit.live} if summit else None,
         "verify": _verify(verification),
-        "boards": [board.name for board in api.boards_that_fit(profile)] if profile else None,
+        "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
     }
 

@@ -106,7 +106,7 @@ def show_layers(out: Console, record: Record) -> None:
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """The layer table as cells, headed, and which columns are numbers; a column that would be empty is left out."""
+    """The layer table as cells, headed, and which columns are numbers."""
     columns = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
@@ -115,7 +115,8 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
         *((head, lambda layer, key=key: f"{layer[key]:,}" if layer[key] else "-") for head, key in NUMBERS),
     ]
     measured = any(layer["instructions"] is not None for layer in record["layers"])
-    kept = [column for column in columns if column[0] != "instructions" or measured]
+    left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
+    kept = [column for column in columns if column[0] != left_out]
     rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
     return rows, frozenset({0, *range(4, len(kept))})
 
@@ -151,7 +152,12 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
         ("  arena", _count(ram["arena"]), "", f"activations, scratch, inputs, outputs ({arenas})" if arenas else ""),
         ("  static data", _count(ram["static"]), "", ""),
-        ("  stack", _count(ram["stack"]), "", "measured: the deepest that one invoke went" if ram["stack"] is not None else ""),
+        (
+            "  stack",
+            _count(ram["stack"]),
+            "",
+            "measured: the deepest that one inference went" if ram["stack"] is not None else "",
+        ),
         ("Flash", _count(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
         ("  weights", _count(flash["weights"]), "", ""),
         ("  tables", _count(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
@@ -199,17 +205,18 @@ def verdict_lines(record: Record) -> list[str]:
         lines = [f"{'fits' if record['fits'] else 'does not fit'}{target}"]
     need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
     for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
-        if need is None or limits[key] is None:
+        if need is None:
+            continue
+        if limits[key] is None:
+            lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
             continue
         alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
         lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
-    if over["ram"] and record["peak"]:
-        lines.append(
-            f"  the peak is {record['peak']['bytes']:,} B at {record['peak']['op']}, step {record['peak']['step'] + 1}"
-        )
+    if record["peak"]:
+        lines.append(f"  peak: {record['peak']['bytes']:,} B live at {record['peak']['op']}, step {record['peak']['step'] + 1}")
     if record["boards"] is not None:
-        lines.append(f"  boards with room for it: {', '.join(record['boards']) or 'none of those listed'}")
+        lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
     return lines
 
 
@@ -231,7 +238,11 @@ def instructions_line(record: Record) -> str:
     if count is None:
         return "instructions: not measured"
     each = f", {count / macs:.2f} per MAC" if macs else ""
-    return f"instructions: {count:,} for one invoke, counted on the emulated {record['core']}{each}"
+    line = f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"
+    device = record["device"]
+    if device and device["core"] != record["core"]:
+        line += f"; {device['name']} has a {device['core']}, which is not emulated: its counts and code size differ"
+    return line
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:

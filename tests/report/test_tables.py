@@ -1,0 +1,92 @@
+"""Per-layer rows and MACs against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from cases import tiny
+
+from tinyweave import api
+from tinyweave.cost.macs import macs, macs_original, per_op
+from tinyweave.ir import Graph, Op
+from tinyweave.report.tables import graph_layers, peak, plan_layers
+
+
+def five_convolutions() -> Graph:
+    """The lecture's net: 96x96x1, 3x3 convolutions to 16 (stride 2), 32, 64 (stride 2), 64, 128 (stride 2) channels."""
+    tensors, ops = [tiny.activation("image", (1, 96, 96, 1))], []
+    source, extent, channels = "image", 96, 1
+    for index, (outputs, stride) in enumerate([(16, 2), (32, 1), (64, 2), (64, 1), (128, 2)]):
+        before = (stride == 1) + 0
+        extent //= stride
+        tensors += [
+            tiny.constant(f"w{index}", np.ones((outputs, 3, 3, channels), np.int8), (0.01,)),
+            tiny.activation(f"t{index}", (1, extent, extent, outputs)),
+        ]
+        attrs = {
+            "stride": (stride, stride),
+            "dilation": (1, 1),
+            "padding": ((before, 1), (before, 1)),
+            "activation": "none",
+        }
+        ops.append(Op(f"conv_2d_{index}", "conv_2d", (source, f"w{index}", None), (f"t{index}",), attrs))
+        source, channels = f"t{index}", outputs
+    return tiny.graph("five", tensors, ops, ("image",), (source,))
+
+
+def test_live_bytes_of_the_five_layer_net():
+    layers = graph_layers(five_convolutions())
+    assert [layer.live for layer in layers] == [46_080, 110_592, 110_592, 73_728, 55_296]
+    assert peak(layers) == layers[1]
+    assert layers[0].window == "3x3/2" and layers[0].output == "48x48x16"
+
+
+def test_macs_with_and_without_the_padding():
+    graph = five_convolutions()
+    # stride 2 pads one row below and one column right: 48 outputs read 3 * 48 - 1 = 143 of 144 taps per axis
+    assert per_op(graph, clipped=False)[0] == 9 * 48 * 48 * 16
+    assert per_op(graph, clipped=True)[0] == 143 * 143 * 16
+    # stride 1 pads on both sides: 3 * 48 - 2 taps per axis
+    assert per_op(graph, clipped=True)[1] == 142 * 142 * 16 * 32
+    assert macs(graph) == sum(per_op(graph, clipped=True)) < macs_original(graph)
+
+
+def test_a_view_costs_nothing_and_an_output_lives_to_the_end():
+    layers = graph_layers(tiny.residual())
+    # x, branch 120 B each, sum 120 B; the pools 24 B each, both 48 B; `flat` is a view of `both`; `average` is an output
+    assert [layer.live for layer in layers] == [240, 360, 144, 168, 96, 72]
+    assert [(layer.bytes_in, layer.bytes_out) for layer in layers[:2]] == [(120, 120), (240, 120)]
+
+
+def test_constants_are_counted_where_they_are_read():
+    layers = graph_layers(tiny.chain())
+    assert [layer.constants for layer in layers] == [36 + 16, 36, 8, 12 + 12, 0]
+
+
+def test_a_plan_adds_scratch_and_instructions():
+    model = tiny.chain()
+    plan = api.planning.plan(model)
+    rows = plan_layers(plan, per_step=[10, 20, 30, 40, 50])
+    assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
+    live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]
+    assert [row.live for row in rows] == live
+    assert max(live) == plan.lower_bound
+
+
+@pytest.mark.shared
+def test_peaks_of_real_models(shared):
+    """Live bytes agree with an independent count that was made over the same files."""
+    checked = 0
+    for entry in json.loads((shared / "models" / "index.json").read_text()):
+        if entry["subgraphs"] != 1 or entry["bytes"] > 600_000 or entry["dynamic_shape"]:
+            continue
+        try:
+            model = api.load(shared / "models" / entry["file"])
+        except api.CompileError:
+            continue
+        summit = peak(graph_layers(model.original))
+        assert summit is not None and summit.live <= entry["peak_default"], entry["file"]
+        checked += 1
+    assert checked >= 10

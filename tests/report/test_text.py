@@ -1,0 +1,108 @@
+"""Terminal lines: bars, cleaned names, verdicts that say by how much."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyweave.report.text import align, bar, clean, instructions_line, proof_lines, size, verdict_lines
+
+
+def test_bars():
+    assert bar(8, 8, 10, blocks=False) == "#" * 10
+    assert bar(1, 1000, 10, blocks=False) == "#"  # what is not zero can be seen
+    assert bar(0, 10, 10, blocks=False) == "" == bar(0, 0, 10, blocks=True)
+    assert bar(3, 8, 1, blocks=True) == "▍"
+    assert bar(12, 16, 2, blocks=True) == "█▌"
+
+
+def test_names_out_of_files_cannot_write_to_the_terminal():
+    assert clean("a\x1b[31mb\nc\x9b") == "a?[31mb?c?"
+    assert clean("x" * 100, 40) == "x" * 28 + "..." + "x" * 9
+
+
+def test_columns_line_up():
+    assert align([["a", "1"], ["bbb", "22"]], frozenset({1})) == ["a     1", "bbb  22"]
+
+
+def test_sizes():
+    assert size(None) == "not known"
+    assert size(512) == "512 B"
+    assert size(65_536) == "65,536 B (64.0 KiB)"
+
+
+def known(**changes):
+    base = {
+        "device": {"name": "stm32f746", "core": "cortex-m7"},
+        "core": "cortex-m7",
+        "macs": 1000,
+        "instructions": 2500,
+        "limits": {"ram": 1000, "flash": 5000},
+        "excess": {"ram": 24, "flash": 0},
+        "fits": False,
+        "ram": {"total": 1024, "arena": 900, "memories": {"sram": 900}, "static": 0, "stack": 124},
+        "flash": {"total": 4000, "weights": 3000, "tables": 500, "code": 500},
+        "peak": {"step": 2, "op": "conv_2d_2", "bytes": 900},
+        "boards": ["nrf52840"],
+        "verify": {
+            "ok": True,
+            "samples": 5,
+            "reference": "LiteRT reference kernels",
+            "max_abs_diff": 0,
+            "first_difference": None,
+            "compilers": {"host": "gcc -O2", "cortex-m7": "arm-gcc -O2"},
+            "touched": {"host": {"sram": 900}, "cortex-m7": {"sram": 900}},
+        },
+    }
+    return base | changes
+
+
+def test_the_verdict_says_by_how_much_where_and_what_would_do():
+    assert verdict_lines(known()) == [
+        "does not fit stm32f746",
+        "  RAM: 1,024 of 1,000 B, 24 B too many",
+        "  Flash: 4,000 of 5,000 B, 1,000 B left",
+        "  peak: 900 B live at conv_2d_2, step 3",
+        "  listed boards with room for it: nrf52840",
+    ]
+
+
+def test_the_verdict_without_flash_limit_and_without_limits():
+    lines = verdict_lines(known(limits={"ram": 2048, "flash": None}, excess={"ram": 0, "flash": None}, fits=True))
+    assert lines[0] == "fits stm32f746" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
+    assert verdict_lines(known(fits=None))[0].startswith("no limit given")
+
+
+def test_a_plan_is_judged_by_its_arena_and_says_so():
+    ram = {"total": None, "arena": 900, "memories": {"sram": 900}, "static": None, "stack": None}
+    flash = dict.fromkeys(("total", "weights", "tables", "code"))
+    lines = verdict_lines(known(ram=ram, flash=flash, excess={"ram": 0, "flash": None}, fits=True, boards=None))
+    assert lines[1] == "  RAM: 900 of 1,000 B, 100 B left (arena alone; deploy measures stack and static data)"
+    assert not any("Flash" in line for line in lines)
+
+
+def test_a_foreign_core_is_named():
+    assert (
+        instructions_line(known()) == "instructions: 2,500 for one inference, counted on the emulated cortex-m7, 2.50 per MAC"
+    )
+    line = instructions_line(known(device={"name": "rp2040", "core": "cortex-m0plus"}))
+    assert "rp2040 has a cortex-m0plus, which is not emulated" in line
+
+
+def test_the_proof_names_places_and_compilers():
+    lines = proof_lines(known())
+    assert lines[0] == "verified: every output byte is equal; 5 inputs, compared with LiteRT reference kernels"
+    assert any("cortex-m7" in line and "arm-gcc -O2" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"ok": False, "first_difference": "conv_2d_0 at [0]"}, "DIFFERS"),
+        ({"ok": False, "touched": {"host": {"sram": 904}, "cortex-m7": {"sram": 900}}}, "arena touched"),
+        ({"compilers": {"host": "gcc"}, "touched": {"host": {"sram": 900}}}, "not run on an emulated core"),
+        ({"ok": None}, "not verified"),
+    ],
+)
+def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
+    record = known()
+    assert expected in "\n".join(proof_lines(record | {"verify": record["verify"] | change}))
