@@ -80,7 +80,7 @@ def window_pad(graph: Graph, op: Op) -> Window | None:
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
     """The axis that grows, not negative."""
-    return int(op.attrs["axis"]) % len(graph.output(op).shape)
+    return int(op.attrs["axis"]) % len(graph.input(op).shape)
 
 
 def infer_concatenation(graph: Graph, op: Op) -> list[Shape]:
@@ -95,7 +95,7 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
 
 def window_concatenation(graph: Graph, op: Op) -> Window | None:
     """Joining channels keeps rows and columns; joining rows or columns moves them."""
-    rank = len(graph.output(op).shape)
+    rank = len(graph.input(op).shape)
     return Window() if concatenation_axis(graph, op) == rank - 1 else None
 
 
@@ -212,7 +212,7 @@ def quantisation_is_shared(graph: Graph, op: Op) -> bool:
 
 def activation_is_none(graph: Graph, op: Op) -> bool:
     """must have no fused activation"""
-    return op.attrs["activation"] == "none"
+    return bool(op.attrs["activation"] == "none")
 
 
 def permutation_is_valid(graph: Graph, op: Op) -> bool:

@@ -1,5 +1,6 @@
 """quantize (float32 to integers, or integers to integers of another scale) and dequantize (integers to float32).
 
+Floats beyond 2^31 steps saturate and NaN gives the lowest value; the reference's C leaves both undefined.
 Source: TFLite quantize.cc, reference/requantize.h, dequantize.h.
 """
 
@@ -32,7 +33,8 @@ def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     info = np.iinfo(out.dtype)
     if x.dtype == np.float32:
         with np.errstate(over="ignore"):
-            scaled = round_half_away(x / np.float32(out.scale)).astype(np.float64)
+            steps = x / np.float32(out.scale)
+        scaled = round_half_away(np.nan_to_num(steps, nan=-1e30)).astype(np.float64)
     else:
         scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
     return [np.clip(scaled + out.zero_point, info.min, info.max).astype(out.dtype)]

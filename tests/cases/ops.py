@@ -1,0 +1,467 @@
+"""Generated single-op graphs with inputs, many per kind, for every implementation of an op to be compared on.
+
+`cases(kind)` gives the same cases on every call: attributes, shapes, scales and values come from a generator seeded by the
+kind's name. Each list of arrays in `Case.inputs` is one inference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import SPECS, check
+from tinyweave.ops.window import same_padding
+
+Rng = np.random.Generator
+Array = np.ndarray
+ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    graph: Graph
+    inputs: list[list[Array]]
+
+
+def cases(kind: str) -> Iterator[Case]:
+    """The cases of one kind, named `<kind>-<number>-<what it is about>`."""
+    rng = np.random.default_rng(zlib.crc32(kind.encode()))
+    for number, (about, operands, output, attrs) in enumerate(GENERATORS[kind](rng)):
+        graph = single_op(kind, operands, output, attrs)
+        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in ("any", "extreme")])
+
+
+def single_op(kind: str, operands: list[Tensor | None], output: Tensor, attrs: dict[str, Any]) -> Graph:
+    """A checked graph of one op; the output's shape is inferred, inputs are the operands without data."""
+    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), (output.name,), attrs)
+    present = [t for t in operands if t is not None]
+    tensors = {t.name: t for t in (*present, output)}
+    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None))
+    graph = Graph(kind, tensors, (op,), inputs, (output.name,))
+    shape = tuple(int(extent) for extent in SPECS[kind].infer(graph, op)[0])
+    return check(verify(replace(graph, tensors={**tensors, output.name: replace(output, shape=shape)})))
+
+
+def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
+    """One array per graph input: any values of the type, or only values at the ends of its range."""
+    arrays = []
+    for tensor in (graph.tensors[name] for name in graph.inputs):
+        if tensor.dtype == "float32":
+            out = graph.tensors[graph.outputs[0]]
+            step = (out.scale if out.quant else 1.0) * (1e6 if style == "extreme" else 1)
+            steps = rng.uniform(-300, 300, tensor.shape)
+            # every other element lies in the middle between two quantised values
+            halves = np.where(np.arange(tensor.elements).reshape(tensor.shape) % 2, np.floor(steps) + 0.5, steps)
+            arrays.append(np.float32(step) * halves.astype(np.float32))
+            continue
+        info = np.iinfo(tensor.dtype)
+        if style == "any":
+            arrays.append(rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True))
+        else:
+            arrays.append(rng.choice(np.array([info.min, info.max], tensor.dtype), tensor.shape))
+    return arrays
+
+
+def scale(rng: Rng, low: float = 1e-3, high: float = 0.5) -> float:
+    """A float32 number, uniform in its logarithm; one in eight is a power of two, where products fall on halves."""
+    value = float(np.exp(rng.uniform(np.log(low), np.log(high))))
+    return float(np.float32(2.0 ** np.round(np.log2(value)) if rng.integers(8) == 0 else value))
+
+
+def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int8", quant: Quant | None = None) -> Tensor:
+    """A tensor without data; integers get a scale and zero point unless they are given."""
+    if quant is None and dtype != "float32":
+        info = np.iinfo(dtype)
+        zero_points = (int(info.min), 0, int(info.max), int(rng.integers(info.min, info.max)))
+        quant = Quant((scale(rng),), (0 if dtype == "int16" else zero_points[rng.integers(4)],))
+    return Tensor(name, shape, dtype, quant)
+
+
+def constant(name: str, data: Array, quant: Quant | None = None) -> Tensor:
+    return Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
+
+
+def integers(name: str, *values: Any) -> Tensor:
+    return constant(name, np.array(values, np.int32))
+
+
+Drawn = tuple[str, list[Tensor | None], Tensor, dict[str, Any]]
+
+
+def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
+    channels = shape[axis]
+    data = rng.integers(-127, 128, shape).astype(np.int8)
+    if rng.integers(4) == 0:
+        data = rng.choice(np.array([-128, 127], np.int8), shape)
+    if rng.integers(2):
+        return constant("weights", data, Quant((scale(rng),), (0,)))
+    base = scale(rng)
+    scales = tuple(float(np.float32(base * factor)) for factor in rng.uniform(0.05, 1.0, channels))
+    return constant("weights", data, Quant(scales, (0,) * channels, axis))
+
+
+def _weighted(
+    rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
+) -> tuple[list[Tensor | None], Tensor]:
+    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times."""
+    assert weights.quant is not None
+    products = [float(np.float32(x.scale * s)) for s in weights.quant.scale]
+    spread = fan_in**0.5 * 75 * 75
+    out_scale = float(np.float32(max(products) * spread / 60 * np.exp(rng.uniform(-3.4, 3.4))))
+    if rng.integers(6) == 0:
+        out_scale = float(np.float32(products[0] * 2.0 ** rng.integers(-1, 4)))
+    out = activation("output", (), rng)
+    assert out.quant is not None
+    out = replace(out, quant=Quant((out_scale,), out.quant.zero_point))
+    if bias_is_optional and rng.integers(4) == 0:
+        return [x, weights], out
+    axis = None if len(products) == 1 else 0
+    data = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int32)
+    bias = constant("bias", data, Quant(tuple(products), (0,) * len(products), axis))
+    return [x, weights, bias], out
+
+
+def _windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any], str]:
+    """(map size, attributes with padding as SAME or VALID, kernel and what they are about)."""
+    kernel = tuple(int(k) for k in rng.choice([1, 2, 3, 3, 4, 5, 7], 2))
+    stride = tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2))
+    dilation = tuple(int(d) for d in rng.choice([1, 2, 3], 2)) if dilated and rng.integers(3) == 0 else (1, 1)
+    if dilation != (1, 1):
+        stride = (1, 1)
+    same = bool(rng.integers(2))
+    least = [1 if same else (k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = tuple(int(rng.integers(low, low + 10)) for low in least)
+    padding = tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) if same else (0, 0) for a in (0, 1))
+    attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+    about = f"{kernel[0]}x{kernel[1]}/{stride[0]}x{stride[1]}{'-same' if same else '-valid'}-on-{size[0]}x{size[1]}"
+    if dilated:
+        attrs["dilation"] = dilation
+        about += f"-d{dilation[0]}x{dilation[1]}"
+    else:
+        attrs["kernel"] = kernel
+    return size, {**attrs, "_kernel": kernel}, about  # type: ignore[return-value]
+
+
+def _conv_2d(rng: Rng) -> Iterator[Drawn]:
+    for number in range(120):
+        size, attrs, about = _windowed(rng, dilated=True)
+        kernel = attrs.pop("_kernel")
+        groups = int(rng.choice([1, 2, 3])) if number % 4 == 0 else 1
+        group_in, out_c = int(rng.choice([1, 2, 3, 4, 5, 8, 16])), groups * int(rng.choice([1, 2, 3, 4, 8, 9]))
+        x = activation("input", (1, *size, groups * group_in), rng)
+        weights = _weights(rng, (out_c, *kernel, group_in), 0)
+        operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
+        yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
+
+
+def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
+    for _ in range(120):
+        size, attrs, about = _windowed(rng, dilated=True)
+        kernel = attrs.pop("_kernel")
+        if attrs["stride"][0] != attrs["stride"][1]:
+            attrs["stride"] = (attrs["stride"][0],) * 2
+            same = any(map(any, attrs["padding"])) or "-same" in about
+            attrs["padding"] = tuple(
+                same_padding(size[a], kernel[a], attrs["stride"][a], attrs["dilation"][a]) if same else (0, 0) for a in (0, 1)
+            )
+        channels, multiplier = int(rng.choice([1, 2, 3, 4, 5, 8, 17])), int(rng.choice([1, 1, 1, 2, 3]))
+        x = activation("input", (1, *size, channels), rng)
+        weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
+        operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
+        yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+
+
+def _fully_connected(rng: Rng) -> Iterator[Drawn]:
+    for number in range(120):
+        depth, units, batch = (
+            int(rng.choice([1, 2, 5, 16, 33, 200])),
+            int(rng.choice([1, 2, 7, 10])),
+            int(rng.choice([1, 1, 3])),
+        )
+        keep = bool(rng.integers(2))
+        shape = [(batch, depth), (1, batch, depth), (1, 1, batch, depth)][rng.integers(3)]
+        if not keep and depth % 2 == 0 and number % 3 == 0:
+            shape = (batch, 1, depth // 2, 2)
+        x = activation("input", shape, rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
+
+
+SHAPE_PAIRS = (
+    ((1, 4, 5, 3), (1, 4, 5, 3)),
+    ((1, 4, 5, 3), (1, 1, 1, 3)),
+    ((1, 1, 1, 3), (1, 4, 5, 3)),
+    ((1, 4, 5, 3), (1, 4, 1, 3)),
+    ((1, 4, 1, 3), (1, 1, 5, 1)),
+    ((1, 4, 5, 3), (3,)),
+    ((5, 1), (1, 4, 5, 3)),
+    ((7, 6), (7, 6)),
+    ((300,), (300,)),
+    ((4, 5), (1,)),
+    ((2, 1, 3, 1, 2), (2, 4, 1, 3, 2)),
+)
+
+
+def _add(rng: Rng) -> Iterator[Drawn]:
+    for number in range(88):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+        a, b, out = activation("a", first, rng), activation("b", second, rng), activation("output", (), rng)
+        assert out.quant is not None
+        if number % 3 == 0:
+            out = replace(
+                out, quant=Quant((float(np.float32(max(a.scale, b.scale) * rng.uniform(0.5, 3))),), out.quant.zero_point)
+            )
+        if number % 5 == 1:
+            assert b.quant is not None
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
+        if number % 11 == 7:
+            b = a
+        yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _mul(rng: Rng) -> Iterator[Drawn]:
+    for about, (a, b), out, attrs in _add(rng):
+        assert a is not None and b is not None and out.quant is not None
+        quant = Quant((float(np.float32(a.scale * b.scale * np.exp(rng.uniform(-1, 6)))),), out.quant.zero_point)
+        yield about, [a, b], replace(out, quant=quant), attrs
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _pool(rng: Rng) -> Iterator[Drawn]:
+    for _ in range(100):
+        size, attrs, about = _windowed(rng, dilated=False)
+        attrs.pop("_kernel")
+        x = activation("input", (1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
+        yield about, [x], activation("output", (), rng, quant=x.quant), attrs
+
+
+def _mean(rng: Rng) -> Iterator[Drawn]:
+    chosen = [((1, 7, 7, 12), a) for a in ((1, 2), (2, 1), (1,), (2,), (3,), (1, 2, 3), (-1,), (-3, -2), (0,), (1, 1, 2))]
+    chosen += [
+        ((1, 3, 5, 4), (1, 2)),
+        ((1, 16, 16, 3), (1, 2)),
+        ((6, 9), (1,)),
+        ((6, 9), (0,)),
+        ((5, 4, 3), (0, 2)),
+        ((50,), (0,)),
+    ]
+    chosen += [((1, 1, 1, 8), (1, 2)), ((2, 3, 4, 5, 2), (1, 3))]
+    for (shape, axes), keep, factor in itertools.product(chosen, (False, True), (1.0, None, None)):
+        x, out = activation("input", shape, rng), activation("output", (), rng)
+        assert x.quant is not None and out.quant is not None
+        ratio = np.exp(rng.uniform(-2, 2)) if factor is None else factor
+        quant = x.quant if factor else Quant((float(np.float32(x.scale * ratio)),), out.quant.zero_point)
+        about = f"{_text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
+        yield about, [x, integers("axes", *axes)], replace(out, quant=quant), {"keep_dims": keep}
+
+
+def _softmax(rng: Rng) -> Iterator[Drawn]:
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
+        x = activation("input", shape, rng)
+        assert x.quant is not None
+        if in_scale is not None:
+            x = replace(x, quant=Quant((float(np.float32(in_scale)),), x.quant.zero_point))
+        out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
+        yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
+
+
+def _relu(rng: Rng) -> Iterator[Drawn]:
+    for number in range(40):
+        x, out = activation("input", (1, 4, 5, 13), rng), activation("output", (), rng)
+        assert out.quant is not None
+        if number % 2:
+            out = replace(out, quant=Quant((float(np.float32(x.scale * rng.uniform(0.3, 1.5))),), out.quant.zero_point))
+        yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
+
+
+def _table(rng: Rng, out_quant: Quant | None = None) -> Iterator[Drawn]:
+    for _ in range(60):
+        x = activation("input", (1, 16, 32), rng)
+        out = activation("output", (), rng, quant=out_quant)
+        yield f"scale{x.scale:.3g}", [x], out, {}
+
+
+def _quantize(rng: Rng) -> Iterator[Drawn]:
+    pairs = [("float32", "int8"), ("float32", "uint8"), ("float32", "int16"), ("int8", "uint8"), ("uint8", "int8")]
+    pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16")]
+    for source, target in pairs:
+        for number in range(12):
+            x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
+            if number == 0 and {source, target} == {"int8", "uint8"}:  # the usual change of sign
+                x = replace(x, quant=Quant((0.5,), (-128 if source == "int8" else 0,)))
+                out = replace(out, quant=Quant((0.5,), (-128 if target == "int8" else 0,)))
+            yield f"{source}to{target}", [x], out, {}
+
+
+def _dequantize(rng: Rng) -> Iterator[Drawn]:
+    for source, _ in itertools.product(("int8", "uint8", "int16"), range(10)):
+        yield source, [activation("input", (1, 8, 9, 3), rng, dtype=source)], Tensor("output", (), "float32"), {}
+
+
+def _layout_types(rng: Rng) -> Iterator[Callable[[str, tuple[int, ...]], Tensor]]:
+    """Makers of tensors that share their type and quantisation; int8 mostly."""
+    for dtype in ("int8", "int8", "int8", "float32"):
+        quant = activation("x", (), rng, dtype=dtype).quant
+        yield lambda name, shape, dtype=dtype, quant=quant: Tensor(name, shape, dtype, quant)  # type: ignore[misc]
+
+
+def _pad(rng: Rng) -> Iterator[Drawn]:
+    chosen = [((1, 4, 5, 3), ((0, 0), (1, 1), (1, 1), (0, 0))), ((1, 4, 5, 3), ((0, 0), (0, 1), (2, 0), (0, 0)))]
+    chosen += [((1, 4, 5, 3), ((0, 0), (0, 0), (0, 0), (1, 2))), ((4, 5), ((1, 0), (0, 2))), ((6,), ((2, 3),))]
+    chosen += [
+        ((2, 3, 2), ((1, 1), (0, 0), (3, 1))),
+        ((1, 4, 5, 3), ((0, 0),) * 4),
+        ((1, 2, 3, 2), ((1, 0), (0, 1), (1, 0), (0, 1))),
+    ]
+    for tensor in _layout_types(rng):
+        for shape, paddings in chosen:
+            yield f"{_text(shape)}", [tensor("input", shape), integers("paddings", *paddings)], tensor("output", ()), {}
+
+
+def _reshape(rng: Rng) -> Iterator[Drawn]:
+    chosen = [((1, 4, 5, 3), (1, 60)), ((1, 4, 5, 3), (1, -1)), ((60,), (3, 4, 5)), ((2, 3), (6,)), ((1, 1), ())]
+    for tensor, (shape, wanted), operand in itertools.product(_layout_types(rng), chosen, (True, False)):
+        operands: list[Tensor | None] = [tensor("input", shape)]
+        if operand:
+            operands.append(constant("shape", np.array(wanted, np.int32)))
+        attrs = {"new_shape": None if operand else wanted}
+        yield f"{_text(shape)}-to-{_text(wanted)}{'' if operand else '-attr'}", operands, tensor("output", ()), attrs
+
+
+def _squeeze(rng: Rng) -> Iterator[Drawn]:
+    chosen = [
+        ((1, 4, 1, 3), ()),
+        ((1, 4, 1, 3), (0,)),
+        ((1, 4, 1, 3), (2,)),
+        ((1, 4, 1, 3), (-2, 0)),
+        ((1, 1), (1,)),
+        ((5, 2), ()),
+    ]
+    for tensor, (shape, axes) in itertools.product(_layout_types(rng), chosen):
+        yield f"{_text(shape)}-{axes}", [tensor("input", shape)], tensor("output", ()), {"axes": axes}
+
+
+def _expand_dims(rng: Rng) -> Iterator[Drawn]:
+    for tensor, axis in itertools.product(_layout_types(rng), (0, 1, 2, 3, -1, -4)):
+        yield f"at{axis}", [tensor("input", (4, 5, 3)), constant("axis", np.array(axis, np.int32))], tensor("output", ()), {}
+
+
+def _concatenation(rng: Rng) -> Iterator[Drawn]:
+    chosen = [
+        (((1, 4, 5, 3), (1, 4, 5, 2)), 3),
+        (((1, 4, 5, 3), (1, 4, 5, 2), (1, 4, 5, 7)), -1),
+        (((1, 4, 5, 3), (1, 2, 5, 3)), 1),
+    ]
+    chosen += [
+        (((1, 4, 5, 3), (1, 4, 1, 3)), 2),
+        (((4, 5), (3, 5)), 0),
+        (((4,), (3,)), 0),
+        (((1, 6), (1, 9)), 1),
+        (((1, 4, 5, 3),), 3),
+    ]
+    for tensor, (shapes, axis) in itertools.product(_layout_types(rng), chosen):
+        operands: list[Tensor | None] = [tensor(f"input{i}", shape) for i, shape in enumerate(shapes)]
+        if len(shapes) == 3:
+            operands.append(operands[0])  # the same tensor twice
+        yield f"{len(operands)}-at{axis}", operands, tensor("output", ()), {"axis": axis, "activation": "none"}
+
+
+def _transpose(rng: Rng) -> Iterator[Drawn]:
+    chosen: list[tuple[int, ...]] = [
+        (0, 3, 1, 2),
+        (0, 2, 3, 1),
+        (0, 2, 1, 3),
+        (3, 2, 1, 0),
+        (1, 0),
+        (0, 1),
+        (2, 0, 1),
+        (0,),
+        (-1, 0),
+    ]
+    for tensor, perm in itertools.product(_layout_types(rng), chosen):
+        shape = (2, 4, 5, 3)[: len(perm)]
+        yield _text(perm), [tensor("input", shape), integers("perm", *perm)], tensor("output", ()), {}
+
+
+SLICES: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, int]], ...] = (
+    ((0, 0, 0, 0), (1, 4, 5, 3), (1, 1, 1, 1), {}),
+    ((0, 1, 2, 0), (1, 3, 5, 2), (1, 1, 1, 1), {}),
+    ((0, 0, 0, 0), (1, 4, 5, 3), (1, 2, 3, 1), {}),
+    ((0, -3, -2, 0), (1, -1, 5, 3), (1, 1, 1, 1), {}),
+    ((0, 3, 4, 2), (1, 0, 0, 0), (1, -1, -2, -1), {}),
+    ((0, 0, 0, 0), (0, 0, 0, 0), (1, 1, 1, 1), {"end_mask": 15}),
+    ((0, 2, 0, 1), (0, 0, 0, 0), (1, 1, 1, 1), {"begin_mask": 4, "end_mask": 15}),
+    ((0, 2, 0, 1), (1, 3, 5, 2), (1, 1, 1, 1), {"shrink_axis_mask": 2}),
+    ((0, -1, 0, 1), (1, 0, 5, 2), (1, 1, 1, 1), {"shrink_axis_mask": 11}),
+    ((0, 1, 0, 0), (1, 99, 5, 3), (1, 1, 1, 1), {}),
+    ((0, 3, 0, 0), (1, -99, 5, 3), (1, -1, 1, 1), {}),
+    ((0, 1), (1, 3), (1, 1), {}),
+    ((0, 1), (0, 2), (1, 1), {"ellipsis_mask": 1}),
+    ((0, 0, 1), (1, 0, 2), (1, 1, 1), {"ellipsis_mask": 2}),
+    ((0, 0, 1), (1, 0, 2), (1, 1, 1), {"new_axis_mask": 2}),
+    ((0, 1, 2, 0), (1, 2, 3, 2), (1, 1, 1, 1), {"offset": 1}),
+)
+
+
+def _strided_slice(rng: Rng) -> Iterator[Drawn]:
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+    for tensor, (begin, end, strides, given) in itertools.product(_layout_types(rng), SLICES):
+        attrs = {
+            **masks,
+            **{name: value for name, value in given.items() if name != "offset"},
+            "offset": bool(given.get("offset")),
+        }
+        operands: list[Tensor | None] = [tensor("input", (1, 4, 5, 3))]
+        operands += [integers("begin", *begin), integers("end", *end), integers("strides", *strides)]
+        yield f"{begin}-{end}-{strides}-{given}".replace(" ", ""), operands, tensor("output", ()), attrs
+
+
+def _pack(rng: Rng) -> Iterator[Drawn]:
+    for tensor, (count, axis) in itertools.product(_layout_types(rng), ((1, 0), (2, 0), (3, 1), (2, 3), (2, -1))):
+        operands: list[Tensor | None] = [tensor(f"input{i}", (4, 5, 3)) for i in range(count)]
+        yield f"{count}-at{axis}", operands, tensor("output", ()), {"axis": axis}
+
+
+def _shape(rng: Rng) -> Iterator[Drawn]:
+    for shape, dtype in itertools.product(((1, 4, 5, 3), (7,), (2, 3)), ("int32", "int64")):
+        yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
+
+
+GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
+    "add": _add,
+    "average_pool_2d": _pool,
+    "concatenation": _concatenation,
+    "conv_2d": _conv_2d,
+    "depthwise_conv_2d": _depthwise_conv_2d,
+    "dequantize": _dequantize,
+    "expand_dims": _expand_dims,
+    "fully_connected": _fully_connected,
+    "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
+    "max_pool_2d": _pool,
+    "mean": _mean,
+    "mul": _mul,
+    "pack": _pack,
+    "pad": _pad,
+    "quantize": _quantize,
+    "relu": _relu,
+    "relu6": _relu,
+    "reshape": _reshape,
+    "shape": _shape,
+    "softmax": _softmax,
+    "squeeze": _squeeze,
+    "strided_slice": _strided_slice,
+    "sub": _add,
+    "tanh": _table,
+    "transpose": _transpose,
+}
