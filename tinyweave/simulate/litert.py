@@ -1,13 +1,14 @@
 """The oracle: LiteRT's reference kernels on a .tflite file.
 
-In: the file's bytes and lists of input arrays. Out: per list the outputs and, when asked, every tensor. LiteRT aborts on some
-files, so it runs in a process of its own with limits on time and memory; `Worker` keeps one for many requests.
+In: the file's bytes and lists of input arrays. Out: per list the outputs and, when asked, those of every op. LiteRT aborts on
+some files, so it runs in a process of its own with limits on time and memory; `Worker` keeps one for many requests.
 `serve` is that process: pickled requests on stdin, pickled answers on stdout.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -19,7 +20,6 @@ import threading
 from dataclasses import dataclass
 from typing import IO, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
@@ -32,10 +32,10 @@ MEMORY_BYTES = 8 << 30
 
 @dataclass(frozen=True)
 class Run:
-    """One inference. tensors: by index in the file, those that hold data at the end; empty unless asked for."""
+    """One inference. layers: per op of the file, in its order, the op's outputs; empty unless asked for."""
 
     outputs: list[Array]
-    tensors: dict[int, Array]
+    layers: list[list[Array]]
 
 
 def run(
@@ -88,7 +88,7 @@ class Worker:
             said = log.read().decode(errors="replace").strip().splitlines()[-1:]
             self.close()
             if late.is_set():
-                raise CompileError(f"LiteRT did not finish within {timeout_s:g} s", "allow more time or use less data") from error
+                raise CompileError(f"LiteRT did not finish within {timeout_s:g} s", "allow more time") from error
             raise CompileError(f"LiteRT died with code {code} on this model", *said) from error
         finally:
             timer.cancel()
@@ -103,10 +103,8 @@ class Worker:
             self._process.kill()
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
-                try:
+                with contextlib.suppress(OSError):  # what was still to be written has no reader
                     pipe.close()
-                except OSError:  # what was still to be written has no reader
-                    pass
             self._process = None
         if self._log is not None:
             self._log.close()
@@ -116,7 +114,7 @@ class Worker:
         if self._process is None or self._log is None:
             if importlib.util.find_spec("ai_edge_litert") is None:
                 raise CompileError("ai-edge-litert is not installed", "pip install 'tinyweave[verify]'")
-            self._log = tempfile.TemporaryFile()
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import serve; serve({self._memory_bytes})"],
                 stdin=subprocess.PIPE,
@@ -129,13 +127,11 @@ class Worker:
 
 def serve(memory_bytes: int) -> None:
     """Answer requests until stdin ends."""
-    try:
+    with contextlib.suppress(ImportError):  # not on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except ImportError:  # not on Windows
-        pass
     # LiteRT prints to stdout: keep that apart from the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -163,18 +159,16 @@ def _infer(model: bytes, inputs: list[list[Array]], keep: bool) -> list[Run]:
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
         outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-        runs.append(Run(outputs, _tensors(interpreter) if keep else {}))
+        runs.append(Run(outputs, _layers(interpreter, model) if keep else []))
     return runs
 
 
-def _tensors(interpreter: Any) -> dict[int, Array]:
-    tensors = {}
-    for detail in interpreter.get_tensor_details():
-        try:
-            tensors[detail["index"]] = np.array(interpreter.get_tensor(detail["index"]))
-        except ValueError:  # no data: an absent or a temporary tensor
-            continue
-    return tensors
+def _layers(interpreter: Any, model: bytes) -> list[list[Array]]:
+    import tflite
+
+    subgraph = tflite.Model.GetRootAs(model, 0).Subgraphs(0)
+    ops = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
+    return [[interpreter.get_tensor(op.Outputs(i)) for i in range(op.OutputsLength())] for op in ops]
 
 
 def _load(model: bytes, keep: bool) -> Any:
