@@ -5,29 +5,140 @@ In: a graph and one of its ops. Out: the row of the kernel that runs it. Knows n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..ir import CompileError, Graph, Op
+from ..ir import CompileError, Graph, Op, itemsize
+from ..ops.layout import paddings, permutation, slice_index
+from ..ops.reduce import axes
+from . import geometry
 
 FOLDER = Path(__file__).parent
+
+S8, ANY = ("int8", "int8"), ("any", "any")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One C function.
+    """One C function, `name`, and `files`: its sources, headers that they include left out.
 
-    files: its sources, headers that they include left out. applies: whether it computes this op. scratch: bytes of working
-    memory for one call. lag: bytes by which the output's start must lie below the input's when both overlap (the writes
-    trail the reads by it), None when they must not overlap. cores: the cores it is for, empty = all. code_bytes: measured,
-    per core; unknown is absent.
+    kinds: the op kinds that it runs. types: pairs of the first input's and the output's type that it takes. applies: whether it
+    runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: bytes by which the output's start
+    must lie below an input's when both overlap (the writes trail the reads by it), None when they must not overlap. cores: the
+    cores it is for, empty = all.
     """
 
-    kind: str
     name: str
+    kinds: tuple[str, ...]
+    types: tuple[str, str]
     files: tuple[str, ...]
-    applies: Callable[[Graph, Op], bool]
+    applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], int | None] = lambda graph, op: None
     cores: tuple[str, ...] = ()
+
+
+def _in_place(graph: Graph, op: Op) -> int | None:
+    """Each element is read before its place is written, so an operand of the output's shape may share its first byte."""
+    out = graph.output(op)
+    operands = [t for t in graph.inputs_of(op) if t is not None and t.data is None]
+    return 0 if all(t.shape == out.shape and itemsize(t.dtype) >= itemsize(out.dtype) for t in operands) else None
+
+
+def _widening(graph: Graph, op: Op) -> int | None:
+    """The write of element i, wider than the input's, must not reach the input's element i + 1."""
+    x, out = graph.input(op), graph.output(op)
+    return max(x.elements - 1, 0) * (itemsize(out.dtype) - itemsize(x.dtype))
+
+
+def _broadcasts(graph: Graph, op: Op) -> bool:
+    return geometry.broadcast(graph.input(op).shape, graph.input(op, 1).shape) is not None
+
+
+def _pads(graph: Graph, op: Op) -> bool:
+    return geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
+
+
+def _reduces(graph: Graph, op: Op) -> bool:
+    return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
+
+
+def moved(graph: Graph, op: Op) -> geometry.Strides | None:
+    """What a transpose, strided_slice or a copying view gathers from its input."""
+    x = graph.input(op)
+    if op.kind == "transpose":
+        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole.transpose(permutation(graph, op)))
+    if op.kind == "strided_slice":
+        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole[slice_index(graph, op)])
+    return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole)
+
+
+def _moves(graph: Graph, op: Op) -> bool:
+    return moved(graph, op) is not None
+
+
+def _row(
+    name: str,
+    kinds: tuple[str, ...] = (),
+    types: tuple[str, str] = S8,
+    *,
+    applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
+    lag: Callable[[Graph, Op], int | None] = lambda graph, op: None,
+) -> Variant:
+    """A portable kernel without scratch in a file of its name; the name tells the kind unless `kinds` does."""
+    own = (name.removeprefix("tw_").removesuffix("_s8"),)
+    return Variant(name, kinds or own, types, (f"{name}.c",), applies, lag=lag)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    _row("tw_conv_2d_s8"),
+    _row("tw_depthwise_conv_2d_s8"),
+    _row("tw_fully_connected_s8"),
+    _row("tw_average_pool_2d_s8"),
+    _row("tw_max_pool_2d_s8"),
+    _row("tw_mean_s8", applies=_reduces),
+    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=_in_place),
+    _row("tw_mul_s8", applies=_broadcasts, lag=_in_place),
+    _row("tw_softmax_s8", lag=_in_place),
+    _row("tw_lookup_s8", ("logistic", "tanh"), lag=_in_place),
+    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=_in_place),
+    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=_in_place),
+    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=_in_place),
+    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=_in_place),
+    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=_in_place),
+    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=_in_place),
+    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=_widening),
+    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=_widening),
+    _row("tw_pad_s8", types=ANY, applies=_pads),
+    _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
+    _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
+)
+
+
+def variant_for(graph: Graph, op: Op) -> Variant:
+    """The first row that runs `op`."""
+    rows = [row for row in VARIANTS if op.kind in row.kinds]
+    pair = (graph.input(op).dtype, graph.output(op).dtype)
+    typed = [row for row in rows if row.types in (pair, ANY)]
+    for row in typed:
+        if row.applies(graph, op):
+            return row
+    if typed:
+        raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
+    taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
+    raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}", op=op)
+
+
+def sources(names: Iterable[str]) -> list[Path]:
+    """The C files of the variants with these names and the headers that they include, each once, by name."""
+    rows = {row.name: row for row in VARIANTS}
+    waiting = [file for name in names for file in rows[name].files]
+    found: set[str] = set()
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += re.findall(r'^#include "(\w+\.h)"', (FOLDER / file).read_text(), re.MULTILINE)
+    return [FOLDER / file for file in sorted(found)]

@@ -2,7 +2,7 @@
  *
  * A kernel computes the output rows and columns of one `tw_range`, reading and writing through `tw_view`s. A view is a
  * whole feature map or a ring of its rows (a rolling buffer), so that layer-by-layer and fused execution use the same
- * kernels. C99, no heap, no globals but constants, no libc.
+ * kernels. C99 and C++, no heap, no globals but constants, no libc beyond memcpy, memmove and memset.
  */
 #ifndef TW_H
 #define TW_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 typedef struct { int32_t h, w, c; } tw_shape;
+typedef struct { int32_t n, h, w, c; } tw_extents;
 typedef struct { int32_t h, w; } tw_size;
 
 /* Rows [row_begin, row_end) x columns [col_begin, col_end) of a feature map. */
@@ -17,7 +18,7 @@ typedef struct { int32_t row_begin, row_end, col_begin, col_end; } tw_range;
 
 /* A feature map, or the part of it that is in memory.
  * Map row r lies in slot r - first_row, wrapped once into [0, ring_height); a whole map has ring_height >= its height.
- * In a slot, map column x lies at element (x - first_col) * channels. */
+ * In a slot, map column x begins (x - first_col) pixels from the slot's start. */
 typedef struct {
     void *data;          /* slot 0 */
     int32_t row_stride;  /* bytes from a slot to the next */
@@ -26,11 +27,25 @@ typedef struct {
     int32_t first_col;   /* the map column at the start of a slot */
 } tw_view;
 
-/* The view of a whole feature map of int8 elements at `data`. */
+/* The view of a whole feature map of one-byte elements at `data`. */
 static inline tw_view tw_whole(void *data, tw_shape shape)
 {
     tw_view view = {data, shape.w * shape.c, shape.h, 0, 0};
     return view;
+}
+
+/* The view of a whole feature map of float elements at `data`. */
+static inline tw_view tw_whole_f32(void *data, tw_shape shape)
+{
+    tw_view view = {data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
+    return view;
+}
+
+/* Four axes as a feature map: the rows of all n one after the other. */
+static inline tw_shape tw_fold(tw_extents extents)
+{
+    tw_shape shape = {extents.n * extents.h, extents.w, extents.c};
+    return shape;
 }
 
 /* Every row and column of a feature map. */
@@ -41,7 +56,7 @@ static inline tw_range tw_all(tw_shape shape)
 }
 
 /* The start of the slot that holds map row `row`, which must be within ring_height - 1 rows of first_row. */
-static inline void *tw_row(const tw_view *view, int32_t row)
+static inline uint8_t *tw_row(const tw_view *view, int32_t row)
 {
     int32_t slot = row - view->first_row;
     if (slot < 0) {
@@ -52,23 +67,42 @@ static inline void *tw_row(const tw_view *view, int32_t row)
     return (uint8_t *)view->data + slot * view->row_stride;
 }
 
+/* The pixel at map row `row`, map column `col`; a pixel has `bytes` bytes. */
+static inline void *tw_pixel(const tw_view *view, int32_t row, int32_t col, int32_t bytes)
+{
+    return tw_row(view, row) + (col - view->first_col) * bytes;
+}
+
 static inline int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
 
-/* a * b / 2^31, rounded half up, saturated at -2^31 * -2^31 (gemmlowp SaturatingRoundingDoublingHighMul). */
+/* [begin, end) */
+typedef struct { int32_t begin, end; } tw_span;
+
+/* Those of `taps` window positions first, first + step, ... that lie in [0, size). */
+static inline tw_span tw_inside(int32_t first, int32_t taps, int32_t step, int32_t size)
+{
+    tw_span span = {0, taps};
+    if (first < 0) {
+        span.begin = tw_min((step - 1 - first) / step, taps);
+    }
+    if (first + (taps - 1) * step >= size) {
+        span.end = first >= size ? 0 : (size - 1 - first) / step + 1;
+    }
+    return span;
+}
+
+/* a * b / 2^31, rounded half up (gemmlowp SaturatingRoundingDoublingHighMul); a and b must not both be INT32_MIN. */
 static inline int32_t tw_high_mul(int32_t a, int32_t b)
 {
-    if (a == INT32_MIN && b == INT32_MIN) {
-        return INT32_MAX;
-    }
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
 }
 
 /* x / 2^exponent, rounded half away from zero, 0 <= exponent <= 31 (gemmlowp RoundingDivideByPOT). */
 static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
 {
-    const int32_t mask = (int32_t)(((int64_t)1 << exponent) - 1);
+    const int32_t mask = (int32_t)(((uint32_t)1 << exponent) - 1);
     const int32_t threshold = (mask >> 1) + (x < 0 ? 1 : 0);
     return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
 }
@@ -76,12 +110,25 @@ static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
 /* x * 2^exponent modulo 2^32. */
 static inline int32_t tw_shift_left(int32_t x, int32_t exponent) { return (int32_t)((uint32_t)x << exponent); }
 
-/* x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier): a positive shift goes left. */
+/* x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier): a positive shift goes left;
+ * -31 <= shift <= 30, |multiplier| < 2^31. */
 static inline int32_t tw_requantize(int32_t x, int32_t multiplier, int32_t shift)
 {
     const int32_t left = shift > 0 ? shift : 0;
     const int32_t right = shift > 0 ? 0 : -shift;
     return tw_rounding_shift(tw_high_mul(tw_shift_left(x, left), multiplier), right);
+}
+
+/* x * multiplier * 2^(shift - 63), rounded once, half away from zero; 0 <= multiplier < 2^63, -32 <= shift <= 30.
+ * What LiteRT computes in double, in integers: of the multiplier's low half only the product's high word counts. */
+static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t shift)
+{
+    const uint32_t magnitude = x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
+    const uint32_t high = (uint32_t)(multiplier >> 32), low = (uint32_t)multiplier;
+    const uint64_t product = (uint64_t)magnitude * high + (((uint64_t)magnitude * low) >> 32);
+    const int32_t right = 31 - shift;
+    const int64_t rounded = (int64_t)((product + ((uint64_t)1 << (right - 1))) >> right);
+    return (int32_t)(x < 0 ? -rounded : rounded);
 }
 
 #endif

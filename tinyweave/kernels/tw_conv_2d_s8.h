@@ -4,7 +4,7 @@
 
 #include "tw_conv.h"
 
-/* weights: [out.c][kernel.h][kernel.w][in.c / groups]; needs no scratch. */
+/* weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */
 void tw_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -1,0 +1,136 @@
+"""Shapes as the numbers of the C parameter structs: at most four axes, whatever the graph's tensors have.
+
+In: shapes and axes of the graph. Out: extents (n, h, w, c) and the like, named as the structs' members. None: no such kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+Shape = Sequence[int]
+Extents = tuple[int, int, int, int]
+
+
+class Block(NamedTuple):
+    """A tensor inside a larger one: extents of both, and where it begins."""
+
+    inner: Extents
+    outer: Extents
+    before: Extents
+
+
+class Reduction(NamedTuple):
+    """A tensor as [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]]."""
+
+    kept: tuple[int, int, int]
+    reduced: tuple[int, int]
+
+
+class Strides(NamedTuple):
+    """Runs of bytes gathered with a stride per axis, see tw_strided_copy.h."""
+
+    size: Extents
+    start: int
+    stride: Extents
+    run: int
+
+
+def extents(shape: Shape) -> Extents:
+    """(n, h, w, c): missing leading axes are 1, axes before the last four fold into n."""
+    n, h, w, c = ((1, 1, 1, 1) + tuple(shape))[-4:]
+    return prod(shape[:-4]) * n, h, w, c
+
+
+def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
+    """Extents of two operands and of what they broadcast to."""
+    rank = max(len(a), len(b), 4)
+    axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
+    while len(axes) > 4:
+        # neighbours that broadcast alike are one axis; the leading ones first, so that rows and columns stay
+        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (p[0] == p[1]) == (q[0] == q[1]) and _same_side(p, q)]
+        if not alike:
+            return None
+        i = alike[0]
+        axes[i : i + 2] = [(axes[i][0] * axes[i + 1][0], axes[i][1] * axes[i + 1][1])]
+    first, second = (extents([axis[side] for axis in axes]) for side in (0, 1))
+    return first, second, extents([x if y == 1 else y for x, y in axes])
+
+
+def _same_side(p: tuple[int, int], q: tuple[int, int]) -> bool:
+    """Whether of two axes of (first, second) operand the same operand repeats, or none does."""
+    return p[0] == p[1] or (p[0] == 1) == (q[0] == 1)
+
+
+def padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
+    """A tensor with (before, after) elements added to each axis."""
+    axes = [(extent, *padding) for extent, padding in zip(shape, paddings, strict=True)]
+    while len(axes) > 4:
+        # an axis whose successor is not padded counts in its elements
+        plain = [i for i, _ in enumerate(axes[1:]) if axes[i + 1][1:] == (0, 0)]
+        if not plain:
+            return None
+        i, (extent, before, after) = plain[0], axes[plain[0]]
+        axes[i : i + 2] = [tuple(count * axes[i + 1][0] for count in (extent, before, after))]
+    inner = extents([extent for extent, _, _ in axes])
+    outer = extents([sum(axis) for axis in axes])
+    first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)
+    return Block(inner, outer, (first[0], first[1], first[2], first[3]))
+
+
+def joined(shapes: Sequence[Shape], axis: int) -> list[Block]:
+    """Each input of a concatenation along `axis` (not negative) in its place."""
+    rank, total = len(shapes[0]), sum(shape[axis] for shape in shapes)
+    blocks, begin = [], 0
+    for shape in shapes:
+        inner, outer, at = (prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :])), total, 2
+        if rank <= 4:
+            inner, at = extents(shape), axis + 4 - rank
+        whole, before = list(inner), [0, 0, 0, 0]
+        whole[at], before[at] = outer, begin
+        blocks.append(Block(inner, extents(whole), (before[0], before[1], before[2], before[3])))
+        begin += shape[axis]
+    return blocks
+
+
+def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
+    """A tensor whose `axes` (not negative) are reduced."""
+    sizes, position = [1, 1, 1, 1, 1], 0  # kept at even positions, reduced at odd ones
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        position += (axis in axes) != position % 2
+        if position > 4:
+            return None
+        sizes[position] *= extent
+    return Reduction((sizes[0], sizes[2], sizes[4]), (sizes[1], sizes[3]))
+
+
+def strided(shape: Shape, itemsize: int, select: Callable[[np.ndarray], np.ndarray]) -> Strides | None:
+    """What `select`, any chain of numpy transpositions and basic slices, takes of an array, as runs of bytes."""
+    steps = [itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    whole = as_strided(np.zeros(1, np.int8), shape, steps)  # only its geometry is used, never its elements
+    part = select(whole)
+    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    if part.size == 0:
+        return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), itemsize)
+    axes: list[tuple[int, int]] = []
+    for size, step in zip(part.shape, part.strides, strict=True):
+        if size == 1:
+            continue
+        if axes and axes[-1][1] == size * step:
+            axes[-1] = (axes[-1][0] * size, step)
+        else:
+            axes.append((size, step))
+    run = itemsize
+    if axes and axes[-1][1] == run:
+        run *= axes.pop()[0]
+    if len(axes) > 4:
+        return None
+    (a, i), (b, j), (c, k), (d, m) = [(1, 0)] * (4 - len(axes)) + axes
+    return Strides((a, b, c, d), start, (i, j, k, m), run)

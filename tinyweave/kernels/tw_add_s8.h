@@ -1,0 +1,20 @@
+/* tw_add_s8.h - int8 sum or difference with broadcasting, portable C. */
+#ifndef TW_ADD_S8_H
+#define TW_ADD_S8_H
+
+#include "tw.h"
+
+typedef struct {
+    tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
+    int32_t a_zero, b_zero, out_zero;  /* zero points */
+    int32_t out_min, out_max;          /* the clamp of the fused activation, within -128 .. 127 */
+    int32_t left_shift;                /* of both operands before they are rescaled, 20 */
+    int32_t a_multiplier, a_shift;     /* Q31; a positive shift goes left */
+    int32_t b_multiplier, b_shift;     /* a negative multiplier computes a - b */
+    int32_t out_multiplier, out_shift;
+} tw_add;
+
+/* Rows are those of tw_fold(out). Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s8(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+#endif

@@ -1,0 +1,10 @@
+/* tw_average_pool_2d_s8.h - int8 average over a window, portable C. */
+#ifndef TW_AVERAGE_POOL_2D_S8_H
+#define TW_AVERAGE_POOL_2D_S8_H
+
+#include "tw_pool.h"
+
+/* Divides by the number of positions inside the map, rounded half away from zero. Needs no scratch. */
+void tw_average_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+#endif

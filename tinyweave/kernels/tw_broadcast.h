@@ -1,0 +1,25 @@
+/* tw_broadcast.h - operands that broadcast: an axis of extent 1 repeats along the whole axis of the output. */
+#ifndef TW_BROADCAST_H
+#define TW_BROADCAST_H
+
+#include "tw.h"
+
+/* How far an operand moves per output column and per output channel, in elements. */
+typedef struct { int32_t col, channel; } tw_steps;
+
+static inline tw_steps tw_broadcast_steps(tw_extents operand)
+{
+    tw_steps steps = {operand.w == 1 ? 0 : operand.c, operand.c == 1 ? 0 : 1};
+    return steps;
+}
+
+/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand. */
+static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col)
+{
+    const int32_t n = row / out.h;
+    const int32_t y = row - n * out.h;
+    const int32_t from = (operand.n == 1 ? 0 : n * operand.h) + (operand.h == 1 ? 0 : y);
+    return (const int8_t *)tw_pixel(view, from, operand.w == 1 ? view->first_col : col, operand.c);
+}
+
+#endif

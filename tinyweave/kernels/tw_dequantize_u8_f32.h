@@ -1,0 +1,10 @@
+/* tw_dequantize_u8_f32.h - uint8 to float. */
+#ifndef TW_DEQUANTIZE_U8_F32_H
+#define TW_DEQUANTIZE_U8_F32_H
+
+#include "tw_quantize.h"
+
+/* Needs no scratch. */
+void tw_dequantize_u8_f32(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+#endif

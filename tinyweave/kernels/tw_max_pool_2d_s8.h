@@ -1,0 +1,10 @@
+/* tw_max_pool_2d_s8.h - int8 maximum over a window, portable C. */
+#ifndef TW_MAX_POOL_2D_S8_H
+#define TW_MAX_POOL_2D_S8_H
+
+#include "tw_pool.h"
+
+/* Needs no scratch. */
+void tw_max_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+#endif

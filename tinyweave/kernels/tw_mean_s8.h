@@ -1,0 +1,18 @@
+/* tw_mean_s8.h - int8 mean over any axes, portable C. */
+#ifndef TW_MEAN_S8_H
+#define TW_MEAN_S8_H
+
+#include "tw.h"
+
+/* The input is [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]], the output [kept[0]][kept[1]][kept[2]]; absent axes
+ * are 1. A spatial mean is kept = {n, 1, c}, reduced = {h * w, 1}. */
+typedef struct {
+    int32_t kept[3], reduced[2];
+    int32_t in_zero, out_zero;  /* zero points */
+    int32_t multiplier, shift;  /* of a sum less its zero points, 1 / count included; Q31, a positive shift goes left */
+} tw_mean;
+
+/* Each output may read all of the input: no ranges. Needs no scratch. */
+void tw_mean_s8(const tw_mean *p, const void *in, void *out);
+
+#endif

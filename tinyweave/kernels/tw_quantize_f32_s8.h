@@ -1,0 +1,10 @@
+/* tw_quantize_f32_s8.h - float to int8. */
+#ifndef TW_QUANTIZE_F32_S8_H
+#define TW_QUANTIZE_F32_S8_H
+
+#include "tw_quantize.h"
+
+/* in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin where in does. */
+void tw_quantize_f32_s8(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+#endif

@@ -1,0 +1,10 @@
+/* tw_requantize_s8_s8.h - int8 to int8 of another scale. */
+#ifndef TW_REQUANTIZE_S8_S8_H
+#define TW_REQUANTIZE_S8_S8_H
+
+#include "tw_requantize.h"
+
+/* Needs no scratch; out may lie over in. */
+void tw_requantize_s8_s8(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
+
+#endif

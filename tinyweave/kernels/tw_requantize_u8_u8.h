@@ -1,0 +1,10 @@
+/* tw_requantize_u8_u8.h - uint8 to uint8 of another scale. */
+#ifndef TW_REQUANTIZE_U8_U8_H
+#define TW_REQUANTIZE_U8_U8_H
+
+#include "tw_requantize.h"
+
+/* Needs no scratch; out may lie over in. */
+void tw_requantize_u8_u8(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
+
+#endif
