@@ -20,7 +20,7 @@ from typing import Any
 
 from ..ir import CompileError
 from . import toolchain
-from .run import Dump, Fault, Region, Run, check_guards, in_order, layout, noise, place
+from .run import Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -172,7 +172,8 @@ def invoke(
     _require("unicorn", "capstone", "elftools")
     elf = _read_elf(firmware.path)
     regions = layout(memories, PAGE)
-    names = [region.name for region in regions]
+    if any(region.size > MEMORY_STEP // 2 for region in regions):
+        raise CompileError(f"a memory is larger than the {MEMORY_STEP // 2} bytes that are emulated", "plan for a real board")
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     stack = noise(STACK_BYTES, fill, len(regions))
     request = {
@@ -190,7 +191,7 @@ def invoke(
         "trace": elf.symbols.get("tw_trace"),
         "inputs": list(inputs),
         "outputs": list(output_bytes),
-        "dump": [(step, names.index(memory), offset, count) for step, memory, offset, count in dump],
+        "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
     data = pickle.dumps(request)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ..ir import CompileError
 from . import toolchain
-from .run import Dump, Fault, Region, Run, check_guards, in_order, layout, noise
-from .worker import Worker, worker
+from .run import Dump, Fault, Run, arena_part, check_guards, in_order, layout, noise
+from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
 
@@ -108,7 +108,8 @@ def invoke(
     with worker((str(program.path),), ENVIRONMENT).session(limit_s) as child:
 
         def read(memory: str, offset: int, count: int) -> bytes:
-            return _read(child, regions, memory, offset, count)
+            child.send(b"R" + _numbers(*arena_part(regions, memory, offset, count)))
+            return child.receive(count)
 
         child.send(b"".join(request))
         while child.receive(1) == b"S":
@@ -129,11 +130,3 @@ def invoke(
 
 def _numbers(*numbers: int) -> bytes:
     return struct.pack(f"={len(numbers)}q", *numbers)
-
-
-def _read(child: Worker, regions: list[Region], memory: str, offset: int, count: int) -> bytes:
-    for index, region in enumerate(regions):
-        if region.name == memory and 0 <= offset <= offset + count <= region.bytes:
-            child.send(b"R" + _numbers(index, offset, count))
-            return child.receive(count)
-    raise ValueError(f"{memory} + {offset} .. {offset + count} is no part of {[(r.name, r.bytes) for r in regions]}")

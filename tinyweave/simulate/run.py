@@ -84,6 +84,14 @@ def noise(count: int, fill: int, stream: int) -> bytes:
     return (~pattern if fill & 1 else pattern).tobytes()
 
 
+def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) -> tuple[int, int, int]:
+    """(index of the memory, offset, count) of arena bytes that exist."""
+    for index, region in enumerate(regions):
+        if region.name == memory and 0 <= offset <= offset + count <= region.bytes:
+            return index, offset, count
+    raise ValueError(f"{memory} + {offset} .. {offset + count} is no part of {[(r.name, r.bytes) for r in regions]}")
+
+
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
     """The dumps taken, by index, as a list; a step that never ran is the caller's mistake."""
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]

@@ -149,9 +149,7 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         os.utime(entry)
         return entry / name
     builds.mkdir(exist_ok=True)
-    for old in builds.iterdir():
-        if time.time() - old.stat().st_mtime > KEEP_S:
-            shutil.rmtree(old, ignore_errors=True)
+    _forget_unused(builds)
     with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
         made = Path(making) / "entry"
         made.mkdir()
@@ -162,6 +160,15 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
             if not (entry / name).is_file():
                 raise
     return entry / name
+
+
+def _forget_unused(builds: Path) -> None:
+    for old in builds.iterdir():
+        try:
+            if time.time() - old.stat().st_mtime > KEEP_S:
+                shutil.rmtree(old, ignore_errors=True)
+        except FileNotFoundError:  # another process removed it
+            continue
 
 
 def sources(folder: Path, model: str) -> list[Path]:

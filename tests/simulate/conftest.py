@@ -1,0 +1,26 @@
+"""Compilers as they are installed, whatever the environment says, and the folder of a small model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from simulate import tiny_c
+
+
+@pytest.fixture
+def write_model(tmp_path: Path) -> Callable[..., Path]:
+    """Write the model `tiny` and return its folder: `invoke` is the C that defines tiny_invoke, `rest` the other functions."""
+
+    def write(invoke: str = tiny_c.TWO_LAYERS, rest: str = tiny_c.REST) -> Path:
+        tiny_c.write(tmp_path, invoke, rest)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def compilers_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TINYWEAVE_CC", "TINYWEAVE_ARM_CC"):
+        monkeypatch.delenv(variable, raising=False)

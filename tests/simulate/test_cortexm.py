@@ -1,0 +1,267 @@
+"""Emitted C on an emulated core: outputs, and that instructions, stack and Flash are what they are said to be."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, WEIGHTS, body
+
+from tinyweave.ir import CompileError
+from tinyweave.simulate import cortexm, toolchain
+from tinyweave.simulate.run import Fault, touched
+
+pytestmark = pytest.mark.emulator
+pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+
+Write = Callable[..., Path]
+COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])
+RELU = np.maximum(DENSE, 0).astype(np.int8).tobytes()
+
+
+def run(
+    folder: Path, *, core: str = "cortex-m4", trace: bool = False, arena: dict[str, int] = ARENA, **options: object
+) -> cortexm.Run:
+    return cortexm.invoke(cortexm.build(folder, "tiny", core, trace=trace), arena, INPUTS, [32], **options)
+
+
+def assembly(*lines: str) -> str:
+    """A tiny_invoke of exactly these instructions."""
+    text = "".join(f'"{line}\\n"\n' for line in (".syntax unified", *lines))
+    head = "__attribute__((naked)) int tiny_invoke(const tiny_memory *memory, const tiny_io *io)"
+    return f"{head}\n{{\n__asm__ volatile(\n{text});\n}}\n"
+
+
+@COMPILERS
+@pytest.mark.parametrize("core", cortexm.CORES)
+def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyPatch, core: str, compiler: str) -> None:
+    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    folder = write_model()
+    firmware = cortexm.build(folder, "tiny", core)
+    runs = [cortexm.invoke(firmware, ARENA, INPUTS, [32], fill=fill) for fill in (0, 1)]
+    assert runs[0].outputs == runs[1].outputs == [RELU]
+    assert touched(*runs) == ARENA
+    assert runs[0].instructions == runs[1].instructions == sum(runs[0].functions.values())
+    assert firmware.sizes["weights"] == WEIGHTS.size
+    assert firmware.sizes["tables"] == 4 * 32
+    assert firmware.sizes["static"] == 0
+    assert ("zig" in firmware.compiler) == (compiler == "zig")
+
+    traced = run(folder, core=core, trace=True, dump=[(0, "sram", 32, 32), (1, "sram", 96, 32)])
+    assert traced.dumps == [DENSE.astype(np.int8).tobytes(), RELU]
+    assert len(traced.per_step) == 2
+    assert sum(traced.per_step) == traced.instructions
+    assert traced.per_step[0] > 32 * 32 > traced.per_step[1]
+    assert traced.functions["dense"] > 32 * 32
+    with pytest.raises(ValueError, match="step 0 did not run"):
+        cortexm.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "sram", 0, 1)])
+    with pytest.raises(ValueError, match="no part of"):
+        cortexm.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "flash", 0, 1)])
+
+
+@COMPILERS
+def test_instructions_are_those_counted_by_hand(write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
+    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    loop = ("1: adds r2, r2, #1", "tst r2, #1", "ite eq", "addeq r4, r4, #1", "addne.w r4, r4, #2", "cmp r2, r3", "bne 1b")
+    folder = write_model(assembly("push {r4, lr}", "movs r2, #0", "movw r3, #1000", *loop, "movs r0, #0", "pop {r4, pc}"))
+    got = run(folder)
+    assert got.instructions == 3 + 1000 * len(loop) + 2
+    assert got.functions == {"tiny_invoke": got.instructions}
+    assert got.stack == 8
+
+
+def test_instructions_of_a_step_are_those_counted_by_hand(write_model: Write) -> None:
+    first = ("push {r4, lr}", "movs r0, #0", "bl tw_trace")
+    second = ("movs r1, #10", "1: subs r1, #1", "bne 1b", "movs r0, #1", "bl tw_trace")
+    got = run(write_model(assembly(*first, *second, "movs r0, #0", "pop {r4, pc}")), trace=True)
+    assert got.per_step == [3, 1 + 10 * 2 + 2 + 2]
+    assert got.instructions == sum(got.per_step)
+
+
+@pytest.mark.parametrize(
+    ("lines", "depth"),
+    [
+        (("bx lr",), 0),
+        (("push {r4, r5, lr}", "pop {r4, r5, pc}"), 12),
+        (("stmdb sp!, {r4-r11, lr}", "ldmia sp!, {r4-r11, pc}"), 36),
+        (("sub sp, #20", "add sp, #20", "bx lr"), 20),
+        (("sub.w sp, sp, #1024", "add.w sp, sp, #1024", "bx lr"), 1024),
+        (("subw sp, sp, #1000", "addw sp, sp, #1000", "bx lr"), 1000),
+        (("vpush {d8, d9}", "vpush {s20}", "vpop {s20}", "vpop {d8, d9}", "bx lr"), 20),
+        (("str r0, [sp, #-8]!", "ldr r0, [sp], #8", "bx lr"), 8),
+        (("strd r0, r1, [sp, #-16]!", "ldrd r0, r1, [sp], #16", "bx lr"), 16),
+        (("push {r4, lr}", "sub sp, #8", "vpush {d8}", "vpop {d8}", "add sp, #8", "push {r5}", "pop {r5}", "pop {r4, pc}"), 24),
+        (("mov r3, #200", "sub.w sp, sp, r3", "b 1f", "1: add sp, r3", "bx lr"), 200),
+        (("mov r2, sp", "sub sp, #40", "b 1f", "1: mov sp, r2", "bx lr"), 40),
+    ],
+)
+def test_the_stack_is_what_the_instructions_take(write_model: Write, lines: tuple[str, ...], depth: int) -> None:
+    assert run(write_model(assembly("movs r0, #0", *lines))).stack == depth
+
+
+def test_a_stack_that_cannot_be_followed_is_no_figure(write_model: Write) -> None:
+    lines = ("mov r3, #200", "sub.w sp, sp, r3", "push {r4}", "pop {r4}", "add sp, r3", "movs r0, #0", "bx lr")
+    with pytest.raises(Fault, match="cannot be followed"):
+        run(write_model(assembly(*lines)))
+
+
+CALLS = """
+__attribute__((noinline)) static int32_t inner(const int8_t *from)
+{
+    volatile int32_t sums[25];
+    for (int32_t i = 0; i < 25; ++i) sums[i] = from[i] * i;
+    return sums[3] + sums[from[2] & 15];
+}
+__attribute__((noinline)) static int32_t outer(const int8_t *from)
+{
+    volatile int64_t held[7];
+    for (int32_t i = 0; i < 7; ++i) held[i] = inner(from + i);
+    return (int32_t)(held[2] / (held[3] | 1));
+}
+"""
+
+
+def test_the_stack_is_what_the_compiler_says(write_model: Write, tmp_path: Path) -> None:
+    compiler = toolchain.arm()
+    if compiler.name != "gcc":
+        pytest.skip("needs gcc's -fstack-usage")
+    folder = write_model(
+        CALLS.replace("held[2] / (held[3] | 1)", "held[2] + held[3]") + body("arena[96] = (int8_t)outer(arena);")
+    )
+    firmware = cortexm.build(folder, "tiny", "cortex-m4")
+    flags = firmware.compiler.removeprefix(compiler.version + ": ").split()
+    subprocess.run([*compiler.command, *flags, "-fstack-usage", "-c", folder / "tiny.c", "-o", tmp_path / "tiny.o"], check=True)
+    usage = {}
+    for line in (tmp_path / "tiny.su").read_text().splitlines():
+        where, count, kind = line.split("\t")
+        assert kind == "static"
+        usage[where.split(":")[-1].partition(".")[0]] = int(count)
+    got = cortexm.invoke(firmware, ARENA, INPUTS, [32])
+    assert usage["inner"] > 100
+    assert got.stack == usage["tiny_invoke"] + usage["outer"] + usage["inner"]
+
+
+@COMPILERS
+def test_helpers_of_the_compiler_are_linked_and_counted(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    statements = """
+        volatile int32_t n = 19;
+        volatile float factor = 1.5f;
+        memset(arena + 96, 7, (size_t)n + 13);
+        memcpy(arena + 99, arena + 1, (size_t)n);
+        arena[96] = (int8_t)outer(arena);
+        arena[97] = (int8_t)((float)arena[3] * factor);
+    """
+    folder = write_model("#include <string.h>\n" + CALLS + body(statements))
+    firmware = cortexm.build(folder, "tiny", "cortex-m4")
+    got = cortexm.invoke(firmware, ARENA, INPUTS, [32])
+    x = np.frombuffer(INPUTS[0], np.int8).astype(np.int64)
+    held = [(x[i : i + 25] * np.arange(25))[[3, x[i + 2] & 15]].sum() for i in range(7)]
+    expected = np.full(32, 7, np.int8)
+    expected[3:22] = x[1:20]
+    expected[0] = np.int64(int(held[2] / (held[3] | 1))).astype(np.int8)
+    expected[1] = np.int64(x[3] * 1.5).astype(np.int8)
+    assert got.outputs == [expected.tobytes()]
+    assert any("memcpy" in name for name in got.functions)
+    assert any("ldivmod" in name for name in got.functions)
+    assert not any("fmul" in name for name in got.functions), "floats are computed by the core"
+    assert firmware.sizes["code"] > cortexm.build(write_model(), "tiny", "cortex-m4").sizes["code"]
+
+
+def test_static_data_is_counted_and_works(write_model: Write) -> None:
+    folder = write_model(
+        "static int32_t calls[3];\nstatic int32_t first = 77;\n" + body("arena[96] = (int8_t)(first++ + calls[2]++);")
+    )
+    firmware = cortexm.build(folder, "tiny", "cortex-m4")
+    assert firmware.sizes["static"] in (8, 16)  # calls may shrink to the element that is used
+    assert [cortexm.invoke(firmware, ARENA, INPUTS, [1]).outputs for _ in range(2)] == [[bytes([77])]] * 2
+
+
+@pytest.mark.parametrize(
+    ("statements", "arena", "said"),
+    [
+        ("*(volatile int8_t *)(arena - 1) ^= 1;", 128, "1 bytes before sram"),
+        ("*(volatile int8_t *)(arena - 5000) = 1;", 128, r"write to 0x2fff\w+, 5000 bytes before sram, in tiny_invoke"),
+        ("*(volatile int8_t *)(arena + 121) ^= 1;", 120, "1 bytes past the end of sram"),
+        ("*(volatile int8_t *)(arena + 128) = 1;", 128, "write to 0x30001000, 0 bytes past the end of sram"),
+        ("*(volatile int32_t *)(arena + 126) = 1;", 128, r"write to .* past the end of sram|[24] bytes past"),
+        ("arena[96] = *(volatile int8_t *)(arena + 128);", 128, "read of 0x30001000, 0 bytes past the end of sram"),
+        ("arena[96] = *(volatile int8_t *)(intptr_t)4;", 128, "read of 0x00000004"),
+        ("*(volatile int8_t *)(intptr_t)tiny_invoke = 1;", 128, "write to 0x0800.*in Flash"),
+        ("((void (*)(void))(intptr_t)0x12345678)();", 128, "jump to 0x12345678"),
+        ("volatile int8_t huge[70000]; huge[0] = 1; arena[96] = huge[0];", 128, "beyond the end of the stack"),
+        ('__asm__ volatile("str %0, [sp, #-40]" : : "r"(0x1234));', 128, "below its stack pointer"),
+        ("return 5;", 128, "tiny returned the error 5"),
+    ],
+)
+def test_what_is_not_allowed_is_caught(write_model: Write, statements: str, arena: int, said: str) -> None:
+    with pytest.raises(Fault, match=said):
+        cortexm.invoke(cortexm.build(write_model(body(statements)), "tiny", "cortex-m4"), {"sram": arena}, INPUTS, [24])
+
+
+def test_the_fault_says_where_it_happened(write_model: Write) -> None:
+    lines = ("movs r0, #3", "bl tw_trace", "movs r0, #0", "movs r1, #1", "adds r1, #2", "str r1, [r0]")
+    with pytest.raises(Fault, match=r"tiny_invoke after step 3: write to 0x00000000, in tiny_invoke \+ 12 "):
+        run(write_model(assembly(*lines)), trace=True)
+
+
+def test_reading_what_nobody_wrote_is_found(write_model: Write) -> None:
+    folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[101] = (int8_t)(arena[70] & 8);"))
+    with pytest.raises(Fault, match=r"output 0 depends on memory that nobody wrote: its byte 5 "):
+        touched(run(folder, fill=0), run(folder, fill=1))
+    folder = write_model(body("volatile int8_t local[64]; arena[96] = local[9];"))
+    with pytest.raises(Fault, match=r"its byte 0 "):
+        touched(
+            *(cortexm.invoke(cortexm.build(folder, "tiny", "cortex-m4"), ARENA, INPUTS, [1], fill=fill) for fill in (0, 1)),
+        )
+
+
+def test_the_highest_byte_written_is_found(write_model: Write) -> None:
+    folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[140] = arena[3];"))
+    assert touched(*(run(folder, fill=fill, arena={"sram": 200}) for fill in (6, 7))) == {"sram": 141}
+
+
+def test_endless_loops_end(write_model: Write) -> None:
+    folder = write_model(assembly("1: b 1b"))
+    with pytest.raises(Fault, match=r"did not end within 1000 instructions, in tiny_invoke \+ 0 "):
+        run(folder, limit_instructions=1000)
+    with pytest.raises(Fault, match=r"did not finish within 1 s"):
+        run(folder, limit_s=1)
+    assert run(write_model()).outputs == [RELU]
+
+
+def test_two_memories(write_model: Write) -> None:
+    folder = write_model(
+        body("int8_t *fast = memory->fast; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];"), REST
+    )
+    (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("void *sram;", "void *fast; void *sram;"))
+    runs = [run(folder, arena={"fast": 48, "sram": 128}, fill=fill) for fill in (0, 1)]
+    assert runs[0].outputs == INPUTS
+    assert touched(*runs) == {"fast": 32, "sram": 128}
+
+
+def test_firmware_is_reused(write_model: Write) -> None:
+    folder = write_model()
+    first = cortexm.build(folder, "tiny", "cortex-m4").path
+    before = first.stat().st_mtime_ns
+    assert cortexm.build(folder, "tiny", "cortex-m4").path == first
+    assert first.stat().st_mtime_ns == before
+    assert cortexm.build(folder, "tiny", "cortex-m7").path != first
+
+
+def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    firmware = cortexm.build(write_model(), "tiny", "cortex-m4")
+    with pytest.raises(CompileError, match="no emulated core is called cortex-m1; known cores: cortex-m4"):
+        cortexm.build(write_model(), "tiny", "cortex-m1")
+    with pytest.raises(CompileError, match="larger than the"):
+        cortexm.invoke(firmware, {"sram": 1 << 30}, INPUTS, [32])
+    monkeypatch.setattr(cortexm.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match=r"needs unicorn, which is not installed; pip install 'tinyweave\[verify\]'"):
+        cortexm.invoke(firmware, ARENA, INPUTS, [32])
+    with pytest.raises(CompileError, match=r"needs pyelftools"):
+        cortexm.build(write_model(), "tiny", "cortex-m4")
