@@ -6,26 +6,28 @@ In: a path, a device. Out: frozen results. Everything here only joins the rooms;
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
-from .cost.macs import macs, macs_original
 from .devices import Device, all_devices
 from .importers import tflite
 from .ir import CompileError, Graph
+from .ops import SPECS
 from .passes import TensorMap, run_passes
+from .passes import source as tensor_source
 from .plan import Plan
-from .simulate import compare, cortexm
+from .simulate import compare, cortexm, litert
 from .simulate.compare import Verification
+from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
@@ -175,21 +177,98 @@ def verify(
     core: str | None = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> Verification:
-    """Run samples through the reference, the host's C and the emulated core's C, and compare every byte."""
-    emitted = source(model, plan)
-    cases = samples(model, count, seed, inputs)
+    """Run samples through the reference, the C on the host and on the emulated core (None: no core), and compare every byte."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        write(emitted, Path(folder))
-        return compare.verify(plan, Path(folder), emitted.name, cases, core=core, file=model, progress=progress)
+        write(source(model, plan), Path(folder))
+        return _verify(model, plan, Path(folder), samples(model, count, seed, inputs), core=core, progress=progress)
+
+
+def _verify(
+    model: Model, plan: Plan, folder: Path, cases: list[list[np.ndarray]], *, core: str | None, progress: Progress | None
+) -> Verification:
+    reference = _litert(model) if importlib.util.find_spec("ai_edge_litert") else None
+    return compare.verify(plan, folder, model.name, cases, core=core, reference=reference, progress=progress)
+
+
+def _litert(model: Model) -> compare.Reference:
+    """LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
+
+    def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+        fed = [[_as_in_file(model, n, x) for n, x in zip(model.graph.inputs, case, strict=True)] for case in cases]
+        runs = litert.run(model.file, fed, keep=model.io != "model")
+        if model.io == "model":
+            return [run.outputs for run in runs]
+        homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
+        ops = [model.original.producer[home] for home in homes]
+        places = [model.original.ops[op].outputs.index(home) for op, home in zip(ops, homes, strict=True)]
+        return [[run.layers[op][place] for op, place in zip(ops, places, strict=True)] for run in runs]
+
+    return run
+
+
+def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
+    """What to feed the file's own input so that `name`, which may lie behind a stripped quantize, holds `values`."""
+    if name in model.original.inputs:
+        return values
+    op = model.original.ops[model.original.producer[name]]
+    outer, inner = model.original.input(op), model.original.output(op)
+    real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
+    if outer.dtype == "float32":
+        fed = real.reshape(outer.shape)
+    else:
+        fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
+    if not np.array_equal(SPECS[op.kind].reference(model.original, op, [fed])[0], values):
+        raise CompileError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
+    return fed
 
 
 def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
     """Measure one invoke on an emulated core."""
-    emitted = source(model, plan)
-    chosen = sample if sample is not None else samples(model, 1, 0)[0]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        write(emitted, Path(folder))
-        return _profile(plan, Path(folder), emitted.name, core, chosen)
+        write(source(model, plan), Path(folder))
+        return _profile(model, plan, Path(folder), core, sample if sample is not None else samples(model, 1, 0)[0])
+
+
+def _profile(model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray]) -> Profile:
+    """The totals come from the build that ships, the split by step from one with the trace hook on."""
+    inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
+    firmware = cortexm.build(folder, model.name, core)
+    a, b = (cortexm.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    traced = cortexm.invoke(cortexm.build(folder, model.name, core, trace=True), plan.arena, inputs, outputs)
+    assert a.instructions is not None and a.stack is not None
+    return Profile(
+        core=core,
+        compiler=firmware.compiler,
+        instructions=a.instructions,
+        per_step=tuple(traced.per_step),
+        arena=dict(plan.arena),
+        touched=touched(a, b),
+        stack=a.stack,
+        **firmware.sizes,
+    )
+
+
+def deploy(
+    model: Model,
+    folder: Path,
+    *,
+    device: Device | None = None,
+    limits: Limits | None = None,
+    schedule: str = "layer",
+    inputs: Sequence[Sequence[np.ndarray]] = (),
+    count: int = 5,
+    seed: int = 0,
+    command: str = "",
+    progress: Progress | None = None,
+) -> Deployment:
+    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core, whose limits hold by default."""
+    made = plan(model, schedule)
+    write(source(model, made, command, device), folder)
+    core, cases = emulated_core(device), samples(model, count, seed, inputs)
+    verification = _verify(model, made, folder, cases, core=core, progress=progress)
+    measured = _profile(model, made, folder, core, cases[0])
+    allowed = limits or Limits(device.ram if device else None, device.flash if device else None)
+    return Deployment(model, made, measured, verification, device, allowed)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:

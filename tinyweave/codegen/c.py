@@ -32,23 +32,28 @@ def integer(value: int) -> str:
 
 def float_literal(value: float) -> str:
     """A literal that reads back as exactly this float32."""
-    text = np.format_float_scientific(np.float32(value), unique=True) if value else "0.0"
-    mantissa, _, exponent = text.partition("e")
-    mantissa = mantissa if not mantissa.endswith(".") else mantissa + "0"
-    return f"{mantissa}{f'e{int(exponent)}' if exponent and int(exponent) else ''}f"
+    single = np.float32(value)
+    if single == 0 or 1e-4 <= abs(single) < 1e7:
+        return np.format_float_positional(single, unique=True, trim="0") + "f"
+    return np.format_float_scientific(single, unique=True, trim="0", exp_digits=1) + "f"
 
 
 def array(ctype: str, name: str, values: np.ndarray) -> str:
-    """A static constant array, filled to the line's width."""
+    """A static constant array, on one line where it fits, else filled to the line's width; several axes are told above it."""
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
         words = [float_literal(v) for v in flat.tolist()]
     else:
         words = [integer(v) for v in flat.tolist()]
+    axes = "".join(f"[{extent}]" for extent in values.shape)
+    head = f"/* {axes} */\n" if values.ndim > 1 else ""
+    head += f"static const {ctype} {name}[{len(words)}] = {{"
+    if len(head) + sum(len(word) + 2 for word in words) < WIDTH:
+        return f"{head}{', '.join(words)}}};\n"
     widest = max(map(len, words), default=1)
     per_line = max(1, (WIDTH - 4) // (widest + 2))
     lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
-    return f"static const {ctype} {name}[{len(words)}] = {{\n    " + ",\n    ".join(lines) + ",\n};\n"
+    return f"{head}\n    " + ",\n    ".join(lines) + ",\n};\n"
 
 
 def value(item: object) -> str:
@@ -71,7 +76,15 @@ def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> st
     return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 
+def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> str:
+    """A static constant array of structs, one line each."""
+    lines = [f"    {value(entry)}," for entry in entries]
+    return f"static const {ctype} {name}[{len(entries)}] = {{\n" + "\n".join(lines) + "\n};\n"
+
+
 def comment(lines: Sequence[str]) -> str:
     """A block comment; nothing in `lines` can end it."""
     safe = [line.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode() for line in lines]
+    if len(safe) == 1:
+        return f"/* {safe[0]} */\n"
     return "/* " + "\n".join([safe[0], *(f" * {line}".rstrip() for line in safe[1:])]) + "\n */\n"

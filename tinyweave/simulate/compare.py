@@ -24,6 +24,8 @@ Arrays = list[np.ndarray]
 Progress = Callable[[str, int, int], None]
 Reference = Callable[[Sequence[Sample]], "list[Arrays]"]
 
+LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
+
 
 @dataclass(frozen=True, eq=False)
 class Verification:
@@ -45,7 +47,7 @@ class Verification:
 
 
 def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -> list[Arrays]:
-    """`count` samples, but never fewer than given: the given ones, then all least, all greatest, all zero point, then random."""
+    """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random."""
     tensors = [graph.tensors[name] for name in graph.inputs]
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in given]
     rng = np.random.default_rng(seed)
@@ -96,29 +98,33 @@ def verify(
     cases: Sequence[Sample],
     *,
     core: str | None,
-    reference: tuple[str, Reference] | None = None,
+    reference: Reference | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Compare the C in `folder` with the reference on every sample; `core` None leaves the emulator out.
 
-    `reference` is (its name, samples -> outputs); without one the numpy reference alone is the truth. The first sample runs
-    twice everywhere, over complementary noise, which shows the bytes that were touched and any read of what nobody wrote.
+    `reference` runs LiteRT's reference kernels; without it, or where it refuses the file, the numpy reference is the truth.
+    The first sample runs twice everywhere, over complementary noise, which shows the bytes that were touched and any read
+    of what nobody wrote.
     """
     report = progress or (lambda what, done, of: None)
     graph = plan.graph
     expected: list[Arrays] = []
     for index, sample in enumerate(cases):
-        report("numpy reference", index, len(cases))
+        report(NUMPY, index, len(cases))
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)))
         expected.append([values[output] for output in graph.outputs])
-    where = "numpy reference of each op"
-    worst, first = 0.0, None
+    truth, worst, first = NUMPY, 0.0, None
     if reference is not None:
-        where, run_reference = reference
-        report(where, 0, 1)
-        truth = run_reference(cases)
-        worst, first = _differ(graph, truth, expected, "the numpy reference")
-        expected = truth
+        report(LITERT, 0, 1)
+        try:
+            outputs = reference(cases)
+        except CompileError as error:
+            truth = f"{NUMPY} ({LITERT} cannot run the file: {error})"
+        else:
+            truth = f"{LITERT}, equal to {NUMPY}"
+            worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
+            expected = outputs
     runners: dict[str, tuple[str, Callable[[Sample, int], Run]]] = {"host": _host_runner(plan, folder, name)}
     if core is not None:
         runners[core] = _core_runner(plan, folder, name, core)
@@ -139,7 +145,7 @@ def verify(
         worst = max(worst, diff)
     report("compared", len(cases), len(cases))
     compilers = {place: compiler for place, (compiler, _) in runners.items()}
-    return Verification(len(cases), where, compilers, plan.arena, used, worst, first)
+    return Verification(len(cases), truth, compilers, plan.arena, used, worst, first)
 
 
 def pack(sample: Sample) -> list[bytes]:
@@ -193,7 +199,8 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
     flat = int(np.flatnonzero(unequal)[0]) // raw
     count = int(unequal.reshape(-1, raw).any(axis=1).sum())
     at = tuple(int(i) for i in np.unravel_index(flat, want.shape)) if want.shape else ()
-    return f"{count} of {want.size} elements, the first at {list(at)}: {have.reshape(-1)[flat]} instead of {want.reshape(-1)[flat]}"
+    got, wanted = have.reshape(-1)[flat], want.reshape(-1)[flat]
+    return f"{count} of {want.size} elements, the first at {list(at)}: {got} instead of {wanted}"
 
 
 def _first_bad(expected: list[Arrays], got: list[Arrays]) -> int:
@@ -216,7 +223,9 @@ def first_layer(plan: Plan, folder: Path, name: str, sample: Sample, core: str |
     ]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in wanted]
     if core is None:
-        run = host.invoke(host.build(folder, name, trace=True), plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
+        run = host.invoke(
+            host.build(folder, name, trace=True), plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump
+        )
     else:
         firmware = cortexm.build(folder, name, core, trace=True)
         run = cortexm.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)

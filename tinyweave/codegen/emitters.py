@@ -1,0 +1,308 @@
+"""How each op kind is written in C: one function per kind, from a Layer to its parameter struct and its call.
+
+In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses; numbers at a call site
+have names, since they are members of the struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..ir import Tensor, itemsize
+from ..kernels import geometry
+from ..kernels.table import moved
+from ..ops import conv, elementwise, fully_connected, layout, quantization, reduce, softmax
+from ..ops.spec import activation_range, hwc
+from . import c
+from .layer import Code, Layer
+
+Members = Mapping[str, object]
+
+
+def whole(layer: Layer, tensor: Tensor, shape: str) -> str:
+    """The C view of a whole tensor whose shape is the C expression `shape`."""
+    function = "tw_whole_f32" if tensor.dtype == "float32" else "tw_whole"
+    return f"{function}({layer.address(tensor)}, {shape})"
+
+
+def call(function: str, *arguments: str) -> str:
+    """A call, its arguments broken over lines that fit."""
+    text, line = "", f"{function}("
+    indent = " " * len(line)
+    for position, argument in enumerate(arguments):
+        piece = argument + (", " if position + 1 < len(arguments) else ");")
+        if len(line) + len(piece) > 110 and line.strip() and position:
+            text, line = f"{text}{line.rstrip()}\n", indent
+        line += piece
+    return text + line
+
+
+def mapped(layer: Layer, shape_in: str = "in", shape_out: str = "out") -> str:
+    """The call of a kernel from one whole map to another, shapes being members of its parameters."""
+    name = layer.name
+    return call(
+        layer.kernel,
+        f"&{name}",
+        whole(layer, layer.input(), f"{name}.{shape_in}"),
+        whole(layer, layer.output, f"{name}.{shape_out}"),
+        f"tw_all({name}.{shape_out})",
+    )
+
+
+def clamp(layer: Layer, activation: str) -> Members:
+    low, high = activation_range(activation, layer.output)
+    return {"out_min": low, "out_max": high}
+
+
+def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int] = (1, 1)) -> str:
+    """3x3/2 reads: a 3x3 kernel, stride 2; unequal strides and dilations are written out."""
+    step = f"{stride[0]}" if stride[0] == stride[1] else f"{stride[0]}x{stride[1]}"
+    spread = "" if tuple(dilation) == (1, 1) else f" dilated {dilation[0]}x{dilation[1]}"
+    return f"{kernel[0]}x{kernel[1]}/{step}{spread}"
+
+
+def emit_conv(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    kernel, attrs = conv.kernel_size(graph, op), op.attrs
+    multiplier, shift = conv.requant(graph, op)
+    bias = layer.optional_input(2)
+    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else conv.groups(graph, op)
+    weights = layer.input(1).data
+    assert weights is not None
+    params = layer.struct(
+        "tw_conv",
+        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
+        {
+            "weights": layer.table("weights", weights, "int8_t"),
+            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
+        },
+        {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
+    )
+    note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
+    return Code(params, mapped(layer), note)
+
+
+def activation_note(activation: str) -> str:
+    return "" if activation == "none" else f" {activation}"
+
+
+def emit_fully_connected(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    weights, bias = layer.input(1).data, layer.optional_input(2)
+    assert weights is not None
+    units, depth = weights.shape
+    batch = layer.input().elements // depth
+    multiplier, shift = fully_connected.requant(graph, op)
+    params = layer.struct(
+        "tw_fully_connected",
+        {"in": (1, batch, depth), "out": (1, batch, units)},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
+        {
+            "weights": layer.table("weights", weights, "int8_t"),
+            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
+        },
+        {
+            "multiplier": layer.table("multiplier", multiplier, "int64_t"),
+            "shift": layer.table("shift", shift, "int8_t"),
+            "per_channel": int(len(multiplier) > 1),
+        },
+    )
+    return Code(params, mapped(layer), activation_note(op.attrs["activation"]).strip())
+
+
+def emit_pool(layer: Layer) -> Code:
+    attrs = layer.op.attrs
+    params = layer.struct(
+        "tw_pool",
+        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
+        clamp(layer, attrs["activation"]),
+    )
+    return Code(params, mapped(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))
+
+
+def binary_call(layer: Layer) -> str:
+    name = layer.name
+    return call(
+        layer.kernel,
+        f"&{name}",
+        whole(layer, layer.input(), f"tw_fold({name}.a)"),
+        whole(layer, layer.input(1), f"tw_fold({name}.b)"),
+        whole(layer, layer.output, f"tw_fold({name}.out)"),
+        f"tw_all(tw_fold({name}.out))",
+    )
+
+
+def binary_members(layer: Layer) -> tuple[Members, Members]:
+    a, b, out = layer.input(), layer.input(1), layer.output
+    shapes = geometry.broadcast(a.shape, b.shape)
+    assert shapes is not None
+    return (
+        dict(zip(("a", "b", "out"), shapes, strict=True)),
+        {"a_zero": a.zero_point, "b_zero": b.zero_point, "out_zero": out.zero_point}
+        | dict(clamp(layer, layer.op.attrs["activation"])),
+    )
+
+
+def emit_add(layer: Layer) -> Code:
+    first, second, output = elementwise.add_rescales(layer.graph, layer.op)
+    params = layer.struct(
+        "tw_add",
+        *binary_members(layer),
+        {"left_shift": elementwise.ADD_LEFT_SHIFT},
+        {"a_multiplier": first.multiplier, "a_shift": first.shift},
+        {"b_multiplier": second.multiplier, "b_shift": second.shift},
+        {"out_multiplier": output.multiplier, "out_shift": output.shift},
+    )
+    return Code(params, binary_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def emit_mul(layer: Layer) -> Code:
+    rescale = elementwise.mul_rescale(layer.graph, layer.op)
+    params = layer.struct("tw_mul", *binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift})
+    return Code(params, binary_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def emit_relu(layer: Layer) -> Code:
+    rescale = elementwise.relu_rescale(layer.graph, layer.op)
+    return requantization(layer, rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind))
+
+
+def requantization(layer: Layer, multiplier: int, shift: int, limits: Members) -> Code:
+    params = layer.struct(
+        "tw_requantization",
+        {"shape": hwc(layer.input().shape)},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **limits},
+        {"multiplier": multiplier, "shift": shift},
+    )
+    return Code(params, mapped(layer, "shape", "shape"))
+
+
+def emit_lookup(layer: Layer) -> Code:
+    table = layer.table("table", elementwise.table(layer.graph, layer.op), "int8_t")
+    params = layer.struct("tw_lookup", {"shape": hwc(layer.input().shape)}, {"table": table})
+    return Code(params, mapped(layer, "shape", "shape"))
+
+
+def emit_quantize(layer: Layer) -> Code:
+    source, target = layer.input(), layer.output
+    note = f"{source.dtype} to {target.dtype}"
+    if source.dtype == "float32" or target.dtype == "float32":
+        whole_number = target if source.dtype == "float32" else source
+        params = layer.struct(
+            "tw_quantization",
+            {"shape": hwc(source.shape)},
+            {"scale": whole_number.scale, "zero": whole_number.zero_point},
+        )
+        return Code(params, mapped(layer, "shape", "shape"), note)
+    info = np.iinfo(target.dtype)
+    multiplier, shift = quantization.requant(layer.graph, layer.op)
+    code = requantization(layer, multiplier, shift, {"out_min": int(info.min), "out_max": int(info.max)})
+    return Code(code.params, code.call, note)
+
+
+def emit_mean(layer: Layer) -> Code:
+    multiplier, shift = reduce.requant(layer.graph, layer.op)
+    groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
+    assert groups is not None
+    params = layer.struct(
+        "tw_mean",
+        groups._asdict(),
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        {"multiplier": multiplier, "shift": shift},
+    )
+    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
+    return Code(params, plain_call(layer), f"over axes {axes}")
+
+
+def plain_call(layer: Layer) -> str:
+    return call(layer.kernel, f"&{layer.name}", layer.address(layer.input()), layer.address(layer.output))
+
+
+def emit_softmax(layer: Layer) -> Code:
+    parameters = softmax.parameters(layer.graph, layer.op)
+    params = layer.struct("tw_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
+    return Code(params, mapped(layer, "shape", "shape"))
+
+
+def emit_pad(layer: Layer) -> Code:
+    paddings = layout.paddings(layer.graph, layer.op)
+    block = geometry.padded(layer.input().shape, paddings)
+    assert block is not None
+    params = layer.struct("tw_pad", block_members(block, layer), {"value": layout.pad_value(layer.graph, layer.op)})
+    return Code(params, block_call(layer, layer.name), "by " + ", ".join(f"{a}+{b}" for a, b in paddings))
+
+
+def block_members(block: geometry.Block, layer: Layer) -> Members:
+    """The members of a tensor inside a larger one; the last axis counts bytes."""
+    size = itemsize(layer.output.dtype)
+    named = {"in": block.inner, "out": block.outer, "before": block.before}
+    return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
+
+
+def block_call(layer: Layer, params: str, index: int = 0) -> str:
+    """The call that copies input `index` to its place in the output."""
+    return call(
+        layer.kernel,
+        f"&{params}",
+        f"tw_whole({layer.address(layer.input(index))}, tw_fold({params}.in))",
+        f"tw_whole({layer.address(layer.output)}, tw_fold({params}.out))",
+        f"tw_all(tw_fold({params}.out))",
+    )
+
+
+def emit_concatenation(layer: Layer) -> Code:
+    """concatenation and pack: each input is copied to where it begins in the output."""
+    op, name = layer.op, layer.name
+    axis = op.attrs["axis"] % len(layer.output.shape)
+    shapes = [tensor.shape for tensor in layer.graph.inputs_of(op) if tensor is not None]
+    if op.kind == "pack":
+        shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
+    blocks = geometry.joined(shapes, axis)
+    params = c.structs("tw_concatenation", name, [block_members(block, layer) for block in blocks])
+    calls = [block_call(layer, f"{name}[{index}]", index) for index in range(len(blocks))]
+    return Code(params, "\n".join(calls), f"along axis {axis}")
+
+
+def emit_strided_copy(layer: Layer) -> Code:
+    """transpose and strided_slice: runs of bytes gathered from all over the input."""
+    strides = moved(layer.graph, layer.op)
+    assert strides is not None
+    params = layer.struct(
+        "tw_strides",
+        {"size": strides.size, "start": strides.start},
+        {"stride": strides.stride, "run": strides.run},
+    )
+    permuted = layer.op.kind == "transpose"
+    order = ", ".join(map(str, layout.permutation(layer.graph, layer.op))) if permuted else ""
+    return Code(params, plain_call(layer), f"to axes {order}" if permuted else "")
+
+
+EMITTERS: dict[str, Callable[[Layer], Code]] = {
+    "conv_2d": emit_conv,
+    "depthwise_conv_2d": emit_conv,
+    "fully_connected": emit_fully_connected,
+    "average_pool_2d": emit_pool,
+    "max_pool_2d": emit_pool,
+    "add": emit_add,
+    "sub": emit_add,
+    "mul": emit_mul,
+    "relu": emit_relu,
+    "relu6": emit_relu,
+    "logistic": emit_lookup,
+    "tanh": emit_lookup,
+    "quantize": emit_quantize,
+    "dequantize": emit_quantize,
+    "mean": emit_mean,
+    "softmax": emit_softmax,
+    "pad": emit_pad,
+    "concatenation": emit_concatenation,
+    "pack": emit_concatenation,
+    "transpose": emit_strided_copy,
+    "strided_slice": emit_strided_copy,
+}
