@@ -40,7 +40,6 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="tinyweave",
     help="Fits int8 neural networks into microcontrollers: plans the memory, writes plain C, proves every byte.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -75,14 +74,16 @@ Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Fo
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     try:
-        return app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
+        code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return code
     except CompileError as error:
         return _complain(str(error))
     except USAGE_ERROR as error:
         context = getattr(error, "ctx", None)
         return _complain(f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'tinyweave'} --help")
-    except BrokenPipeError:
-        # the reader of our output left early, as `head` does
+    except (BrokenPipeError, SystemExit):
+        # the reader of our output left early, as `head` does; typer turns that into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -108,7 +109,7 @@ def inspect(model: ModelFile, *, io: Io = "model", as_json: Json = False) -> int
 
     Example: tinyweave inspect kws.tflite
     """
-    found = record(api.load(model, io))
+    found = record(_load(model, io))
     if as_json:
         return _print_json(found)
     out = text.console()
@@ -136,7 +137,7 @@ def plan(
     Example: tinyweave plan kws.tflite --device stm32f412
     """
     board, limits = _target(device, ram, flash)
-    loaded = api.load(model, io)
+    loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
     found = record(loaded, plan=planned, device=board, limits=limits)
     if out is not None:
@@ -169,7 +170,7 @@ def compile_model(
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
     board, limits = _target(device, None, None)
-    loaded = api.load(model, io, name)
+    loaded = _load(model, io, name)
     planned = api.plan(loaded, schedule)
     emitted = api.source(loaded, planned, _command("compile", model, device=device, schedule=schedule, io=io, name=name), board)
     folder = out or Path("out") / loaded.name
@@ -207,7 +208,7 @@ def verify(
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
     board, limits = _target(device, None, None)
-    loaded = api.load(model, io)
+    loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
     given = read_inputs(inputs, loaded)
     with _progress(as_json) as report:
@@ -241,7 +242,7 @@ def profile(
     Example: tinyweave profile kws.tflite --device stm32f746
     """
     board, limits = _target(device, ram, flash)
-    loaded = api.load(model, io)
+    loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
     given = read_inputs(inputs, loaded)
     with _progress(as_json) as report:
@@ -281,7 +282,7 @@ def deploy(
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
     board, limits = _target(device, ram, flash)
-    loaded = api.load(model, io, name)
+    loaded = _load(model, io, name)
     given = read_inputs(inputs, loaded)
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
@@ -341,13 +342,25 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _load(path: Path, io: str, name: str | None = None) -> api.Model:
+    """Import a model; whatever is wrong with it is said with the file's name."""
+    try:
+        return api.load(path, io, name)
+    except CompileError as error:
+        if str(path) in str(error):
+            raise
+        raise CompileError(f"{path}: {error}") from error
 
 
 def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:

@@ -1,0 +1,301 @@
+"""The command line: exit codes, one line for bad input, nothing half-written, JSON keys that do not change."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import tiny
+
+from tinyweave import api
+from tinyweave.cli import main, read_inputs
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph, Tensor
+
+# the keys that DESIGN promises
+PROMISED = [
+    "ram.total", "ram.arena", "ram.memories", "ram.static", "ram.stack",
+    "flash.total", "flash.weights", "flash.tables", "flash.code",
+    "macs_original", "macs", "instructions", "cycles", "latency_ms", "compiler",
+    "plan.lower_bound", "plan.optimal", "verify.max_abs_diff", "verify.first_difference", "fits",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "chain.tflite"
+    path.write_bytes(to_tflite(with_float32_scales(tiny.chain())))
+    return path
+
+
+def with_float32_scales(graph: Graph) -> Graph:
+    """The same network with scales that a file can hold."""
+
+    def rounded(tensor: Tensor) -> Tensor:
+        if tensor.quant is None:
+            return tensor
+        return replace(tensor, quant=replace(tensor.quant, scale=tuple(float(np.float32(s)) for s in tensor.quant.scale)))
+
+    return replace(graph, tensors={name: rounded(tensor) for name, tensor in graph.tensors.items()})
+
+
+def lookup(record: dict, key: str):
+    for part in key.split("."):
+        record = record[part]
+    return record
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def bad(capsys, *arguments: object) -> str:
+    """Run a command that must end with code 2, nothing on standard output and one line on standard error."""
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1 and printed.err.startswith("tinyweave: ")
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "devices"])
+def test_every_verb_has_help_with_an_example(capsys, verb: str):
+    assert run(verb, "--help") == 0
+    printed = capsys.readouterr().out
+    assert f"Example: tinyweave {verb}" in printed and "--json" in printed
+
+
+def test_no_arguments_show_the_help(capsys):
+    assert run() == 0
+    assert "deploy" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("tinyweave ")
+
+
+def test_inspect_shows_every_layer_and_the_peak(capsys, chain):
+    assert run("inspect", chain) == 0
+    printed = capsys.readouterr().out
+    for name in ("conv_2d_0", "depthwise_conv_2d_1", "mean_2", "fully_connected_3", "softmax_4", "peak: "):
+        assert name in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert "\x1b" not in printed
+
+
+def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain):
+    assert run("inspect", chain, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    values = {key: lookup(record, key) for key in PROMISED}
+    assert values["macs"] and values["macs_original"] >= values["macs"]
+    assert all(value is None for key, value in values.items() if not key.startswith("macs"))
+    assert next(layer["name"] for layer in record["layers"]) == "conv_2d_0"
+
+
+def test_plan_fits_and_does_not_fit(capsys, chain):
+    assert run("plan", chain, "--ram", "64k", "--json") == 0
+    fits = json.loads(capsys.readouterr().out)
+    assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 5
+    arena = fits["ram"]["arena"]
+    assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
+    assert run("plan", chain, "--ram", arena - 1, "--json") == 1
+    tight = json.loads(capsys.readouterr().out)
+    assert tight["fits"] is False and tight["excess"] == {"ram": 1, "flash": None}
+    assert run("plan", chain, "--ram", arena) == 0
+    printed = capsys.readouterr().out
+    assert "fits" in printed and "0 B left" in printed and "offset" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
+    from tinyweave.plan import from_json, to_json
+
+    target = tmp_path / "sub" / "plan.json"
+    assert run("plan", chain, "-o", target) == 0
+    model = api.load(chain)
+    assert to_json(from_json(target.read_text(), model.graph)) == target.read_text()
+    assert [path.name for path in target.parent.iterdir()] == ["plan.json"]
+
+
+def test_limits_of_a_device_and_their_overrides(capsys, chain):
+    assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--flash", "10k", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["device"]["name"] == "stm32f746"
+    assert record["limits"] == {"ram": 320 * 1024, "flash": 10 * 1024}
+
+
+def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "chain.tflite").write_bytes(chain.read_bytes())
+    assert run("compile", chain, "-o", tmp_path / "a") == 0
+    assert run("compile", elsewhere / "chain.tflite", "-o", tmp_path / "b" / "deep", "--json") == 0
+    a, b = tmp_path / "a", tmp_path / "b" / "deep"
+    names = sorted(path.name for path in a.iterdir())
+    assert {"chain.h", "chain.c", "chain_weights.h"} <= set(names)
+    assert names == sorted(path.name for path in b.iterdir())
+    for name in names:
+        text = (a / name).read_bytes()
+        assert text == (b / name).read_bytes(), name
+        assert str(tmp_path).encode() not in text
+    assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--frob",), "No such option"),
+        (("frobnicate",), "No such command 'frobnicate'"),
+        (("plan",), "Missing argument 'MODEL'"),
+        (("plan", "{chain}", "--frob"), "No such option"),
+        (("plan", "{chain}", "--ram", "64q"), "'64q' is not a size"),
+        (("plan", "{chain}", "--ram", "0"), "'0' is not a size"),
+        (("plan", "{chain}", "--device", "stm32f74"), "did you mean stm32f746"),
+        (("plan", "{chain}", "--device", "{folder}/none.toml"), "No such file"),
+        (("plan", "{chain}", "--schedule", "magic"), "unknown schedule 'magic'"),
+        (("inspect", "{chain}", "--io", "float"), "--io float"),
+        (("inspect", "{folder}/none.tflite"), "No such file"),
+        (("inspect", "{folder}"), "Is a directory"),
+        (("inspect", "{folder}/empty.tflite"), "empty.tflite: not a readable"),
+        (("inspect", "{folder}/noise.tflite"), "noise.tflite: not a readable"),
+        (("inspect", "{folder}/cut.tflite"), "cut.tflite: "),
+        (("verify", "{chain}", "--samples", "0"), "--samples"),
+        (("verify", "{chain}", "--inputs", "{folder}/none.npy"), "No such file"),
+        (("compile", "{chain}", "-o", "{folder}/a_file"), "is not a folder"),
+        (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
+        (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
+        (("devices", "toaster"), "unknown device 'toaster'"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
+    (tmp_path / "empty.tflite").write_bytes(b"")
+    (tmp_path / "noise.tflite").write_bytes(np.random.default_rng(1).bytes(5000))
+    (tmp_path / "cut.tflite").write_bytes(chain.read_bytes()[: chain.stat().st_size // 2])
+    (tmp_path / "a_file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    line = bad(capsys, *(str(a).format(chain=chain, folder=tmp_path) for a in arguments))
+    assert message in line
+    assert sorted(tmp_path.rglob("*")) == before, "nothing may be left behind"
+    assert (tmp_path / "a_file").read_text() == "mine"
+
+
+def test_every_cut_of_a_file_is_one_line(capsys, chain, tmp_path):
+    raw = chain.read_bytes()
+    target = tmp_path / "cut.tflite"
+    for length in range(0, len(raw) - 1, max(1, len(raw) // 60)):
+        target.write_bytes(raw[:length])
+        code = run("inspect", target)
+        printed = capsys.readouterr()
+        assert code in (0, 2) and printed.err.count("\n") == (code == 2), (length, printed.err)
+
+
+def test_a_file_name_cannot_write_control_codes(capsys, tmp_path):
+    assert "\x1b" not in bad(capsys, "inspect", tmp_path / "\x1b[31mred.tflite")
+
+
+def sample_files(folder: Path, samples: np.ndarray) -> dict[str, Path]:
+    paths = {kind: folder / f"x.{kind}" for kind in ("npy", "npz", "bin")}
+    np.save(paths["npy"], samples)
+    np.savez(paths["npz"], image=samples)
+    paths["bin"].write_bytes(samples.tobytes())
+    return paths
+
+
+def test_inputs_from_files(chain, tmp_path):
+    model = api.load(chain)
+    wanted = np.arange(3 * 64, dtype=np.uint8).view(np.int8).reshape(3, 8, 8, 1)
+    for path in sample_files(tmp_path, wanted).values():
+        found = read_inputs(path, model)
+        assert len(found) == 3
+        for sample, expected in zip(found, wanted, strict=True):
+            assert sample[0].dtype == np.int8 and sample[0].tobytes() == expected.tobytes()
+    np.save(tmp_path / "one.npy", wanted[0])
+    assert read_inputs(tmp_path / "one.npy", model)[0][0].tobytes() == wanted[0].tobytes()
+    assert read_inputs(None, model) == []
+
+
+def test_wrong_inputs(chain, tmp_path):
+    model = api.load(chain)
+    cases = {
+        "holds 65 bytes, one sample has 64": ("a.bin", lambda p: p.write_bytes(b"x" * 65)),
+        "holds 0 bytes": ("b.bin", lambda p: p.write_bytes(b"")),
+        "the input is int8": ("c.npy", lambda p: np.save(p, np.zeros((3, 7), np.int8))),
+        "is not a NumPy file": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
+        "is not a NumPy": ("e.npz", lambda p: p.write_bytes(b"PK not a zip")),
+        "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
+        "allow_pickle": ("g.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
+    }
+    for message, (name, make) in cases.items():
+        make(tmp_path / name)
+        with pytest.raises(CompileError, match=message):
+            read_inputs(tmp_path / name, model)
+
+
+def test_devices(capsys):
+    assert run("devices") == 0
+    assert "stm32h743" in capsys.readouterr().out
+    assert run("devices", "rp2040", "--json") == 0
+    (board,) = json.loads(capsys.readouterr().out)
+    assert board["ram"] == 264 * 1024 and board["flash"] is None and board["sources"]
+
+
+def command(*arguments: object, **options) -> subprocess.Popen:
+    words = [sys.executable, "-m", "tinyweave.cli", *map(str, arguments)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_real_process_gives_the_same_codes(chain, tmp_path):
+    with command("inspect", tmp_path / "none.tflite") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1)
+    with command("plan", chain, "--ram", "100", "--json") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, "") and json.loads(out)["fits"] is False
+
+
+def test_a_reader_that_leaves_early_is_no_error(chain):
+    with command("plan", chain, "--json") as process:
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(timeout=60)
+    assert "Traceback" not in err and "Exception ignored" not in err
+    assert process.returncode == 0
+
+
+def test_no_terminal_gets_plain_ascii_without_utf_8(chain):
+    with command("plan", chain, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and out.isascii() and err == ""
+
+
+def open_writer(pipe: Path, process: subprocess.Popen) -> int:
+    """The pipe's writing end, once the process has opened the other one."""
+    while process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(process.stderr.read())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
+    os.mkfifo(tmp_path / "slow.tflite")
+    with command("compile", tmp_path / "slow.tflite", "-o", tmp_path / "out") as process:
+        writer = open_writer(tmp_path / "slow.tflite", process)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        os.close(writer)
+    assert process.returncode == 130 and out == "" and "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]
