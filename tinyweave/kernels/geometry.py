@@ -43,7 +43,7 @@ class Strides(NamedTuple):
 
 def extents(shape: Shape) -> Extents:
     """(n, h, w, c): missing leading axes are 1, axes before the last four fold into n."""
-    n, h, w, c = ((1, 1, 1, 1) + tuple(shape))[-4:]
+    n, h, w, c = (1, 1, 1, 1, *shape)[-4:]
     return prod(shape[:-4]) * n, h, w, c
 
 
@@ -53,7 +53,7 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
     while len(axes) > 4:
         # neighbours that broadcast alike are one axis; the leading ones first, so that rows and columns stay
-        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (p[0] == p[1]) == (q[0] == q[1]) and _same_side(p, q)]
+        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
         if not alike:
             return None
         i = alike[0]
@@ -62,9 +62,9 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
     return first, second, extents([x if y == 1 else y for x, y in axes])
 
 
-def _same_side(p: tuple[int, int], q: tuple[int, int]) -> bool:
-    """Whether of two axes of (first, second) operand the same operand repeats, or none does."""
-    return p[0] == p[1] or (p[0] == 1) == (q[0] == 1)
+def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
+    """Which operand repeats along an axis, of which the extents in both are given."""
+    return axis[0] < axis[1], axis[1] < axis[0]
 
 
 def padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
@@ -114,7 +114,7 @@ def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
 def strided(shape: Shape, itemsize: int, select: Callable[[np.ndarray], np.ndarray]) -> Strides | None:
     """What `select`, any chain of numpy transpositions and basic slices, takes of an array, as runs of bytes."""
     steps = [itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    whole = as_strided(np.zeros(1, np.int8), shape, steps)  # only its geometry is used, never its elements
+    whole = as_strided(np.zeros(1, np.int8), shape, steps, writeable=False)  # only its geometry is used, never its elements
     part = select(whole)
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     if part.size == 0:

@@ -110,6 +110,12 @@ static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
 /* x * 2^exponent modulo 2^32. */
 static inline int32_t tw_shift_left(int32_t x, int32_t exponent) { return (int32_t)((uint32_t)x << exponent); }
 
+/* sum + bias[channel] modulo 2^32; bias may be a null pointer. */
+static inline int32_t tw_add_bias(int32_t sum, const int32_t *bias, int32_t channel)
+{
+    return bias ? (int32_t)((uint32_t)sum + (uint32_t)bias[channel]) : sum;
+}
+
 /* x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier): a positive shift goes left;
  * -31 <= shift <= 30, |multiplier| < 2^31. */
 static inline int32_t tw_requantize(int32_t x, int32_t multiplier, int32_t shift)

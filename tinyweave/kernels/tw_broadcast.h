@@ -7,10 +7,17 @@
 /* How far an operand moves per output column and per output channel, in elements. */
 typedef struct { int32_t col, channel; } tw_steps;
 
-static inline tw_steps tw_broadcast_steps(tw_extents operand)
+static inline tw_steps tw_broadcast_steps(tw_extents operand, tw_extents out)
 {
-    tw_steps steps = {operand.w == 1 ? 0 : operand.c, operand.c == 1 ? 0 : 1};
+    tw_steps steps = {operand.w == 1 ? 0 : operand.c, operand.c < out.c ? 0 : 1};
     return steps;
+}
+
+/* How many columns of a range are one run: all when no operand repeats in a row, else 1. */
+static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_extents out, tw_range range)
+{
+    const int whole = a.w == out.w && b.w == out.w && a.c == out.c && b.c == out.c;
+    return whole ? tw_max(range.col_end - range.col_begin, 1) : 1;
 }
 
 /* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand. */

@@ -5,7 +5,7 @@
 #include "tw.h"
 
 /* The input is [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]], the output [kept[0]][kept[1]][kept[2]]; absent axes
- * are 1. A spatial mean is kept = {n, 1, c}, reduced = {h * w, 1}. */
+ * are 1. A spatial mean is kept = {n, c, 1}, reduced = {h * w, 1}. */
 typedef struct {
     int32_t kept[3], reduced[2];
     int32_t in_zero, out_zero;  /* zero points */

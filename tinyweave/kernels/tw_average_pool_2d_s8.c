@@ -1,0 +1,28 @@
+/* tw_average_pool_2d_s8.c - int8 average over a window, portable C: the specification of every faster variant. */
+#include "tw_average_pool_2d_s8.h"
+
+void tw_average_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range)
+{
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        const int32_t top = y * p->stride.h - p->pad.h;
+        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int32_t left = x * p->stride.w - p->pad.w;
+            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
+            const int32_t count = (rows.end - rows.begin) * (cols.end - cols.begin);
+            for (int32_t channel = 0; channel < p->in.c; ++channel) {
+                int32_t sum = 0;
+                for (int32_t ky = rows.begin; ky < rows.end; ++ky) {
+                    const int8_t *from = (const int8_t *)tw_pixel(&in, top + ky, left + cols.begin, p->in.c) + channel;
+                    for (int32_t kx = cols.begin; kx < cols.end; ++kx) {
+                        sum += *from;
+                        from += p->in.c;
+                    }
+                }
+                const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
+                *to++ = (int8_t)tw_clamp(mean, p->out_min, p->out_max);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* tw_fully_connected_s8.c - int8 dense layer, portable C: the specification of every faster variant.
+ *
+ * Four output channels share each input.
+ */
+#include "tw_fully_connected_s8.h"
+
+#include "tw_dot.h"
+
+static int8_t rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
+{
+    const int32_t index = p->per_channel ? channel : 0;
+    const int32_t scaled = tw_requantize_once(tw_add_bias(sum, p->bias, channel), p->multiplier[index], p->shift[index]);
+    return (int8_t)(tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero);
+}
+
+void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
+{
+    const int32_t depth = p->in.c;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int8_t *weights = p->weights;
+            int32_t channel = 0;
+            for (; channel + 4 <= p->out.c; channel += 4) {
+                int32_t sums[4] = {0, 0, 0, 0};
+                tw_dot4(from, p->in_zero, weights, depth, depth, sums);
+                for (int32_t i = 0; i < 4; ++i) {
+                    *to++ = rescale(p, channel + i, sums[i]);
+                }
+                weights += 4 * depth;
+            }
+            for (; channel < p->out.c; ++channel) {
+                *to++ = rescale(p, channel, tw_dot1(from, p->in_zero, weights, depth));
+                weights += depth;
+            }
+            from += depth;
+        }
+    }
+}
