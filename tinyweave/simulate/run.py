@@ -45,7 +45,8 @@ class Run:
 
     The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
     per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
-    invoke, per C function. stack: the most bytes of it that any of the model's functions used. seconds: of wall time in invoke.
+    invoke, per C function. stack: the most bytes of it that any of the model's functions used. seconds: of processor time
+    that emulating invoke took.
     """
 
     outputs: list[bytes]

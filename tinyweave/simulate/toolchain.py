@@ -91,7 +91,11 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
     """Run the compiler; what it says about an error is the CompileError's text."""
     words = tuple(map(str, arguments))
-    _run((*toolchain.command, *words), f"{toolchain.name} could not build the C code", "the first error above is the cause")
+    _run(
+        (*toolchain.command, *words),
+        f"{toolchain.name} could not build the C code",
+        "mend the C, or name another compiler in TINYWEAVE_CC or TINYWEAVE_ARM_CC",
+    )
 
 
 def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:

@@ -1,0 +1,82 @@
+"""How fast the emulated core runs with the counting hook on: python bench/emulator_speed.py
+
+In: nothing. Out: instructions per second of processor time (measured) per compiler and core, for plain loops of int8
+multiply-adds and for the worst case, a loop of two instructions, of which every pass calls the hook.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from tinyweave.simulate import cortexm
+
+MAP = 48 * 48 * 32
+HEADER = """
+#include <stdint.h>
+typedef struct { void *sram; } speed_memory;
+typedef struct { int32_t unused; } speed_io;
+"""
+API = """
+int speed_init(const speed_memory *memory) { return memory->sram == 0; }
+void speed_reset(const speed_memory *memory) { (void)memory; }
+void *speed_input(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram + index; }
+const void *speed_output(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram + MAP + index; }
+int speed_invoke(const speed_memory *memory, const speed_io *io)
+"""
+DENSE = """{
+    const int8_t *in = memory->sram;
+    int8_t *out = (int8_t *)memory->sram + MAP;
+    (void)io;
+    for (int32_t pixel = 0; pixel < 48 * 48; ++pixel) {
+        for (int32_t channel = 0; channel < 32; ++channel) {
+            int32_t sum = 0;
+            for (int32_t again = 0; again < 8; ++again) {
+                for (int32_t i = 0; i < 32; ++i) {
+                    sum += (in[pixel * 32 + i] - 3) * weights[channel * 32 + i + again];
+                }
+            }
+            *out++ = (int8_t)(sum >> 8);
+        }
+    }
+    return 0;
+}
+"""
+LOOP = """{
+    int32_t passes = 50000000;
+    (void)memory, (void)io;
+    __asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(passes) : : "cc");
+    return 0;
+}
+"""
+
+
+def write(folder: Path, body: str) -> None:
+    """The model `speed` with this body of its invoke."""
+    weights = np.random.default_rng(0).integers(-127, 128, 32 * 32 + 8)
+    constants = f"#define MAP {MAP}\nstatic const int8_t weights[] = {{{', '.join(map(str, weights))}}};\n"
+    (folder / "speed.h").write_text(HEADER)
+    (folder / "speed.c").write_text(
+        f'#include "speed.h"\n{constants if body is DENSE else ""}{API.replace("MAP", str(MAP))}{body}'
+    )
+
+
+def main() -> None:
+    data = np.random.default_rng(1).integers(-128, 128, MAP).astype(np.int8).tobytes()
+    for compiler in ("arm-none-eabi-gcc", "zig"):
+        os.environ["TINYWEAVE_ARM_CC"] = compiler
+        for core, (name, body) in product(cortexm.CORES, {"int8 loops": DENSE, "worst case": LOOP}.items()):
+            with tempfile.TemporaryDirectory() as folder:
+                write(Path(folder), body)
+                firmware = cortexm.build(Path(folder), "speed", core)
+            runs = [cortexm.invoke(firmware, {"sram": 2 * MAP}, [data], [MAP]) for _ in range(3)]
+            rate = sorted(run.instructions / run.seconds / 1e6 for run in runs)[1]
+            print(f"{compiler:18} {core:10} {name:10} {runs[0].instructions:12,} instructions {rate:6.0f} MIPS (median of 3)")
+
+
+if __name__ == "__main__":
+    main()
