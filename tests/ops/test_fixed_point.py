@@ -1,0 +1,102 @@
+"""The arithmetic against numbers worked out by hand, exact fractions, and real exponentials."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cases.ops import activation, cases, constant, single_op
+
+from tinyweave.ir import Quant
+from tinyweave.ops import fixed_point as fp
+from tinyweave.ops import fully_connected
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (1.0, (1 << 30, 1)),
+        (0.5, (1 << 30, 0)),
+        (0.75, (3 << 29, 0)),
+        (1 - 2.0**-40, (1 << 30, 1)),  # rounds up to the next power of two
+        (0.0, (0, 0)),
+        (2.0**-32, (1 << 30, -31)),
+        (2.0**-33, (0, 0)),
+        (3.0, (3 << 29, 2)),
+    ],
+)
+def test_quantize_multiplier(scale: float, expected: tuple[int, int]) -> None:
+    assert fp.quantize_multiplier(scale) == expected
+
+
+def test_high_mul_rounds_half_up_and_saturates() -> None:
+    half = 1 << 30
+    assert fp.high_mul([1, -1, 3, -3], half).tolist() == [1, 0, 2, -1]
+    assert fp.high_mul(fp.INT32_MIN, fp.INT32_MIN) == fp.INT32_MAX
+
+
+def test_rounding_shift_rounds_half_away() -> None:
+    assert fp.rounding_shift([5, -5, 6, -6, 7, -7, 2, -2], 2).tolist() == [1, -1, 2, -2, 2, -2, 1, -1]
+    assert fp.rounding_shift([5, -5], 0).tolist() == [5, -5]
+    assert fp.rounding_shift(fp.INT32_MIN, 31) == -1
+
+
+def test_requantize_rounds_twice() -> None:
+    # 5 * 0.3 = 1.5 - tiny: high_mul gives 3 of the value 0.6 * 5, and 3 / 2 rounds to 2; rounded once it would be 1
+    assert fp.requantize(5, *fp.quantize_multiplier(0.3 - 1e-9)) == 2
+    assert fp.scale_once(5, *fp.exact_multiplier(0.3 - 1e-9)) == 1
+
+
+def test_requantize_shifts_left_modulo_2_to_the_32() -> None:
+    assert fp.requantize(1 << 30, 1 << 30, 2) == 0
+
+
+def test_round_half_away() -> None:
+    below_half = np.nextafter(0.5, 0)
+    assert fp.round_half_away([0.5, -0.5, 1.5, -2.5, below_half, -below_half]).tolist() == [1, -1, 2, -3, 0, 0]
+
+
+def test_scale_once_is_exact() -> None:
+    rng = np.random.default_rng(5)
+    for scale in (*np.exp(rng.uniform(-20, 4, 40)), 0.5, 0.25, 1.5):
+        multiplier, shift = fp.exact_multiplier(scale)
+        x = rng.integers(-(1 << 24), 1 << 24, 200)
+        got = fp.scale_once(x, multiplier, shift)
+        for value, rounded in zip(x.tolist(), got.tolist(), strict=True):
+            exact = abs(value) * Fraction(scale)
+            away = int(exact + Fraction(1, 2))
+            assert rounded == (away if value >= 0 else -away)
+
+
+def test_exp_on_negative_values() -> None:
+    x = np.concatenate([-np.arange(0, 1 << 31, 9_999_991), [-1, -(1 << 24), -(1 << 31)]])
+    expected = np.exp(x / 2.0**26)
+    next_term = 2.0**-15 / 120  # of the series: (1/8)^5 / 5!
+    assert np.abs(fp.exp_on_negative_values(x) / 2.0**31 - expected).max() < next_term
+    assert fp.exp_on_negative_values(0) == fp.INT32_MAX
+
+
+def test_reciprocal() -> None:
+    x = np.array([1 << 19, 3 << 18, (1 << 31) - 1, 12345678])
+    r, bits = fp.reciprocal(x, 12)
+    assert np.allclose(r / 2.0**31 / 2.0**bits, 2.0**19 / x, rtol=1e-7)
+
+
+def test_fully_connected_integers_equal_float64() -> None:
+    for case in cases("fully_connected"):
+        graph, op = case.graph, case.graph.ops[0]
+        multiplier, shift = fully_connected.requant(graph, op)
+        sums = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, (1000, 1))
+        low, high = -256, 256  # beyond what any output can show
+        expected = np.clip(fp.round_half_away(sums * fully_connected.scales(graph, op)), low, high)
+        assert np.array_equal(np.clip(fp.scale_once(sums, multiplier, shift), low, high), expected), case.id
+
+
+def test_fully_connected_ties_round_away_from_zero() -> None:
+    x = activation("input", (1, 1), np.random.default_rng(0), quant=Quant((1.0,), (0,)))
+    weights = constant("weights", np.array([[1], [-1]], np.int8), Quant((1.0,), (0,)))
+    out = activation("output", (), np.random.default_rng(0), quant=Quant((2.0,), (0,)))
+    graph = single_op("fully_connected", [x, weights], out, {"activation": "none", "keep_num_dims": False})
+    multiplier, shift = fully_connected.requant(graph, graph.ops[0])
+    assert fp.scale_once([3, -3, 1, -1], multiplier[0], shift[0]).tolist() == [2, -2, 1, -1]

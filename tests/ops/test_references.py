@@ -1,0 +1,91 @@
+"""The numpy references give LiteRT's bytes: on generated cases of every kind, and on every layer of real networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.ops import GENERATORS, cases
+
+from tinyweave import ops
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, Graph
+from tinyweave.simulate.litert import Worker
+
+# what this version can't import or compute: other op kinds, float or uint8 networks, several subgraphs
+UNSUPPORTED = ("not supported", "must be int8", "must go from", "only one is supported", "is not a positive number")
+
+
+def same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def test_every_kind_has_cases() -> None:
+    assert set(GENERATORS) == set(ops.SPECS)
+    for kind in GENERATORS:
+        names = [case.id for case in cases(kind)]
+        assert len(names) >= 6, kind
+        assert len(set(names)) == len(names), kind
+
+
+def test_cases_are_the_same_every_time() -> None:
+    first, second = ([to_tflite(case.graph) for case in cases("conv_2d")] for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", sorted(GENERATORS))
+def test_reference_equals_litert(kind: str, litert: Worker) -> None:
+    different, values = [], set()
+    for case in cases(kind):
+        runs = litert.run(to_tflite(case.graph), case.inputs)
+        for arrays, run in zip(case.inputs, runs, strict=True):
+            computed = ops.run(case.graph, dict(zip(case.graph.inputs, arrays, strict=True)))
+            if not same_bytes(computed[case.graph.outputs[0]], run.outputs[0]):
+                different.append(case.id)
+            values.update(run.outputs[0].ravel()[:200].tolist())
+    assert not different, f"{len(different)} cases differ, first {different[0]}"
+    assert kind == "shape" or len(values) > 50  # not all outputs saturate
+
+
+def inputs_for(graph: Graph, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for tensor in (graph.tensors[name] for name in graph.inputs):
+        if tensor.dtype == "float32":
+            arrays.append(rng.uniform(-1, 1, tensor.shape).astype(np.float32))
+        else:
+            info = np.iinfo(tensor.dtype)
+            arrays.append(rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True))
+    return arrays
+
+
+@pytest.mark.shared
+@pytest.mark.litert
+@pytest.mark.parametrize("folder", ["models", "model_ops"])
+def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, litert: Worker) -> None:
+    compared, different = 0, []
+    for path in sorted((shared / folder).glob("*.tflite")):
+        data = path.read_bytes()
+        try:
+            graph = ops.check(from_tflite(data, "network"))
+        except CompileError as error:
+            assert any(reason in str(error) for reason in UNSUPPORTED), f"{path.name}: {error}"
+            continue
+        arrays = inputs_for(graph, 1)
+        try:
+            (run,) = litert.run(data, [arrays], keep=True)
+        except CompileError as error:
+            # LiteRT refuses what others wrote for TFLite Micro: an axis of quantisation beyond a bias' rank
+            assert "quantized_dimension" in str(error), f"{path.name}: {error}"
+            continue
+        computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)), keep=True)
+        compared += 1
+        for op, outputs in zip(graph.ops, run.layers, strict=True):
+            if not all(same_bytes(computed[n], array) for n, array in zip(op.outputs, outputs, strict=True)):
+                different.append(f"{path.name}: {op.name}")
+                break
+    assert not different, different
+    assert compared > 50

@@ -1,0 +1,161 @@
+"""What specs say besides values: MACs, windows, constraints, and the errors that users see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.ops import activation, constant, integers, single_op
+
+from tinyweave import ops
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, Graph, Quant, Tensor
+from tinyweave.ops.window import same_padding
+
+QUANT = Quant((0.5,), (0,))
+NONE: dict[str, Any] = {"activation": "none"}
+
+
+def tensor(name: str, *shape: int, quant: Quant | None = QUANT, dtype: str = "int8") -> Tensor:
+    return Tensor(name, shape, dtype, quant)
+
+
+def filters(*shape: int) -> Tensor:
+    return constant("weights", np.ones(shape, np.int8), QUANT)
+
+
+def conv(kind: str, x: Tensor, weights: Tensor, size: int, *, stride: int = 1, dilation: int = 1) -> Graph:
+    padding = tuple(same_padding(extent, size, stride, dilation) for extent in x.shape[1:3])
+    attrs = {**NONE, "stride": (stride,) * 2, "dilation": (dilation,) * 2, "padding": padding}
+    return single_op(kind, [x, weights], tensor("output"), attrs)
+
+
+def macs(graph: Graph, *, clipped: bool) -> int:
+    return sum(ops.SPECS[op.kind].macs(graph, op, clipped) for op in graph.ops)
+
+
+def test_macs_count_the_padding_unless_clipped() -> None:
+    graph = conv("conv_2d", tensor("input", 1, 4, 5, 2), filters(7, 3, 3, 2), 3)
+    assert macs(graph, clipped=False) == 3 * 3 * 2 * 7 * 4 * 5
+    assert macs(graph, clipped=True) == (3 * 4 - 2) * (3 * 5 - 2) * 2 * 7
+
+
+def test_macs_of_groups_and_of_depthwise() -> None:
+    assert macs(conv("conv_2d", tensor("input", 1, 4, 4, 6), filters(9, 1, 1, 2), 1), clipped=True) == 2 * 9 * 16
+    depthwise = conv("depthwise_conv_2d", tensor("input", 1, 4, 4, 6), filters(1, 3, 3, 12), 3)
+    assert macs(depthwise, clipped=False) == 9 * 12 * 16
+    assert macs(depthwise, clipped=True) == 10 * 10 * 12
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mlcommons__tiny__vww_96_int8", 7_489_664),
+        ("mlcommons__tiny__kws_ref_model", 2_656_768),
+        ("mlcommons__tiny__pretrainedResnet_quant", 12_501_632),
+        ("mlcommons__tiny__ad01_int8", 264_192),
+        ("mit-han-lab__tinyengine__mcunetv2_large", 216_815_264),
+        ("tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224", 300_774_272),
+    ],
+)
+def test_macs_of_known_networks(name: str, expected: int, shared: Path) -> None:
+    assert macs(from_tflite((shared / "models" / f"{name}.tflite").read_bytes(), "network"), clipped=False) == expected
+
+
+def test_window_of_a_dilated_strided_convolution() -> None:
+    graph = conv("conv_2d", tensor("input", 1, 9, 9, 1), filters(1, 3, 3, 1), 3, dilation=2)
+    assert ops.SPECS["conv_2d"].window(graph, graph.ops[0]) == ops.Window((5, 5), (1, 1), (2, 2))
+    graph = conv("conv_2d", tensor("input", 1, 8, 8, 1), filters(1, 3, 3, 1), 3, stride=2)
+    assert ops.SPECS["conv_2d"].window(graph, graph.ops[0]) == ops.Window((3, 3), (2, 2), (0, 0))
+
+
+def test_windows_of_the_rest() -> None:
+    def window(graph: Graph) -> ops.Window | None:
+        return ops.SPECS[graph.ops[0].kind].window(graph, graph.ops[0])
+
+    a, b = tensor("a", 1, 4, 4, 2), tensor("b", 1, 1, 1, 2)
+    assert window(single_op("add", [a, a], tensor("output"), NONE)) == ops.Window()
+    assert window(single_op("add", [a, b], tensor("output"), NONE)) is None
+    padded = single_op("pad", [a, integers("p", (0, 0), (1, 0), (2, 3), (0, 0))], tensor("output"), {})
+    assert window(padded) == ops.Window(pad=(1, 2))
+    assert window(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 3})) == ops.Window()
+    assert window(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 1})) is None
+
+
+def test_views_move_nothing() -> None:
+    assert {kind for kind, spec in ops.SPECS.items() if spec.view} == {"reshape", "squeeze", "expand_dims"}
+
+
+def test_every_constraint_says_what_must_be() -> None:
+    for spec in ops.SPECS.values():
+        assert spec.constraints, spec.kind
+        for constraint in spec.constraints:
+            text = constraint.__doc__ or ""
+            assert "must" in text and text[0].islower() and not text.endswith("."), (spec.kind, constraint)
+
+
+def broken(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], output: Tensor | None = None) -> str:
+    with pytest.raises(CompileError) as error:
+        single_op(kind, operands, output or tensor("output"), attrs)
+    return str(error.value)
+
+
+CONV = {**NONE, "stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "attrs", "message"),
+    [
+        ("conv_2d", [tensor("x", 2, 4, 4, 1), filters(1, 3, 3, 1)], CONV, "the batch must be 1"),
+        ("conv_2d", [tensor("x", 1, 4, 4, 1), tensor("w", 1, 3, 3, 1)], CONV, "the weights must be constant"),
+        ("conv_2d", [tensor("x", 1, 4, 4, 3), filters(1, 3, 3, 2)], CONV, "must be a multiple of the filter's"),
+        ("conv_2d", [tensor("x", 1, 2, 4, 1), filters(1, 3, 3, 1)], CONV, "the window must fit"),
+        ("conv_2d", [tensor("x", 1, 4, 4, 1, dtype="uint8"), filters(1, 3, 3, 1)], CONV, "the input must be int8"),
+        (
+            "conv_2d",
+            [tensor("x", 1, 4, 4, 1), replace(filters(1, 3, 3, 1), quant=Quant((0.5,), (3,)))],
+            CONV,
+            "must be int8 with zero point 0",
+        ),
+        ("conv_2d", [tensor("x", 1, 4, 4, 1), filters(1, 3, 3, 1)], {**CONV, "activation": "tanh"}, "fused activation must be"),
+        ("depthwise_conv_2d", [tensor("x", 1, 4, 4, 2), filters(1, 3, 3, 3)], CONV, "a multiple of the input channels"),
+        ("mean", [tensor("x", 4, 5), integers("axes", 2)], {"keep_dims": False}, "must lie within the input's rank"),
+        (
+            "concatenation",
+            [tensor("a", 1, 2), tensor("b", 1, 2, quant=Quant((0.25,), (0,)))],
+            {**NONE, "axis": 1},
+            "must have the same scale and zero point",
+        ),
+        ("logistic", [tensor("x", 1, 2)], {}, "must be 1/256"),
+    ],
+)
+def test_what_is_refused(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:
+    assert message in broken(kind, operands, attrs)
+
+
+def test_unknown_kind_and_wrong_shape_are_named() -> None:
+    graph = single_op("relu", [tensor("input", 1, 4)], tensor("output"), {})
+    with pytest.raises(CompileError, match=r"op relu_0 \(gelu\): gelu is not supported; supported kinds: add"):
+        ops.check(replace(graph, ops=(replace(graph.ops[0], kind="gelu"),)))
+    wrong = {**graph.tensors, "output": tensor("output", 4, 1)}
+    with pytest.raises(CompileError, match=r"has the shape \(4, 1\), its op computes \(1, 4\)"):
+        ops.check(replace(graph, tensors=wrong))
+
+
+def test_run_refuses_other_inputs() -> None:
+    graph = single_op("relu", [tensor("input", 1, 4)], tensor("output"), {})
+    with pytest.raises(CompileError, match=r"wants int8\[1, 4\], given float32\[1, 4\]"):
+        ops.run(graph, {"input": np.zeros((1, 4), np.float32)})
+    with pytest.raises(CompileError, match="given nothing"):
+        ops.run(graph, {})
+
+
+def test_floats_beyond_all_steps_saturate() -> None:
+    x, out = Tensor("input", (4,), "float32"), activation("output", (), np.random.default_rng(0), quant=QUANT)
+    graph = single_op("quantize", [x], out, {})
+    values = np.array([np.inf, -np.inf, np.nan, 1e38], np.float32)
+    assert ops.run(graph, {"input": values})["output"].tolist() == [127, -128, -128, 127]
