@@ -16,3 +16,7 @@ def shared() -> Path:
     if not (SHARED / "models").is_dir():
         pytest.skip(f"needs the real models and data in {SHARED} (set TINYWEAVE_SHARED)")
     return SHARED
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden C files with what is emitted now")

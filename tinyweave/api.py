@@ -261,7 +261,7 @@ def deploy(
     command: str = "",
     progress: Progress | None = None,
 ) -> Deployment:
-    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core, whose limits hold by default."""
+    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     made = plan(model, schedule)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)

@@ -1,0 +1,137 @@
+"""Properties of all emitted C: it compiles without a warning, is reproducible, and works beside another model."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.tiny import NETWORKS
+
+from tinyweave import ops
+from tinyweave.codegen import Origin, Source, c, emit
+from tinyweave.ir import CompileError, Graph
+from tinyweave.plan import Buffer, Plan, check, plan
+from tinyweave.plan.place import arena_bytes, greedy, lower_bound
+from tinyweave.simulate import compare, host, toolchain
+
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
+
+
+def source_of(graph: Graph, made: Plan | None = None) -> Source:
+    return emit(made or plan(graph), graph.name, Origin(f"{graph.name}.tflite", "0" * 64))
+
+
+def write(source: Source, folder: Path) -> None:
+    for name, text in source.files.items():
+        (folder / name).write_text(text)
+
+
+def inputs_of(graph: Graph, seed: int = 0) -> list[np.ndarray]:
+    return compare.samples(graph, 4, seed)[3]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_compiles_without_warnings(name: str, tmp_path: Path) -> None:
+    write(source_of(NETWORKS[name]()), tmp_path)
+    compilers = [toolchain.host(), toolchain.arm()]
+    for compiler in compilers:
+        files = sorted(str(path) for path in tmp_path.glob("*.c"))
+        done = subprocess.run([*compiler.command, *STRICT, *files], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, f"{compiler.name}: {done.stderr}"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_header_works_in_cpp(name: str, tmp_path: Path) -> None:
+    write(source_of(NETWORKS[name]()), tmp_path)
+    (tmp_path / "main.cpp").write_text(
+        f'#include "{name}.h"\n#include "{name}.h"\n'
+        f"int main() {{ {name}_memory m = {{nullptr}}; return {name}_init(&m) + 1; }}\n"
+    )
+    command = [*toolchain.host().command, "-x", "c++", "-std=c++11", "-Wall", "-Werror", "-fsyntax-only", "main.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_same_plan_same_bytes(name: str) -> None:
+    first, second = source_of(NETWORKS[name]()), source_of(NETWORKS[name]())
+    assert dict(first.files) == dict(second.files)
+    assert list(first.files) == list(second.files)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_only_the_kernels_used(name: str) -> None:
+    made = plan(NETWORKS[name]())
+    emitted = {file for file in source_of(made.graph, made).files if file.endswith("_s8.c")}
+    assert emitted == {f"{variant}.c" for variant in made.variants if variant.endswith("_s8")}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None:
+    """Buffers dealt out over two memories: the API takes a pointer for each, the outputs stay."""
+    graph = NETWORKS[name]()
+    made = plan(graph)
+    dealt = [replace(buffer, memory=("fast", "slow")[index % 2]) for index, buffer in enumerate(made.buffers)]
+    offsets: dict[str, int] = {}
+    arena = {}
+    for memory in ("fast", "slow"):
+        mine = [buffer for buffer in dealt if buffer.memory == memory]
+        offsets |= greedy(mine)
+        arena[memory] = arena_bytes(mine, offsets)
+    split = check(replace(made, buffers=tuple(dealt), offsets=offsets, arena=arena, lower_bound=lower_bound(dealt)))
+    source = source_of(graph, split)
+    assert f"{name.upper()}_FAST_BYTES {arena['fast']}" in source.files[f"{name}.h"]
+    write(source, tmp_path)
+    x = inputs_of(graph)
+    program = host.build(tmp_path, name, sanitize=True)
+    run = host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph))
+    expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
+    assert run.outputs == [expected[output].tobytes() for output in graph.outputs]
+
+
+def test_hostile_names_stay_inside_comments() -> None:
+    graph = NETWORKS["chain"]()
+    evil = 'x*/ int evil; /*\n#error "\\'
+    tensors = {(evil if n == "image" else n): (replace(t, name=evil) if n == "image" else t) for n, t in graph.tensors.items()}
+    ops_ = tuple(replace(op, inputs=tuple(evil if n == "image" else n for n in op.inputs)) for op in graph.ops)
+    renamed = replace(graph, tensors=tensors, ops=ops_, inputs=(evil,))
+    text = "".join(source_of(renamed).files[file] for file in ("chain.c", "chain.h"))
+    assert "*/ int evil" not in text
+    assert '\n#error "' not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("kws", "kws"), ("My-Model v2", "my_model_v2"), ("2fast", "m_2fast"), ("int", "m_int"), ("__a__", "a")]
+)
+def test_identifier(text: str, name: str) -> None:
+    assert c.identifier(text) == name
+
+
+def test_identifier_of_nothing_is_refused() -> None:
+    with pytest.raises(CompileError, match="--name"):
+        c.identifier("..")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.5, 0.1, 1e-30, 3.4e38, 1 / 3, 123456789.0, 1.1754944e-38])
+def test_float_literals_read_back_exactly(value: float) -> None:
+    text = c.float_literal(value)
+    assert text.endswith("f")
+    assert np.float32(text[:-1]) == np.float32(value)
+
+
+def test_the_least_integer_is_a_constant_expression() -> None:
+    assert c.integer(-(2**31)) == "(-2147483647 - 1)"
+
+
+def test_an_input_that_nothing_overwrites_survives() -> None:
+    """The header says whether an input may be read again after invoke; here it lies alone in its bytes."""
+    graph = NETWORKS["chain"]()
+    made = plan(graph)
+    top = made.arena["sram"]
+    apart = check(replace(made, offsets={**made.offsets, "image": top}, arena={"sram": top + made.buffer("image").bytes}))
+    assert "overwritten by invoke" in source_of(graph).files["chain.h"]
+    assert "survives invoke" in source_of(graph, apart).files["chain.h"]
+    assert isinstance(made.buffer("image"), Buffer)
