@@ -77,7 +77,7 @@ static uint8_t *arena(const memory *m) { return m->mapped + guard + m->base; }
 /* Says where an access went that the guard pages caught, or that the sanitizer trapped. */
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    char where[96] = "", step[48] = "", text[256];
+    char where[160] = "", step[48] = "", text[320];
     const int64_t address = (int64_t)(intptr_t)info->si_addr;
     (void)context;
     if (last_step >= 0) {
