@@ -198,14 +198,14 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:
         raise CompileError("has a custom quantisation", "use scales and zero points", tensor=name)
-    scale = file.vector(table, "Scale")
-    if not scale.any():
+    scale = tuple(map(float, file.vector(table, "Scale")))
+    if not any(scale):
         return None
-    zero_point = file.vector(table, "ZeroPoint")
+    zero_point = tuple(map(int, file.vector(table, "ZeroPoint")))
     axis = table.QuantizedDimension() if len(scale) > 1 else None
     if axis is not None and rank == 1:
         axis = 0  # old converters gave biases the axis of their depthwise filters, 3
-    return Quant(tuple(map(float, scale)), tuple(map(int, zero_point)), axis)
+    return Quant(scale, zero_point, axis)
 
 
 def _kind(model: tflite.Model, operator: tflite.Operator, position: int) -> str:

@@ -1,0 +1,313 @@
+"""The importer on what the exporter wrote, on files patched by hand, on damaged files, and on real models."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tflite
+
+from tests.cases.ops import GENERATORS, cases
+from tinyweave.exporters import tflite as exporter
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import MAX_COUNT, READERS, from_tflite
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
+from tinyweave.ops import SPECS
+
+Q = Quant((0.5,), (3,))
+
+
+def convolution(
+    size: tuple[int, int] = (6, 7), kernel: int = 3, stride: int = 2, dilation: int = 1, padding: Any = ((0, 1), (1, 1))
+) -> Graph:
+    """conv_2d then reshape; the shapes are those of SAME padding."""
+    (h, w), rng = size, np.random.default_rng(1)
+    weights = rng.integers(-127, 128, (4, kernel, kernel, 3)).astype(np.int8)
+    bias = rng.integers(-999, 999, 4).astype(np.int32)
+    scales = (0.25, 0.5, 0.125, 0.75)
+    out_h, out_w = -(-h // stride), -(-w // stride)
+    tensors = [
+        Tensor("image", (1, h, w, 3), "int8", Q),
+        Tensor("weights", weights.shape, "int8", Quant(scales, (0,) * 4, 0), weights, "constant"),
+        Tensor("bias", (4,), "int32", Quant(tuple(s / 2 for s in scales), (0,) * 4, 0), bias, "constant"),
+        Tensor("features", (1, out_h, out_w, 4), "int8", Quant((0.25,), (-7,))),
+        Tensor("flat", (1, out_h * out_w * 4), "int8", Quant((0.25,), (-7,))),
+        Tensor("extents", (2,), "int32", None, np.array([1, -1], np.int32), "constant"),
+    ]
+    attrs = {"stride": (stride, stride), "dilation": (dilation, dilation), "padding": padding, "activation": "relu6"}
+    ops = (
+        Op("conv_2d_0", "conv_2d", ("image", "weights", "bias"), ("features",), attrs),
+        Op("reshape_1", "reshape", ("features", "extents"), ("flat",), {"new_shape": (1, -1)}),
+    )
+    return verify(Graph("net", {t.name: t for t in tensors}, ops, ("image",), ("flat",)))
+
+
+@pytest.fixture
+def file() -> bytes:
+    return to_tflite(convolution())
+
+
+def patch(file: bytes, table: Callable[[tflite.Model], Any], slot: int, form: str, value: int) -> bytes:
+    """`file` with one scalar field of a table replaced; `slot` is the field's place in the table's layout."""
+    tab = table(tflite.Model.GetRootAs(file, 0))._tab
+    assert tab.Offset(slot), "a field with its default value is not in the file"
+    changed = bytearray(file)
+    struct.pack_into(form, changed, tab.Pos + tab.Offset(slot), value)
+    return bytes(changed)
+
+
+def patch_vector(file: bytes, table: Callable[[tflite.Model], Any], slot: int, index: int, value: int) -> bytes:
+    """`file` with one element of a vector of int32 replaced; index -1 is its length."""
+    tab = table(tflite.Model.GetRootAs(file, 0))._tab
+    changed = bytearray(file)
+    struct.pack_into("<i", changed, tab.Vector(tab.Offset(slot)) + 4 * index, value)
+    return bytes(changed)
+
+
+def tensor_table(name: str) -> Callable[[tflite.Model], tflite.Tensor]:
+    def find(model: tflite.Model) -> tflite.Tensor:
+        tensors = [model.Subgraphs(0).Tensors(i) for i in range(model.Subgraphs(0).TensorsLength())]
+        return next(t for t in tensors if t.Name().decode() == name)
+
+    return find
+
+
+def refuses(file: bytes, *words: str) -> None:
+    with pytest.raises(CompileError) as error:
+        from_tflite(file, "net")
+    for word in words:
+        assert word in str(error.value)
+
+
+def without_axis_of_one(graph: Graph) -> Graph:
+    """A single scale is per tensor for the importer: a file does not tell it from one scale along axis 0."""
+    quants = {n: replace(t.quant, axis=None) for n, t in graph.tensors.items() if t.quant and len(t.quant.scale) == 1}
+    return replace(graph, tensors={n: replace(t, quant=quants.get(n, t.quant)) for n, t in graph.tensors.items()})
+
+
+@pytest.mark.parametrize("kind", sorted(GENERATORS))
+def test_every_kind_comes_back_as_it_was_written(kind: str) -> None:
+    for case in cases(kind):
+        assert diff(without_axis_of_one(case.graph), from_tflite(to_tflite(case.graph), kind)) == [], case.id
+
+
+def test_every_kind_has_a_reader() -> None:
+    assert set(READERS) == set(SPECS)
+
+
+# by hand from out = ceil(size / stride), needed = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "expected"),
+    [
+        (5, 3, 2, 1, (1, 1)),
+        (6, 3, 2, 1, (0, 1)),
+        (7, 3, 1, 2, (2, 2)),
+        (96, 3, 2, 1, (0, 1)),
+        (7, 4, 1, 1, (1, 2)),
+        (9, 5, 3, 1, (1, 1)),
+    ],
+)
+def test_same_padding_becomes_numbers(size: int, kernel: int, stride: int, dilation: int, expected: tuple[int, int]) -> None:
+    graph = convolution((size, size), kernel, stride, dilation, (expected, expected))
+    file = to_tflite(graph)
+    options = tflite.Model.GetRootAs(file, 0).Subgraphs(0).Operators(0).BuiltinOptions()
+    conv = tflite.Conv2DOptions()
+    conv.Init(options.Bytes, options.Pos)
+    assert conv.Padding() == tflite.Padding.SAME
+    assert diff(graph, from_tflite(file, "net")) == []
+
+
+def test_constants_are_read_only_and_in_order(file: bytes) -> None:
+    weights = from_tflite(file, "net").tensors["weights"].data
+    assert weights is not None and weights.flags.c_contiguous and not weights.flags.writeable
+    assert (weights == convolution().tensors["weights"].data).all()
+
+
+def test_equal_tensor_names_are_made_unique(file: bytes) -> None:
+    assert file.count(b"\4\0\0\0bias\0") == 1
+    graph = from_tflite(file.replace(b"\4\0\0\0bias\0", b"\4\0\0\0flat\0"), "net")
+    assert graph.ops[0].inputs[2] == "flat" and graph.outputs == ("flat_2",)
+
+
+def test_op_names_say_kind_and_position(file: bytes) -> None:
+    assert [op.name for op in from_tflite(file, "net").ops] == ["conv_2d_0", "reshape_1"]
+
+
+def test_a_scale_of_zero_is_no_quantisation(file: bytes) -> None:
+    def quantization(model: tflite.Model) -> Any:
+        return tensor_table("flat")(model).Quantization()
+
+    assert from_tflite(patch_vector(file, quantization, 8, 0, 0), "net").tensors["flat"].quant is None
+
+
+def test_a_bias_with_the_axis_of_its_depthwise_filter_has_axis_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = convolution()
+    written = exporter._quantization
+
+    def with_axis_3(builder: Any, quant: Quant, tensor: Tensor) -> int:
+        return written(builder, Quant(quant.scale, quant.zero_point, 3) if tensor.name == "bias" else quant, tensor)
+
+    monkeypatch.setattr(exporter, "_quantization", with_axis_3)
+    file = to_tflite(graph)
+    assert tensor_table("bias")(tflite.Model.GetRootAs(file, 0)).Quantization().QuantizedDimension() == 3
+    assert diff(graph, from_tflite(file, "net")) == []
+
+
+def test_data_behind_the_flatbuffer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = convolution()
+    payload = bytearray()
+    start = 1 << 20  # longer than the flatbuffer
+
+    def outside(builder: Any, tensor: Tensor) -> int:
+        assert tensor.data is not None
+        offset = start + len(payload)
+        payload.extend(tensor.data.tobytes())
+        return exporter._table(builder, "Buffer", Offset=offset, Size=tensor.bytes)
+
+    monkeypatch.setattr(exporter, "_buffer", outside)
+    file = to_tflite(graph)
+    whole = file + bytes(start - len(file)) + payload
+    assert diff(graph, from_tflite(whole, "net")) == []
+    refuses(whole[:-1], "not a readable .tflite file")
+
+
+def test_parts_that_overlap_cannot_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Tensor(f"part_{i}", (4096,), "int32", None, np.arange(4096, dtype=np.int32), "constant") for i in range(8)]
+    tensors = {t.name: t for t in (*parts, Tensor("all", (8 * 4096,), "int32"))}
+    op = Op("concatenation_0", "concatenation", tuple(t.name for t in parts), ("all",), {"axis": 0, "activation": "none"})
+    graph = Graph("net", tensors, (op,), (), ("all",))
+    assert diff(graph, from_tflite(to_tflite(graph), "net")) == []
+    write, written = exporter._buffer, []
+
+    def once(builder: Any, tensor: Tensor) -> int:
+        if not written:
+            written.append(write(builder, tensor))
+        return written[0]
+
+    monkeypatch.setattr(exporter, "_buffer", once)
+    refuses(to_tflite(graph), "its parts overlap")
+
+
+def test_what_is_not_a_model_is_refused(file: bytes) -> None:
+    for junk in (b"", b"TFL3", b"\x1c\0\0\0TFL3", b"hello, I am a text file", file[:4] + b"ONNX" + file[8:]):
+        refuses(junk, "not a readable .tflite file")
+
+
+def test_absurd_numbers_are_refused(file: bytes) -> None:
+    def subgraph(model: tflite.Model) -> Any:
+        return model.Subgraphs(0)
+
+    features = tensor_table("features")
+    refuses(patch_vector(file, features, 4, 1, 1 << 30), "features", "at most 2147483647")
+    refuses(patch_vector(file, features, 4, 1, -1), "features", "fixed shapes")
+    refuses(patch_vector(file, features, 4, -1, 1 << 20), "features", "at most 8")
+    refuses(patch_vector(file, subgraph, 4, -1, MAX_COUNT + 1), f"{MAX_COUNT + 1} tensors")
+    refuses(patch_vector(file, subgraph, 6, 0, 99), "tensor 99 of 6")
+    refuses(patch_vector(file, lambda m: m.Subgraphs(0).Operators(0), 6, 0, -2), "tensor -2 of 6")
+    refuses(patch(file, tensor_table("weights"), 8, "<I", 77), "buffer 77 of")
+
+
+def test_a_missing_or_short_constant_is_refused(file: bytes) -> None:
+    refuses(patch(file, tensor_table("bias"), 8, "<I", 0), "bias", "has no data")
+    refuses(patch_vector(file, tensor_table("weights"), 4, 0, 5), "weights", "needs 135 bytes but its buffer has 108")
+
+
+def test_a_scale_that_is_not_a_number_is_refused(file: bytes) -> None:
+    def quantization(model: tflite.Model) -> Any:
+        return tensor_table("flat")(model).Quantization()
+
+    for bits in (0x7F800000, 0x7F800001, 0x7FC00000):  # infinity, signalling and quiet not-a-number
+        refuses(patch_vector(file, quantization, 8, 0, bits), "flat", "not a positive number")
+
+
+def test_unsupported_features_are_named(file: bytes) -> None:
+    def code(model: tflite.Model) -> Any:
+        return model.OperatorCodes(1)
+
+    def options(model: tflite.Model) -> Any:
+        return model.Subgraphs(0).Operators(0).BuiltinOptions()
+
+    def wrap(table: Any) -> Any:
+        conv = tflite.Conv2DOptions()
+        conv.Init(table.Bytes, table.Pos)
+        return conv
+
+    other = patch(file, code, 4, "<b", tflite.BuiltinOperator.SVDF)
+    refuses(patch(other, code, 10, "<i", tflite.BuiltinOperator.SVDF), "svdf_1", "svdf are not supported", "conv_2d")
+    refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
+    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "INT4")
+    refuses(patch(file, lambda m: wrap(options(m)), 8, "<i", 0), "conv_2d_0", "stride")
+    refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
+
+
+def import_or_refuse(file: bytes) -> None:
+    try:
+        graph = from_tflite(file, "net")
+    except CompileError:
+        return
+    verify(graph)
+
+
+def test_a_file_cut_anywhere_is_imported_or_refused(file: bytes) -> None:
+    for length in range(0, len(file), 3):
+        import_or_refuse(file[:length])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_file_is_imported_or_refused(file: bytes, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(400):
+        changed = bytearray(file)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
+        import_or_refuse(bytes(changed))
+
+
+def known_models(shared: Path) -> list[tuple[Path, Graph]]:
+    found = []
+    for path in sorted((shared / "models").glob("*.tflite")):
+        try:
+            found.append((path, from_tflite(path.read_bytes(), path.stem)))
+        except CompileError as error:
+            assert "\n" not in str(error)
+    return found
+
+
+@pytest.mark.shared
+def test_real_models_come_back_as_they_were(shared: Path) -> None:
+    models = known_models(shared)
+    assert len(models) >= 70
+    for path, graph in models:
+        again = from_tflite(to_tflite(graph), path.stem)
+        assert fingerprint(again) == fingerprint(graph), (path.name, diff(graph, again)[:5])
+
+
+@pytest.mark.shared
+@pytest.mark.litert
+def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    from tinyweave.simulate import litert
+
+    runs_in_reference = {m["file"] for m in json.loads((shared / "models/index.json").read_text()) if m["ref_ok"]}
+    rng = np.random.default_rng(7)
+    compared = 0
+    with litert.Worker() as worker:
+        for path, graph in known_models(shared):
+            if path.name not in runs_in_reference:
+                continue
+            inputs = []
+            for tensor in (graph.tensors[name] for name in graph.inputs):
+                values = rng.integers(-128, 128, tensor.shape)
+                inputs.append((values / 128 if tensor.dtype == "float32" else values).astype(tensor.dtype))
+            ours, theirs = worker.run(to_tflite(graph), [inputs]), worker.run(path.read_bytes(), [inputs])
+            for a, b in zip(ours[0].outputs, theirs[0].outputs, strict=True):
+                assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
+            compared += 1
+    assert compared >= 65
