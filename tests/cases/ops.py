@@ -84,6 +84,12 @@ def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int
     return Tensor(name, shape, dtype, quant)
 
 
+def rescaled(tensor: Tensor, value: float) -> Tensor:
+    """The tensor with another scale, rounded to float32, for the whole of it."""
+    assert tensor.quant is not None
+    return replace(tensor, quant=Quant((float(np.float32(value)),), tensor.quant.zero_point[:1]))
+
+
 def constant(name: str, data: Array, quant: Quant | None = None) -> Tensor:
     return Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
 
@@ -110,16 +116,21 @@ def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
 def _weighted(
     rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
 ) -> tuple[list[Tensor | None], Tensor]:
-    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times."""
+    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times.
+
+    In one of five the weights are small and all scales powers of two: many outputs fall in the middle between two values.
+    """
+    spread = fan_in**0.5 * 75 * 75
+    if rng.integers(5) == 0:
+        x, weights = rescaled(x, 2.0**-4), rescaled(constant("weights", np.sign(weights.data), weights.quant), 2.0**-6)
+        out = rescaled(activation("output", (), rng), 2.0 ** (-10 + rng.integers(1, 4)))
+        spread = fan_in**0.5 * 75
+    else:
+        assert weights.quant is not None
+        fitting = x.scale * max(weights.quant.scale) * spread / 60
+        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-3.4, 3.4)))
     assert weights.quant is not None
     products = [float(np.float32(x.scale * s)) for s in weights.quant.scale]
-    spread = fan_in**0.5 * 75 * 75
-    out_scale = float(np.float32(max(products) * spread / 60 * np.exp(rng.uniform(-3.4, 3.4))))
-    if rng.integers(6) == 0:
-        out_scale = float(np.float32(products[0] * 2.0 ** rng.integers(-1, 4)))
-    out = activation("output", (), rng)
-    assert out.quant is not None
-    out = replace(out, quant=Quant((out_scale,), out.quant.zero_point))
     if bias_is_optional and rng.integers(4) == 0:
         return [x, weights], out
     axis = None if len(products) == 1 else 0
@@ -213,11 +224,10 @@ def _add(rng: Rng) -> Iterator[Drawn]:
     for number in range(88):
         first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
         a, b, out = activation("a", first, rng), activation("b", second, rng), activation("output", (), rng)
-        assert out.quant is not None
         if number % 3 == 0:
-            out = replace(
-                out, quant=Quant((float(np.float32(max(a.scale, b.scale) * rng.uniform(0.5, 3))),), out.quant.zero_point)
-            )
+            out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
+        if number % 3 == 1:  # the results fall in the middle between two values
+            a, b, out = rescaled(a, 0.25), rescaled(b, 0.125), rescaled(out, 0.5)
         if number % 5 == 1:
             assert b.quant is not None
             b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
@@ -228,9 +238,9 @@ def _add(rng: Rng) -> Iterator[Drawn]:
 
 def _mul(rng: Rng) -> Iterator[Drawn]:
     for about, (a, b), out, attrs in _add(rng):
-        assert a is not None and b is not None and out.quant is not None
-        quant = Quant((float(np.float32(a.scale * b.scale * np.exp(rng.uniform(-1, 6)))),), out.quant.zero_point)
-        yield about, [a, b], replace(out, quant=quant), attrs
+        assert a is not None and b is not None
+        factor = 2.0 ** rng.integers(0, 7) if rng.integers(3) == 0 else np.exp(rng.uniform(-1, 6))
+        yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
 
 
 def _text(shape: tuple[int, ...]) -> str:
@@ -258,20 +268,16 @@ def _mean(rng: Rng) -> Iterator[Drawn]:
     chosen += [((1, 1, 1, 8), (1, 2)), ((2, 3, 4, 5, 2), (1, 3))]
     for (shape, axes), keep, factor in itertools.product(chosen, (False, True), (1.0, None, None)):
         x, out = activation("input", shape, rng), activation("output", (), rng)
-        assert x.quant is not None and out.quant is not None
-        ratio = np.exp(rng.uniform(-2, 2)) if factor is None else factor
-        quant = x.quant if factor else Quant((float(np.float32(x.scale * ratio)),), out.quant.zero_point)
+        out = replace(out, quant=x.quant) if factor else rescaled(out, x.scale * np.exp(rng.uniform(-2, 2)))
         about = f"{_text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
-        yield about, [x, integers("axes", *axes)], replace(out, quant=quant), {"keep_dims": keep}
+        yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
 
 
 def _softmax(rng: Rng) -> Iterator[Drawn]:
     shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
     for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
         x = activation("input", shape, rng)
-        assert x.quant is not None
-        if in_scale is not None:
-            x = replace(x, quant=Quant((float(np.float32(in_scale)),), x.quant.zero_point))
+        x = x if in_scale is None else rescaled(x, in_scale)
         out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
         yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
 
@@ -279,9 +285,8 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
 def _relu(rng: Rng) -> Iterator[Drawn]:
     for number in range(40):
         x, out = activation("input", (1, 4, 5, 13), rng), activation("output", (), rng)
-        assert out.quant is not None
         if number % 2:
-            out = replace(out, quant=Quant((float(np.float32(x.scale * rng.uniform(0.3, 1.5))),), out.quant.zero_point))
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
         yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
 
 

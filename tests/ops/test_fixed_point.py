@@ -93,6 +93,17 @@ def test_fully_connected_integers_equal_float64() -> None:
         assert np.array_equal(np.clip(fp.scale_once(sums, multiplier, shift), low, high), expected), case.id
 
 
+@pytest.mark.parametrize("divisor", [3, 5, 6, 7, 10, 48, 100, 1000])
+def test_fully_connected_integers_follow_float64_where_it_rounds_up_to_a_half(divisor: int) -> None:
+    x = activation("input", (1, 1), np.random.default_rng(0), quant=Quant((1.0,), (0,)))
+    weights = constant("weights", np.array([[1]], np.int8), Quant((1.0,), (0,)))
+    out = activation("output", (), np.random.default_rng(0), quant=Quant((float(divisor),), (0,)))
+    graph = single_op("fully_connected", [x, weights], out, {"activation": "none", "keep_num_dims": False})
+    multiplier, shift = fully_connected.requant(graph, graph.ops[0])
+    sums = np.arange(-255 * divisor, 255 * divisor)
+    assert np.array_equal(fp.scale_once(sums, multiplier, shift), fp.round_half_away(sums * (1 / divisor)))
+
+
 def test_fully_connected_ties_round_away_from_zero() -> None:
     x = activation("input", (1, 1), np.random.default_rng(0), quant=Quant((1.0,), (0,)))
     weights = constant("weights", np.array([[1], [-1]], np.int8), Quant((1.0,), (0,)))

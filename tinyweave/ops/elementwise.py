@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import activation_is_known, arity, input_is_int8, inputs_are_int8, output_is_int8
-from .fixed_point import quantize_multiplier, requantize, round_half_away, wrap32
+from .fixed_point import quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
 
 ADD_LEFT_SHIFT = 20
@@ -79,7 +79,7 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     total = sum(
         requantize(_centred(arrays, i, graph, op) << ADD_LEFT_SHIFT, *rescale) for i, rescale in enumerate((first, second))
     )
-    return [_finish(graph, op, requantize(wrap32(total), *output))]
+    return [_finish(graph, op, requantize(total, *output))]
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
