@@ -1,0 +1,235 @@
+"""Each pass on a small graph and the graph that it must give; all of them on real models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cases.ops import GENERATORS, cases
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
+from tinyweave.ops import run
+from tinyweave.passes import compose, run_passes, source
+from tinyweave.passes.check_ops import check_ops
+from tinyweave.passes.drop_unused import drop_unused
+from tinyweave.passes.fold_constants import MAX_BYTES, fold_constants
+from tinyweave.passes.strip_edges import strip_edges
+
+Q = Quant((0.5,), (3,))
+OTHER = Quant((0.25,), (-5,))
+NO_MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | {
+    "offset": False
+}
+
+
+def int8(name: str, *shape: int, quant: Quant = Q) -> Tensor:
+    return Tensor(name, shape, "int8", quant)
+
+
+def integers(name: str, *values: int) -> Tensor:
+    return Tensor(name, (len(values),), "int32", None, np.array(values, np.int32), "constant")
+
+
+def graph(tensors: list[Tensor], ops: list[Op], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Graph:
+    return verify(Graph("net", {t.name: t for t in tensors}, tuple(ops), inputs, outputs))
+
+
+def flatten() -> Graph:
+    """What converters write for Flatten: the batch is read off the input's shape, then packed with -1 for reshape."""
+    tensors = [
+        int8("x", 1, 4, 5, 2),
+        Tensor("shape", (4,), "int32"),
+        integers("zero", 0),
+        integers("one", 1),
+        Tensor("batch", (), "int32"),
+        Tensor("rest", (), "int32", None, np.array(-1, np.int32), "constant"),
+        Tensor("extents", (2,), "int32"),
+        int8("y", 1, 40),
+    ]
+    ops = [
+        Op("shape_0", "shape", ("x",), ("shape",)),
+        Op("strided_slice_1", "strided_slice", ("shape", "zero", "one", "one"), ("batch",), NO_MASKS | {"shrink_axis_mask": 1}),
+        Op("pack_2", "pack", ("batch", "rest"), ("extents",), {"axis": 0}),
+        Op("reshape_3", "reshape", ("x", "extents"), ("y",), {"new_shape": None}),
+    ]
+    return graph(tensors, ops, ("x",), ("y",))
+
+
+def test_the_shape_arithmetic_of_flatten_folds() -> None:
+    expected = graph(
+        [int8("x", 1, 4, 5, 2), integers("extents", 1, -1), int8("y", 1, 40)],
+        [Op("reshape_3", "reshape", ("x", "extents"), ("y",), {"new_shape": None})],
+        ("x",),
+        ("y",),
+    )
+    folded, tensors = fold_constants(flatten())
+    assert diff(folded, expected) == [] and tensors == {}
+
+
+def test_ops_on_constants_fold_with_their_arithmetic() -> None:
+    a = Tensor("a", (3,), "int8", Q, np.array([-128, 3, 127], np.int8), "constant")
+    tensors = [int8("x", 3), a, int8("b", 3, quant=OTHER), int8("y", 3)]
+    ops = [
+        Op("quantize_0", "quantize", ("a",), ("b",)),
+        Op("add_1", "add", ("x", "b"), ("y",), {"activation": "none"}),
+    ]
+    # real = 0.5 * (q - 3) = -65.5, 0, 62; q' = real / 0.25 - 5, within int8
+    b = Tensor("b", (3,), "int8", OTHER, np.array([-128, -5, 127], np.int8), "constant")
+    expected = graph([int8("x", 3), b, int8("y", 3)], ops[1:], ("x",), ("y",))
+    assert diff(fold_constants(graph(tensors, ops, ("x",), ("y",)))[0], expected) == []
+
+
+def test_nothing_folds_that_depends_on_an_input_or_is_too_large() -> None:
+    relu = graph([int8("x", 3), int8("y", 3)], [Op("relu_0", "relu", ("x",), ("y",))], ("x",), ("y",))
+    assert diff(fold_constants(relu)[0], relu) == []
+    extent = MAX_BYTES // 4 + 1
+    wide = [
+        Tensor("row", (1, extent), "int8", Q, np.zeros((1, extent), np.int8), "constant"),
+        Tensor("column", (4, 1), "int8", Q, np.zeros((4, 1), np.int8), "constant"),
+        int8("y", 4, extent),
+    ]
+    outer = graph(wide, [Op("add_0", "add", ("row", "column"), ("y",), {"activation": "none"})], (), ("y",))
+    assert len(fold_constants(outer)[0].ops) == 1
+
+
+def test_a_constant_op_that_breaks_its_rules_is_refused() -> None:
+    broken = flatten()
+    tensors = {**broken.tensors, "extents": Tensor("extents", (3,), "int32")}
+    with pytest.raises(CompileError, match=r"pack_2.*\(3,\)"):
+        fold_constants(replace(broken, tensors=tensors))
+
+
+def test_what_no_output_needs_is_dropped() -> None:
+    tensors = [int8("x", 3), int8("unused_input", 3), int8("y", 3), int8("dead", 3), int8("deader", 3), integers("axes", 0)]
+    ops = [
+        Op("relu_0", "relu", ("x",), ("dead",)),
+        Op("relu_1", "relu", ("x",), ("y",)),
+        Op("transpose_2", "transpose", ("dead", "axes"), ("deader",)),
+    ]
+    before = graph(tensors, ops, ("x", "unused_input"), ("y",))
+    expected = graph([tensors[0], tensors[1], tensors[2]], [ops[1]], ("x", "unused_input"), ("y",))
+    assert diff(drop_unused(before)[0], expected) == []
+
+
+def test_ops_that_touch_state_are_kept() -> None:
+    tensors = [int8("x", 3), replace(int8("memory", 3), role="state"), int8("read", 3), int8("y", 3)]
+    ops = [
+        Op("write", "assign_variable", ("memory", "x"), ()),
+        Op("read", "read_variable", ("memory",), ("read",)),
+        Op("relu", "relu", ("x",), ("y",)),
+    ]
+    before = graph(tensors, ops, ("x",), ("y",))
+    assert fingerprint(drop_unused(before)[0]) == fingerprint(before)
+
+
+@pytest.mark.parametrize("kind", sorted(GENERATORS))
+def test_correct_ops_pass_the_check_unchanged(kind: str) -> None:
+    for case in cases(kind):
+        checked, tensors = check_ops(case.graph)
+        assert checked is case.graph and tensors == {}
+
+
+def test_incorrect_ops_are_named() -> None:
+    relu = graph([int8("x", 3), int8("y", 4)], [Op("relu_0", "relu", ("x",), ("y",))], ("x",), ("y",))
+    with pytest.raises(CompileError, match=r"op relu_0 .*'y'.*\(4,\).*\(3,\)"):
+        check_ops(relu)
+    with pytest.raises(CompileError, match=r"op magic_0 .*not supported"):
+        check_ops(replace(relu, ops=(Op("magic_0", "magic", ("x",), ("y",)),)))
+
+
+def edges(outside: str, first: str, last: str) -> Graph:
+    quant = Quant((0.5,), (131,)) if outside == "uint8" else None
+    tensors = [
+        Tensor("outer_in", (3,), outside, quant),
+        int8("x", 3),
+        int8("y", 3),
+        Tensor("outer_out", (3,), outside, quant),
+    ]
+    ops = [
+        Op("first", first, ("outer_in",), ("x",)),
+        Op("relu", "relu", ("x",), ("y",)),
+        Op("last", last, ("y",), ("outer_out",)),
+    ]
+    return graph(tensors, ops, ("outer_in",), ("outer_out",))
+
+
+@pytest.mark.parametrize("before", [edges("float32", "quantize", "dequantize"), edges("uint8", "quantize", "quantize")])
+def test_conversions_at_the_edges_go(before: Graph) -> None:
+    expected = graph([int8("x", 3), int8("y", 3)], [Op("relu", "relu", ("x",), ("y",))], ("x",), ("y",))
+    for stripped in (strip_edges(before)[0], run_passes(before, float_io=False)[0]):
+        assert diff(stripped, expected) == []
+    assert diff(run_passes(before, float_io=True)[0], before) == []
+
+
+def test_an_input_with_another_reader_stays() -> None:
+    before = edges("uint8", "quantize", "quantize")
+    twice = replace(before, outputs=("outer_out", "outer_in"))
+    stripped, _ = strip_edges(twice)
+    assert stripped.inputs == ("outer_in",) and stripped.outputs == ("y", "outer_in")
+    second = (*before.ops, Op("also", "quantize", ("outer_in",), ("x_2",)))
+    branched = replace(before, tensors={**before.tensors, "x_2": int8("x_2", 3)}, ops=second, outputs=("outer_out", "x_2"))
+    assert strip_edges(verify(branched))[0].inputs == ("outer_in",)
+
+
+def test_an_output_that_is_read_or_made_of_an_output_stays() -> None:
+    before = edges("uint8", "quantize", "quantize")
+    assert strip_edges(replace(before, outputs=("y", "outer_out")))[0].outputs == ("y", "outer_out")
+    conversion_only = graph(
+        [Tensor("a", (3,), "float32"), int8("x", 3), Tensor("b", (3,), "float32")],
+        [Op("in", "quantize", ("a",), ("x",)), Op("out", "dequantize", ("x",), ("b",))],
+        ("a",),
+        ("b",),
+    )
+    stripped, _ = strip_edges(conversion_only)
+    assert (stripped.inputs, stripped.outputs, len(stripped.ops)) == (("x",), ("b",), 1)
+
+
+def test_edges_inside_the_network_stay() -> None:
+    tensors = [int8("x", 3), Tensor("real", (3,), "float32"), int8("y", 3, quant=OTHER)]
+    ops = [Op("a", "dequantize", ("x",), ("real",)), Op("b", "quantize", ("real",), ("y",))]
+    before = graph(tensors, ops, ("x",), ("y",))
+    assert diff(strip_edges(before)[0], before) == []
+
+
+def test_maps_of_two_rewrites_join() -> None:
+    first = {"b": ("a", (4, 2, 0)), "d": ("c", None)}
+    then = {"e": ("b", (2, 1)), "f": ("b", None), "g": ("d", (1,)), "h": ("kept", (3,))}
+    joined = compose(first, then)
+    assert source(joined, "e") == ("a", (0, 2))
+    assert source(joined, "f") == ("a", (4, 2, 0))
+    assert source(joined, "g") == ("c", (1,))
+    assert source(joined, "h") == ("kept", (3,))
+    assert source(joined, "d") == ("c", None)
+    assert source(joined, "never mentioned") == ("never mentioned", None)
+
+
+@pytest.mark.shared
+def test_real_models_lose_their_shape_arithmetic_and_their_edges(shared: Path) -> None:
+    checked = 0
+    for path in sorted((shared / "models").glob("*.tflite")):
+        try:
+            before = from_tflite(path.read_bytes(), path.stem)
+            kept, stripped = run_passes(before, float_io=True)[0], run_passes(before, float_io=False)[0]
+        except CompileError:
+            continue
+        assert not {op.kind for op in kept.ops} & {"shape", "pack"}, path.name
+        assert (kept.inputs, kept.outputs) == (before.inputs, before.outputs)
+        assert all(stripped.tensors[name].dtype == "int8" for name in (*stripped.inputs, *stripped.outputs)), path.name
+        checked += 1
+    assert checked >= 60
+
+
+@pytest.mark.shared
+def test_passes_change_no_value_of_a_real_model(shared: Path) -> None:
+    path = shared / "models" / "harvard-edge__Wake_Vision__wv_quality_mcunet-10fps_vww.tflite"
+    before = from_tflite(path.read_bytes(), path.stem)
+    stripped, tensors = run_passes(before, float_io=False)
+    (given, inner), shape = (before.inputs[0], stripped.inputs[0]), before.tensors[before.inputs[0]].shape
+    image = np.random.default_rng(3).integers(0, 256, shape, dtype=np.uint8)
+    old = run(before, {given: image}, keep=True)
+    new = run(stripped, {inner: old[inner]}, keep=True)
+    for name, value in new.items():
+        assert value.tobytes() == old[source(tensors, name)[0]].tobytes(), name
