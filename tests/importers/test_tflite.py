@@ -133,7 +133,7 @@ def test_constants_are_read_only_and_in_order(file: bytes) -> None:
 def test_equal_tensor_names_are_made_unique(file: bytes) -> None:
     assert file.count(b"\4\0\0\0bias\0") == 1
     graph = from_tflite(file.replace(b"\4\0\0\0bias\0", b"\4\0\0\0flat\0"), "net")
-    assert graph.ops[0].inputs[2] == "flat" and graph.outputs == ("flat_2",)
+    assert graph.ops[0].inputs[2] == "flat" and graph.outputs == ("flat_4",)
 
 
 def test_op_names_say_kind_and_position(file: bytes) -> None:

@@ -163,10 +163,10 @@ def _padding(graph: Graph, op: Op, kernel: Size) -> int:
     """SAME or VALID, whichever means the explicit padding of `op`."""
     explicit = op.attrs["padding"]
     if explicit == ((0, 0), (0, 0)):
-        return tflite.Padding.VALID
+        return int(tflite.Padding.VALID)
     size, stride, dilation = graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
     if len(size) == 2 and explicit == tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) for a in (0, 1)):
-        return tflite.Padding.SAME
+        return int(tflite.Padding.SAME)
     raise CompileError(
         f"its padding {explicit} is neither SAME nor VALID, and .tflite has no other", "keep it as a pad op of its own", op=op
     )

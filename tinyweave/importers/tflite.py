@@ -94,7 +94,7 @@ def _graph(data: bytes, name: str) -> Graph:
     tensors: dict[str, Tensor] = {}
     for index in sorted(written.union(outputs, *reads) - {ABSENT}):
         table = subgraph.Tensors(index)
-        names[index] = _unique((table.Name() or b"").decode(errors="replace") or f"tensor_{index}", tensors)
+        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
         tensors[names[index]] = _tensor(file, table, names[index], index in written)
 
     ops = []
@@ -106,7 +106,7 @@ def _graph(data: bytes, name: str) -> Graph:
 
 
 class _File:
-    """Reads vectors and buffers. Honest parts do not overlap, so all that is read may not exceed a multiple of the file."""
+    """Reads vectors, texts and buffers. Honest parts do not overlap: what is read may not exceed twice the file."""
 
     def __init__(self, data: bytes, model: tflite.Model):
         self.data, self.model = data, model
@@ -125,6 +125,10 @@ class _File:
         values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
         self._spend(values.nbytes)
         return values
+
+    def text(self, value: bytes | None) -> str:
+        self._spend(len(value or b""))
+        return (value or b"").decode(errors="replace")
 
     def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
         """The read-only values of a buffer, None when it has no bytes; tensors that share a buffer share the array."""
@@ -155,12 +159,12 @@ def _indices(values: Iterable[Any], least: int, count: int) -> list[int]:
     return indices
 
 
-def _unique(name: str, taken: Container[str]) -> str:
-    candidate, number = name, 1
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
+def _unique(name: str, index: int, taken: Container[str]) -> str:
+    if name in taken:
+        name = f"{name}_{index}"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tensor:
