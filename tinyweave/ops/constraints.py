@@ -15,11 +15,11 @@ ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def per_tensor(tensor: Tensor) -> bool:
-    """Whether a tensor has one scale and zero point, the latter within its type."""
+    """Whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
     info = np.iinfo(tensor.dtype)
-    return bool(info.min <= tensor.zero_point <= info.max)
+    return bool(info.min <= tensor.zero_point <= info.max and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
 def arity(least: int, most: int | None = None, outputs: int = 1) -> Constraint:
@@ -77,7 +77,7 @@ def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
 def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
     """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
     bias = graph.optional_input(op, 2)
-    return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == (graph.output(op).shape[-1],))
+    return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == graph.output(op).shape[-1:])
 
 
 def activation_is_known(graph: Graph, op: Op) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..ir import CompileError
+
 Int64 = NDArray[np.int64]
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -26,6 +28,8 @@ def quantize_multiplier(scale: float) -> tuple[int, int]:
     multiplier = math.floor(mantissa * (1 << 31) + 0.5)
     if multiplier == 1 << 31:
         multiplier, shift = multiplier // 2, shift + 1
+    if shift > 30:
+        raise CompileError(f"a scale of {scale:g} is too large for fixed point", "give the op's output a larger scale")
     return (0, 0) if shift < -31 else (multiplier, shift)
 
 

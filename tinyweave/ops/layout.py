@@ -194,15 +194,11 @@ def paddings_match(graph: Graph, op: Op) -> bool:
 def inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the output's type and rank, and its extents on the other axes"""
     out, rank = graph.output(op), len(graph.output(op).shape)
-    if not -rank <= op.attrs["axis"] < rank:
+    inputs = [t for t in graph.inputs_of(op) if t is not None and t.dtype == out.dtype and len(t.shape) == rank]
+    if len(inputs) < len(op.inputs) or not -rank <= op.attrs["axis"] < rank:
         return False
     axis = concatenation_axis(graph, op)
-    for t in graph.inputs_of(op):
-        if t is None or t.dtype != out.dtype or len(t.shape) != rank:
-            return False
-        if any(t.shape[i] != out.shape[i] for i in range(rank) if i != axis):
-            return False
-    return True
+    return all(t.shape[i] == out.shape[i] for t in inputs for i in range(rank) if i != axis)
 
 
 def quantisation_is_shared(graph: Graph, op: Op) -> bool:

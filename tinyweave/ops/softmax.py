@@ -27,9 +27,9 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
+    """The numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
     beta = float(np.float32(op.attrs["beta"]))
-    scale = min(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)), (1 << 31) - 1.0)
-    multiplier, left_shift = quantize_multiplier(scale)
+    multiplier, left_shift = quantize_multiplier(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)
 
@@ -62,12 +62,16 @@ def has_elements(graph: Graph, op: Op) -> bool:
 
 
 def scale_is_in_range(graph: Graph, op: Op) -> bool:
-    """beta must be positive, and beta * input scale above 2^-26"""
-    return bool(np.float32(op.attrs["beta"]) * graph.input(op).scale * (1 << 26) > 1)
+    """beta * input scale must lie between 2^-26 and 2^4"""
+    return bool(2.0**-26 < float(np.float32(op.attrs["beta"])) * graph.input(op).scale < 16 - 1e-6)
 
 
-SPECS = (
-    OpSpec(
-        "softmax", infer, reference, (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range), window=window
-    ),
-)
+def output_is_a_probability(graph: Graph, op: Op) -> bool:
+    """the output's scale must be 1/256 and its zero point -128"""
+    out = graph.output(op)
+    return abs(out.scale * 256 - 1) <= 1e-3 and out.zero_point == -128
+
+
+CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
+
+SPECS = (OpSpec("softmax", infer, reference, CONSTRAINTS, window=window),)
