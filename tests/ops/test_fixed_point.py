@@ -45,7 +45,7 @@ def test_rounding_shift_rounds_half_away() -> None:
 def test_requantize_rounds_twice() -> None:
     # 5 * 0.3 = 1.5 - tiny: high_mul gives 3 of the value 0.6 * 5, and 3 / 2 rounds to 2; rounded once it would be 1
     assert fp.requantize(5, *fp.quantize_multiplier(0.3 - 1e-9)) == 2
-    assert fp.scale_once(5, *fp.exact_multiplier(0.3 - 1e-9)) == 1
+    assert fp.requantize_once(5, *fp.exact_multiplier(0.3 - 1e-9)) == 1
 
 
 def test_requantize_shifts_left_modulo_2_to_the_32() -> None:
@@ -57,12 +57,12 @@ def test_round_half_away() -> None:
     assert fp.round_half_away([0.5, -0.5, 1.5, -2.5, below_half, -below_half]).tolist() == [1, -1, 2, -3, 0, 0]
 
 
-def test_scale_once_is_exact() -> None:
+def test_requantize_once_is_exact() -> None:
     rng = np.random.default_rng(5)
     for scale in (*np.exp(rng.uniform(-20, 4, 40)), 0.5, 0.25, 1.5):
         multiplier, shift = fp.exact_multiplier(scale)
         x = rng.integers(-(1 << 24), 1 << 24, 200)
-        got = fp.scale_once(x, multiplier, shift)
+        got = fp.requantize_once(x, multiplier, shift)
         for value, rounded in zip(x.tolist(), got.tolist(), strict=True):
             exact = abs(value) * Fraction(scale)
             away = int(exact + Fraction(1, 2))
@@ -90,7 +90,7 @@ def test_fully_connected_integers_equal_float64() -> None:
         sums = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, (1000, 1))
         low, high = -256, 256  # beyond what any output can show
         expected = np.clip(fp.round_half_away(sums * fully_connected.scales(graph, op)), low, high)
-        assert np.array_equal(np.clip(fp.scale_once(sums, multiplier, shift), low, high), expected), case.id
+        assert np.array_equal(np.clip(fp.requantize_once(sums, multiplier, shift), low, high), expected), case.id
 
 
 @pytest.mark.parametrize("divisor", [3, 5, 6, 7, 10, 48, 100, 1000])
@@ -101,7 +101,7 @@ def test_fully_connected_integers_follow_float64_where_it_rounds_up_to_a_half(di
     graph = single_op("fully_connected", [x, weights], out, {"activation": "none", "keep_num_dims": False})
     multiplier, shift = fully_connected.requant(graph, graph.ops[0])
     sums = np.arange(-255 * divisor, 255 * divisor)
-    assert np.array_equal(fp.scale_once(sums, multiplier, shift), fp.round_half_away(sums * (1 / divisor)))
+    assert np.array_equal(fp.requantize_once(sums, multiplier, shift), fp.round_half_away(sums * (1 / divisor)))
 
 
 def test_fully_connected_ties_round_away_from_zero() -> None:
@@ -110,4 +110,4 @@ def test_fully_connected_ties_round_away_from_zero() -> None:
     out = activation("output", (), np.random.default_rng(0), quant=Quant((2.0,), (0,)))
     graph = single_op("fully_connected", [x, weights], out, {"activation": "none", "keep_num_dims": False})
     multiplier, shift = fully_connected.requant(graph, graph.ops[0])
-    assert fp.scale_once([3, -3, 1, -1], multiplier[0], shift[0]).tolist() == [2, -2, 1, -1]
+    assert fp.requantize_once([3, -3, 1, -1], multiplier[0], shift[0]).tolist() == [2, -2, 1, -1]

@@ -75,7 +75,7 @@ def round_half_away(x: ArrayLike) -> NDArray[Any]:
     return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros((), x.dtype)))
 
 
-def scale_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
+def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
     """x * multiplier * 2^(shift - 63), rounded once, half away from zero; a Q63 multiplier in [2^62, 2^63), shift <= 30.
 
     Only 32 x 32 -> 64 bit products, as in C: the low half of the multiplier contributes its product's high word.
@@ -91,7 +91,7 @@ def scale_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
 
 
 def exact_multiplier(scale: float) -> tuple[int, int]:
-    """(multiplier, shift) for `scale_once`, without error: scale = multiplier * 2^(shift - 63); (0, 0) below 2^-33."""
+    """(multiplier, shift) for `requantize_once`, without error: scale = multiplier * 2^(shift - 63); (0, 0) below 2^-33."""
     mantissa, shift = math.frexp(scale)
     return (0, 0) if shift < -32 else (int(mantissa * (1 << 53)) << 10, shift)
 

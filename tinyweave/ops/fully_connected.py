@@ -1,7 +1,7 @@
 """fully_connected on int8 rows with int8 weights [out, in], per tensor or per output channel.
 
 The reference scales its int32 sum in float64 and rounds once, half away from zero (LiteRT 2.3.0; older ones and TFLite Micro
-round twice in fixed point). `requant` gives the integers with which `fixed_point.scale_once` computes the same bytes.
+round twice in fixed point). `requant` gives the integers with which `fixed_point.requantize_once` computes the same bytes.
 Source: LiteRT reference_integer_ops fully_connected.h.
 """
 
@@ -20,7 +20,7 @@ from .constraints import (
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .fixed_point import exact_multiplier, round_half_away, scale_once, wrap32
+from .fixed_point import exact_multiplier, round_half_away, requantize_once, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
 
 
@@ -32,7 +32,7 @@ def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """(multiplier, shift) of `fixed_point.scale_once`, one for all output channels or one each.
+    """(multiplier, shift) of `fixed_point.requantize_once`, one for all output channels or one each.
 
     They are proved to give the reference's bytes for every sum: both sides are odd and never fall, so they agree
     everywhere when they agree on both sides of each step between two output values. Where the float64 product of a sum
@@ -46,7 +46,7 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     expected = round_half_away(sums * factors[:, None, None])
 
     def agrees(multiplier: NDArray[np.int64]) -> NDArray[np.bool_]:
-        scaled = scale_once(sums, multiplier[:, None, None], shift[:, None, None])
+        scaled = requantize_once(sums, multiplier[:, None, None], shift[:, None, None])
         return np.asarray((scaled == expected).all(axis=(1, 2)))
 
     multiplier = np.where(agrees(exact), exact, exact + (1 << 9))
