@@ -20,7 +20,7 @@ from .constraints import (
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .fixed_point import exact_multiplier, round_half_away, requantize_once, wrap32
+from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
 
 
