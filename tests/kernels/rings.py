@@ -1,0 +1,398 @@
+"""Runs every kernel that takes views over random row chunks and column strips, through rings of exactly the needed height.
+
+`python rings.py LIBRARY SEED` raises where a byte differs from the kernel's run over whole maps, or where a byte changes that
+was not to be written. It is a program of its own so that the library can be built with sanitizers. Parameter structs are
+read from the headers. All bytes around and between the data are noise, so what reads them differs as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyweave.kernels.table import FOLDER
+
+Rng = np.random.Generator
+Shape = tuple[int, int, int]
+GUARD = 64
+SCALARS = {"int32_t": ctypes.c_int32, "float": ctypes.c_float}
+
+
+def structures() -> dict[str, Any]:
+    """Struct name -> ctypes class, for every struct in the kernels' headers."""
+    types: dict[str, Any] = dict(SCALARS)
+    headers = sorted(FOLDER.glob("*.h"), key=lambda path: (path.name != "tw.h", path.name))
+    for header in headers:
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+        for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL):
+            fields: list[tuple[str, Any]] = []
+            for line in filter(None, map(str.strip, body.split(";"))):
+                kind, names = re.fullmatch(r"(?:const )?(\w+)\s+(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+                for item in names.split(","):
+                    member, count = re.fullmatch(r"\s*(\*?\w+)(?:\[(\d+)\])?\s*", item).groups()  # type: ignore[union-attr]
+                    if member[0] == "*":
+                        fields.append((member[1:], ctypes.c_void_p))
+                    else:
+                        fields.append((member, types[kind] * int(count) if count else types[kind]))
+            types[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+    return types
+
+
+TYPES = structures()
+View, Range = TYPES["tw_view"], TYPES["tw_range"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows [top, bottom) x columns [left, right)."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A map of (h, w, bytes of a pixel); `reads` says which part of it a range of the output needs."""
+
+    shape: Shape
+    data: np.ndarray
+    reads: Callable[[Span], Span]
+
+
+@dataclass(frozen=True)
+class Call:
+    """kernel(params, views of the inputs with these indices, view of the output, range)."""
+
+    kernel: str
+    params: ctypes.Structure
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Calls that together write the whole range of an output of (h, w, bytes of a pixel)."""
+
+    calls: list[Call]
+    inputs: list[Operand]
+    out: Shape
+    keep: tuple[Any, ...] = ()  # what params point to
+
+
+@dataclass
+class Ring:
+    """Slots for `height` rows of columns [left, right), amid noise."""
+
+    shape: Shape
+    height: int
+    left: int
+    right: int
+    memory: np.ndarray
+    slack: int
+
+    @classmethod
+    def make(cls, shape: Shape, height: int, left: int, right: int, rng: Rng) -> Ring:
+        slack = int(rng.integers(3)) * 4
+        stride = (right - left) * shape[2] + slack
+        memory = rng.integers(0, 256, 2 * GUARD + max(height * stride - slack, 0), dtype=np.uint8)
+        return cls(shape, height, left, right, memory, slack)
+
+    @property
+    def stride(self) -> int:
+        return (self.right - self.left) * self.shape[2] + self.slack
+
+    def row(self, row: int) -> np.ndarray:
+        begin = GUARD + row % self.height * self.stride
+        return self.memory[begin : begin + self.stride - self.slack]
+
+    def view(self, first: int, rng: Rng) -> Any:
+        """The view for rows of which none lies below `first`, slot 0 named by either of the two rows that are legal."""
+        slot0 = first // self.height * self.height
+        if first % self.height and rng.integers(2):
+            slot0 += self.height
+        return View(self.memory.ctypes.data + GUARD, self.stride, self.height, slot0, self.left)
+
+
+def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
+    ring = Ring.make(shape, shape[0], 0, shape[1], rng)
+    for row in range(shape[0]):
+        ring.row(row)[:] = data[row].reshape(-1)
+    return ring
+
+
+def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span) -> None:
+    for call in trial.calls:
+        arguments = [views[index] for index in call.inputs]
+        function = getattr(library, call.kernel)
+        function.restype = None
+        function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right))
+
+
+def pieces(count: int, rng: Rng) -> list[tuple[int, int]]:
+    """[0, count) cut at random."""
+    cuts = sorted({0, count, *rng.integers(0, count + 1, int(rng.integers(0, 4))).tolist()})
+    return list(pairwise(cuts))
+
+
+def check(library: ctypes.CDLL, trial: Trial, rng: Rng, about: str) -> None:
+    h, w, pixel = trial.out
+    blank = np.zeros((h, w, pixel), np.uint8)
+    target = whole(trial.out, blank, rng)
+    sources = [whole(operand.shape, operand.data, rng) for operand in trial.inputs]
+    run(library, trial, [ring.view(0, rng) for ring in sources], target.view(0, rng), Span(0, h, 0, w))
+    expected = np.stack([target.row(row).reshape(w, pixel) for row in range(h)])
+
+    for left, right in pieces(w, rng):
+        chunks = [Span(top, bottom, left, right) for top, bottom in pieces(h, rng)]
+        needs = [[operand.reads(chunk) for chunk in chunks] for operand in trial.inputs]
+        rings = []
+        for operand, spans in zip(trial.inputs, needs, strict=True):
+            rows = max(1, *(span.bottom - span.top for span in spans))
+            columns = [edge for span in spans if span.bottom > span.top for edge in (span.left, span.right)] or [0, 0]
+            rings.append(Ring.make(operand.shape, rows, min(columns), max(columns), rng))
+        result = Ring.make(trial.out, max(chunk.bottom - chunk.top for chunk in chunks), left, right, rng)
+        for index, chunk in enumerate(chunks):
+            for operand, ring, spans in zip(trial.inputs, rings, needs, strict=True):
+                ring.memory[:] = rng.integers(0, 256, ring.memory.size, dtype=np.uint8)
+                for row in range(spans[index].top, spans[index].bottom):
+                    ring.row(row)[:] = operand.data[row, ring.left : ring.right].reshape(-1)
+            images = [ring.memory.copy() for ring in rings]
+            before = result.memory.copy()
+            views = [ring.view(spans[index].top, rng) for ring, spans in zip(rings, needs, strict=True)]
+            run(library, trial, views, result.view(chunk.top, rng), chunk)
+            after = result.memory.copy()
+            result.memory[:] = before
+            for row in range(chunk.top, chunk.bottom):
+                result.row(row)[:] = expected[row, left:right].reshape(-1)
+            assert np.array_equal(after, result.memory), (about, chunk, "rings differ from whole maps, or too much is written")
+            for ring, image in zip(rings, images, strict=True):
+                assert np.array_equal(ring.memory, image), (about, chunk, "an input is written to")
+
+
+def build(struct: str, **members: Any) -> Any:
+    """A parameter struct; tuples fill nested structs and arrays, arrays are pointed to."""
+    params = TYPES[struct]()
+    for name, kind in params._fields_:
+        value = members.pop(name)
+        if isinstance(value, np.ndarray):
+            value = value.ctypes.data
+        setattr(params, name, kind(*value) if isinstance(value, tuple) else value)
+    assert not members, members
+    return params
+
+
+def values(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def operand(rng: Rng, shape: Shape, reads: Callable[[Span], Span] = lambda span: span) -> Operand:
+    return Operand(shape, values(rng, shape).view(np.uint8), reads)
+
+
+def quantised(rng: Rng) -> dict[str, int]:
+    return {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128)), "out_min": -120, "out_max": 117}
+
+
+def clipped(windows: tuple[int, int], size: int, *, stride: int, pad: int, extent: int) -> tuple[int, int]:
+    """The input rows (or columns) that windows first .. end - 1 read."""
+    first, end = windows
+    low, high = max(first * stride - pad, 0), min((end - 1) * stride - pad + extent, size)
+    return (low, high) if low < high else (0, 0)
+
+
+def windowed(rng: Rng, c: int, dilated: bool) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
+    kernel, stride = (tuple(rng.integers(1, 5, 2).tolist()) for _ in range(2))
+    dilation = tuple(rng.integers(1, 3, 2).tolist()) if dilated else (1, 1)
+    extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    pad = tuple(int(rng.integers(0, k)) for k in kernel)
+    h, w = (int(rng.integers(e, e + 9)) for e in extent)
+    after = tuple(int(rng.integers(0, k)) for k in kernel)
+    out_h, out_w = ((s + p + a - e) // t + 1 for s, p, a, e, t in zip((h, w), pad, after, extent, stride, strict=True))
+
+    def reads(span: Span) -> Span:
+        axes = zip(((span.top, span.bottom), (span.left, span.right)), (h, w), stride, pad, extent, strict=True)
+        rows, columns = (clipped(windows, size, stride=s, pad=p, extent=e) for windows, size, s, p, e in axes)
+        return Span(*rows, *columns)
+
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad} | ({"dilation": dilation} if dilated else {})
+    return geometry, (h, w, c), (out_h, out_w, 0), reads
+
+
+def convolution(rng: Rng, depthwise: bool) -> Trial:
+    groups, group_in, group_out = (int(n) for n in rng.integers(1, (4, 7, 8)))
+    groups, group_in = (groups * group_in, 1) if depthwise else (groups, group_in)
+    if depthwise and rng.integers(2):
+        group_out = 1
+    geometry, inside, outside, reads = windowed(rng, groups * group_in, True)
+    out = (*outside[:2], groups * group_out)
+    kernel = geometry["kernel"]
+    weights = values(rng, (out[2] * kernel[0] * kernel[1] * group_in,))
+    bias, multiplier = (
+        rng.integers(-1000, 1000, out[2]).astype(np.int32),
+        rng.integers(1 << 30, 1 << 31, out[2]).astype(np.int32),
+    )
+    shift = rng.integers(-9, 2, out[2]).astype(np.int8)
+    keep = (weights, bias, multiplier, shift)
+    tables = {"weights": weights, "bias": bias if rng.integers(4) else None, "multiplier": multiplier, "shift": shift}
+    params = build("tw_conv", **geometry, **tables, **quantised(rng), **{"in": inside, "out": out, "groups": groups})
+    name = "tw_depthwise_conv_2d_s8" if depthwise else "tw_conv_2d_s8"
+    return Trial([Call(name, params, (0,))], [operand(rng, inside, reads)], out, keep)
+
+
+def pool(rng: Rng, kernel: str) -> Trial:
+    channels = int(rng.integers(1, 7))
+    geometry, inside, outside, reads = windowed(rng, channels, False)
+    out = (*outside[:2], channels)
+    params = build("tw_pool", **geometry, **{"in": inside, "out": out, "out_min": -100, "out_max": 100})
+    # every window must hold a part of the map
+    empty = any(
+        (extent - 1) * stride - pad >= size
+        for extent, stride, pad, size in zip(out[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
+    )
+    return pool(rng, kernel) if empty else Trial([Call(kernel, params, (0,))], [operand(rng, inside, reads)], out)
+
+
+def fully_connected(rng: Rng) -> Trial:
+    h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 40, 11)))
+    per_channel = int(rng.integers(2))
+    weights, bias = values(rng, (units * depth,)), rng.integers(-1000, 1000, units).astype(np.int32)
+    multiplier, shift = rng.integers(1 << 62, (1 << 63) - 1, units), rng.integers(-12, 0, units).astype(np.int8)
+    tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift, "per_channel": per_channel}
+    params = build("tw_fully_connected", **{"in": (h, w, depth), "out": (h, w, units)}, **tables, **quantised(rng))
+    keep = (weights, bias, multiplier, shift)
+    return Trial([Call("tw_fully_connected_s8", params, (0,))], [operand(rng, (h, w, depth))], (h, w, units), keep)
+
+
+def binary(rng: Rng, name: str) -> Trial:
+    out = tuple(int(n) for n in rng.integers(1, (2 if rng.integers(2) else 4, 7, 7, 7)))
+    sides = [tuple(1 if rng.integers(3) == 0 else extent for extent in out) for _ in range(2)]
+    sides = [tuple(max(x, e if y == 1 else 1) for x, y, e in zip(sides[0], sides[1], out, strict=True)), sides[1]]
+
+    def reads(shape: tuple[int, ...]) -> Callable[[Span], Span]:
+        def rows(row: int) -> int:
+            n, y = divmod(row, out[1])
+            return min(n, shape[0] - 1) * shape[1] + min(y, shape[1] - 1)
+
+        def span(wanted: Span) -> Span:
+            touched = [rows(row) for row in range(wanted.top, wanted.bottom)]
+            left, right = (wanted.left, wanted.right) if shape[2] > 1 else (0, 1)
+            return Span(min(touched), max(touched) + 1, left, right)
+
+        return span
+
+    zeros = {f"{side}_zero": int(rng.integers(-128, 128)) for side in ("a", "b", "out")}
+    common = {"a": sides[0], "b": sides[1], "out": out, "out_min": -128, "out_max": 100} | zeros
+    if name == "tw_add_s8":
+        scales = {
+            f"{s}_multiplier": int(rng.integers(1 << 30, 1 << 31)) * sign for s, sign in (("a", 1), ("b", -1), ("out", 1))
+        }
+        shifts = {
+            "a_shift": int(rng.integers(-3, 1)),
+            "b_shift": int(rng.integers(-3, 1)),
+            "out_shift": int(rng.integers(-20, -16)),
+        }
+        params = build("tw_add", **common, **scales, **shifts, left_shift=20)
+    else:
+        params = build("tw_mul", **common, multiplier=int(rng.integers(1 << 30, 1 << 31)), shift=int(rng.integers(-9, 0)))
+    inputs = [operand(rng, (s[0] * s[1], s[2], s[3]), reads(s)) for s in sides]
+    return Trial([Call(name, params, (0, 1))], inputs, (out[0] * out[1], out[2], out[3]))
+
+
+def elementwise(rng: Rng, name: str) -> Trial:
+    h, w, c = (int(n) for n in rng.integers(1, 7, 3))
+    in_bytes, out_bytes = (4 if "_f32_" in name else 1), (4 if name.endswith("_f32") else 1)
+    shape, keep = {"shape": (h, w, c)}, ()
+    if name == "tw_lookup_s8":
+        table = values(rng, (256,))
+        params, keep = build("tw_lookup", **shape, table=table), (table,)
+    elif name == "tw_softmax_s8":
+        params = build("tw_softmax", **shape, multiplier=1 << 30, left_shift=23, difference_min=-248)
+    elif "requantize" in name:
+        low = 0 if name.endswith("u8") else -128
+        params = build(
+            "tw_requantization", **shape, in_zero=3, out_zero=low + 100, out_min=low, out_max=low + 250,
+            multiplier=int(rng.integers(1 << 30, 1 << 31)), shift=int(rng.integers(-2, 3)),
+        )  # fmt: skip
+    else:
+        params = build("tw_quantization", **shape, scale=0.37, zero=-5 if "s8" in name else 5)
+    source = operand(rng, (h, w, c * in_bytes))
+    if in_bytes == 4:
+        floats = rng.uniform(-60, 60, (h, w, c)).astype(np.float32)
+        source = Operand(source.shape, floats.view(np.uint8), source.reads)
+    return Trial([Call(name, params, (0,))], [source], (h, w, c * out_bytes), keep)
+
+
+def inside(inner: tuple[int, ...], outer: tuple[int, ...], before: tuple[int, ...]) -> Callable[[Span], Span]:
+    """What a range of the outer tensor needs of the inner one that begins at `before` in it."""
+
+    def reads(span: Span) -> Span:
+        rows = []
+        for row in range(span.top, span.bottom):
+            n, y = row // outer[1] - before[0], row % outer[1] - before[1]
+            if 0 <= n < inner[0] and 0 <= y < inner[1]:
+                rows.append(n * inner[1] + y)
+        left, right = max(span.left - before[2], 0), min(span.right - before[2], inner[2])
+        return Span(min(rows), max(rows) + 1, left, right) if rows and left < right else Span(0, 0, 0, 0)
+
+    return reads
+
+
+def pad(rng: Rng) -> Trial:
+    inner = tuple(int(n) for n in rng.integers(1, (3, 6, 6, 5)))
+    before, after = (tuple(int(rng.integers(0, 3)) * int(rng.integers(2)) for _ in range(4)) for _ in range(2))
+    outer = tuple(map(sum, zip(inner, before, after, strict=True)))
+    params = build("tw_pad", **{"in": inner, "out": outer, "before": before, "value": int(rng.integers(-128, 128))})
+    source = operand(rng, (inner[0] * inner[1], inner[2], inner[3]), inside(inner, outer, before))
+    return Trial([Call("tw_pad_s8", params, (0,))], [source], (outer[0] * outer[1], outer[2], outer[3]))
+
+
+def concatenation(rng: Rng) -> Trial:
+    base, axis = [int(n) for n in rng.integers(1, (3, 5, 5, 5))], int(rng.integers(4))
+    parts = [int(n) for n in rng.integers(1, 5, 3)]
+    outer = tuple(sum(parts) if i == axis else extent for i, extent in enumerate(base))
+    calls, inputs = [], []
+    for index, extent in enumerate(parts):
+        inner = tuple(extent if i == axis else e for i, e in enumerate(base))
+        before = tuple(sum(parts[:index]) if i == axis else 0 for i in range(4))
+        params = build("tw_concatenation", **{"in": inner, "out": outer, "before": before})
+        calls.append(Call("tw_concatenation_s8", params, (index,)))
+        inputs.append(operand(rng, (inner[0] * inner[1], inner[2], inner[3]), inside(inner, outer, before)))
+    return Trial(calls, inputs, (outer[0] * outer[1], outer[2], outer[3]))
+
+
+def trials() -> Iterator[tuple[str, Callable[[Rng], Trial]]]:
+    """Kernel -> what draws a trial of it; a name for each kernel that takes views."""
+    yield "tw_conv_2d_s8", lambda rng: convolution(rng, False)
+    yield "tw_depthwise_conv_2d_s8", lambda rng: convolution(rng, True)
+    yield "tw_fully_connected_s8", fully_connected
+    yield "tw_pad_s8", pad
+    yield "tw_concatenation_s8", concatenation
+    for name in ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8"):
+        yield name, lambda rng, name=name: pool(rng, name)
+    for name in ("tw_add_s8", "tw_mul_s8"):
+        yield name, lambda rng, name=name: binary(rng, name)
+    for name in ("tw_lookup_s8", "tw_softmax_s8"):
+        yield name, lambda rng, name=name: elementwise(rng, name)
+    for name in sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern)):
+        yield name, lambda rng, name=name: elementwise(rng, name)
+
+
+def main(path: str, seed: int, count: int = 40) -> None:
+    library = ctypes.CDLL(path)
+    for name, draw in trials():
+        for number in range(count):
+            rng = np.random.default_rng([seed, number])
+            check(library, draw(rng), rng, f"{name}, seed {seed}, number {number}")
+
+
+if __name__ == "__main__":
+    main(str(Path(sys.argv[1])), int(sys.argv[2]))

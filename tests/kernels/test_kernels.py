@@ -1,0 +1,220 @@
+"""Properties of the C kernels themselves: warnings, C++, addressing through rings, in-place runs, the table's claims."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernels import rings
+
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
+from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
+from tinyweave.ops import SPECS
+from tinyweave.simulate import toolchain
+
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+ZIG = (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else ()
+THUMB = ("-ffreestanding", "-mthumb")
+BARE = ("-isystem", str(toolchain.FOLDER / "include"))  # <string.h> for a target without a C library
+COMPILERS = {
+    "gcc": ("gcc",),
+    "clang": ("clang",),
+    "zig": ZIG,
+    "arm m0": ("arm-none-eabi-gcc", "-mcpu=cortex-m0", *THUMB),
+    "arm m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", *THUMB),
+    "zig m4": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", *THUMB, *BARE) if ZIG else (),
+}
+C_FILES = sorted(FOLDER.glob("*.c"))
+SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
+
+
+def compiler(name: str) -> tuple[str, ...]:
+    command = COMPILERS[name]
+    if not command or not shutil.which(command[0]):
+        pytest.skip(f"{name} is not installed")
+    return command
+
+
+def run(command: list[str | Path], **options: object) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not done.stderr.strip(), done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+def test_no_warnings(name: str, tmp_path: Path) -> None:
+    command = compiler(name)
+    run([*command, "-std=c99", "-O2", *WARNINGS, "-c", *C_FILES], cwd=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
+def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
+    command = compiler(name)
+    run([*command, "-x", "c++", "-std=c++11", *WARNINGS, "-c", *C_FILES], cwd=tmp_path)
+
+
+@pytest.mark.parametrize("header", sorted(FOLDER.glob("*.h")), ids=lambda path: path.stem)
+def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
+    command = compiler("gcc")
+    (tmp_path / "twice.c").write_text(f'#include "{header}"\n#include "{header}"\ntypedef int unit;\n')
+    run([*command, "-std=c99", *WARNINGS, "-fsyntax-only", tmp_path / "twice.c"])
+
+
+def sanitized(folder: Path) -> tuple[Path, dict[str, str]]:
+    """The kernels as a library that stops at undefined behaviour and, with gcc, at accesses outside; what to run it with."""
+    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", "-shared", "-fPIC"]
+    if shutil.which("gcc"):
+        run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *C_FILES])
+        found = subprocess.run(
+            ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        return library, {"LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
+    command = compiler("zig")
+    run([*command, *common, "-fsanitize=undefined", "-fsanitize-trap=undefined", "-o", library, *C_FILES])
+    return library, {}
+
+
+def test_rings_equal_whole_maps(tmp_path: Path) -> None:
+    library, environment = sanitized(tmp_path)
+    run([sys.executable, Path(rings.__file__), library, str(SEED)], env=os.environ | environment)
+
+
+def test_rings_cover_every_kernel_with_views() -> None:
+    declared = re.findall(
+        r"^void (\w+)\([^;]*tw_range range\);", "".join(p.read_text() for p in FOLDER.glob("*.h")), re.MULTILINE
+    )
+    assert {name for name, _ in rings.trials()} == set(declared)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    path = tmp_path_factory.mktemp("kernels") / "kernels.so"
+    command = COMPILERS["gcc"] if shutil.which("gcc") else compiler("zig")
+    run([*command, "-std=c99", "-O2", "-shared", "-fPIC", "-o", path, *C_FILES])
+    return ctypes.CDLL(str(path))
+
+
+def whole(memory: np.ndarray, offset: int, shape: rings.Shape) -> ctypes.Structure:
+    return rings.View(memory.ctypes.data + offset, shape[1] * shape[2], shape[0], 0, 0)
+
+
+LAGGING = sorted(
+    {row.name for row in VARIANTS if row.lag is not VARIANTS[0].lag and row.name not in ("tw_add_s8", "tw_mul_s8")}
+)
+ROWS = {row.name: row for row in VARIANTS}
+
+
+@pytest.mark.parametrize("name", LAGGING)
+def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL) -> None:
+    """Overlapping runs equal separate ones at the table's lag, and not below it."""
+    draw, row = dict(rings.trials())[name], ROWS[name]
+    broken = False
+    for number in range(20):
+        trial = draw(np.random.default_rng([SEED, number]))
+        (call,), (source,) = trial.calls, trial.inputs
+        h, w, c = (getattr(call.params.shape, axis) for axis in "hwc")
+        sizes = dict(zip(("float32",), (4,), strict=True))
+        x_type, out_type = row.types
+        x, out = Tensor("x", (h, w, c), x_type), Tensor("y", (h, w, c), out_type)
+        op = Op("op", row.kinds[0], ("x",), ("y",))
+        lag = row.lag(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op)
+        assert lag is not None
+        expected = overlapped(library, trial, source, 4096, sizes.get(out_type, 1))
+        assert np.array_equal(overlapped(library, trial, source, lag, sizes.get(out_type, 1)), expected), number
+        broken |= lag > 0 and not np.array_equal(overlapped(library, trial, source, lag - 4, sizes.get(out_type, 1)), expected)
+    assert broken or lag == 0
+
+
+def overlapped(library: ctypes.CDLL, trial: rings.Trial, source: rings.Operand, lag: int, align: int) -> np.ndarray:
+    """The output of a run whose output begins `lag` bytes, or the next multiple of `align`, below the input."""
+    memory, begin = np.zeros(16384, np.uint8), 8192
+    start = begin - -(-lag // align) * align
+    memory[begin : begin + source.data.size] = source.data.reshape(-1)
+    h, w, _ = trial.out
+    rings.run(library, trial, [whole(memory, begin, source.shape)], whole(memory, start, trial.out), rings.Span(0, h, 0, w))
+    return memory[start : start + int(np.prod(trial.out))].copy()
+
+
+@pytest.mark.parametrize("name", ["tw_add_s8", "tw_mul_s8"])
+@pytest.mark.parametrize("over", [0, 1])
+def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ctypes.CDLL) -> None:
+    tried = 0
+    for number in range(100):
+        trial = rings.binary(np.random.default_rng([SEED, number]), name)
+        if any(source.shape != trial.out for source in trial.inputs):
+            continue
+        tried += 1
+        size, results = int(np.prod(trial.out)), []
+        for target in (2, over):
+            memory = np.zeros((3, size), np.uint8)
+            for row, source in enumerate(trial.inputs):
+                memory[row] = source.data.reshape(-1)
+            views = [whole(memory, row * size, trial.out) for row in (0, 1)]
+            rings.run(
+                library, trial, views, whole(memory, target * size, trial.out), rings.Span(0, trial.out[0], 0, trial.out[1])
+            )
+            results.append(memory[target].copy())
+        assert np.array_equal(*results), number
+    assert tried > 5
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("tw_quantize_f32_s8", np.int8), ("tw_quantize_f32_u8", np.uint8)])
+def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
+    """Halves go away from zero, neighbours of halves do not; what is too large saturates; what is no number becomes 0."""
+    half = np.float32(0.5)
+    edges = {
+        0.5: 1, 1.5: 2, 2.5: 3, 126.5: 127, np.nextafter(half, np.float32(0)): 0, -np.nextafter(half, np.float32(0)): 0,
+        -0.0: 0, 1e9: 1000, 3e38: 1000, np.inf: 1000, -np.inf: -1000, -3e9: -1000, -0.5: -1, -1.5: -2, 1e-40: 0,
+    }  # fmt: skip
+    info, zero = np.iinfo(dtype), 3
+    x = np.array([*edges, np.nan], np.float32)
+    expected = [int(np.clip(value + zero, info.min, info.max)) for value in edges.values()] + [0]
+    params = rings.build("tw_quantization", shape=(1, 1, len(x)), scale=1.0, zero=zero)
+    out = np.zeros(len(x), dtype)
+    views = [rings.View(array.ctypes.data, array.nbytes, 1, 0, 0) for array in (x, out)]
+    getattr(library, name)(ctypes.byref(params), *views, rings.Range(0, 1, 0, 1))
+    assert out.tolist() == expected
+
+
+def test_table_is_complete() -> None:
+    """Every op kind has a kernel, unless its value is known without one; every C file is some variant's."""
+    assert {kind for row in VARIANTS for kind in row.kinds} == set(SPECS) - {"shape"}
+    assert {file for row in VARIANTS for file in row.files} == {path.name for path in C_FILES}
+    assert len({row.name for row in VARIANTS}) == len(VARIANTS)
+
+
+def test_sources_are_closed_under_includes() -> None:
+    for row in VARIANTS:
+        names = {path.name for path in sources([row.name])}
+        assert {*row.files, f"{row.name}.h", "tw.h"} <= names
+        for path in sources([row.name]):
+            assert path.is_file()
+            assert set(re.findall(r'#include "(.*)"', path.read_text())) <= names
+    assert [path.name for path in sources(["tw_max_pool_2d_s8"])] == [
+        "tw.h",
+        "tw_max_pool_2d_s8.c",
+        "tw_max_pool_2d_s8.h",
+        "tw_pool.h",
+    ]
+
+
+def test_what_no_kernel_runs_is_said() -> None:
+    x = Tensor("x", (4,), "float32")
+    op = Op("relu_0", "relu", ("x",), ("y",))
+    graph = Graph("g", {"x": x, "y": Tensor("y", (4,), "float32")}, (op,), ("x",), ("y",))
+    with pytest.raises(CompileError, match="float32 -> float32; types with a kernel: int8 -> int8"):
+        variant_for(graph, op)
+    quant = Quant((1.0,), (0,))
+    shapes = {"a": (2, 1, 3, 1, 2), "b": (2, 4, 1, 3, 2), "c": (2, 4, 3, 3, 2)}
+    tensors = {name: Tensor(name, shape, "int8", quant) for name, shape in shapes.items()}
+    add = Op("add_0", "add", ("a", "b"), ("c",), {"activation": "none"})
+    with pytest.raises(CompileError, match="more than four axes"):
+        variant_for(Graph("g", tensors, (add,), ("a", "b"), ("c",)), add)
