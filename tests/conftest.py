@@ -20,3 +20,5 @@ def shared() -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden C files with what is emitted now")
+    parser.addoption("--fuzz-seed", type=int, default=0, help="the first random network")
+    parser.addoption("--fuzz-count", type=int, default=60, help="how many random networks")

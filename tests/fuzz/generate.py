@@ -33,7 +33,9 @@ class Growth:
         return tensor.name
 
     def quant(self) -> Quant:
-        return Quant((float(np.float32(self.rng.uniform(0.004, 0.3))),), (self.rng.choice([-128, 0, self.rng.randint(-128, 127)]),))
+        return Quant(
+            (float(np.float32(self.rng.uniform(0.004, 0.3))),), (self.rng.choice([-128, 0, self.rng.randint(-128, 127)]),)
+        )
 
     def input(self) -> str:
         shape = (1, self.rng.randint(1, 12), self.rng.randint(1, 12), self.rng.randint(1, 9))
@@ -42,11 +44,11 @@ class Growth:
         return name
 
     def constant(self, suffix: str, data: np.ndarray, quant: Quant | None = None) -> str:
-        return self.add_tensor(
-            Tensor(f"{suffix}_{len(self.tensors)}", data.shape, str(data.dtype), quant, data, "constant")
-        )
+        return self.add_tensor(Tensor(f"{suffix}_{len(self.tensors)}", data.shape, str(data.dtype), quant, data, "constant"))
 
-    def emit(self, kind: str, inputs: list[str | None], attrs: dict | None = None, quant: Quant | None = None, dtype: str = "int8") -> str:
+    def emit(
+        self, kind: str, inputs: list[str | None], attrs: dict | None = None, quant: Quant | None = None, dtype: str = "int8"
+    ) -> str:
         """Append an op; the output's shape comes from the op's own rule, its quantisation is random unless given."""
         name = f"{kind}_{len(self.ops)}"
         op = Op(name, kind, tuple(inputs), (f"{name}_out",), attrs or {})
@@ -57,7 +59,9 @@ class Growth:
         self.live.append(op.outputs[0])
         return op.outputs[0]
 
-    def weights(self, shape: tuple[int, ...], axis: int, taps: int, source: Tensor) -> tuple[str, str | None, Quant]:
+    def weights(
+        self, shape: tuple[int, ...], axis: int, taps: int, source: Tensor, biased: bool = True
+    ) -> tuple[str, str | None, Quant]:
         """Random filters and bias; the output's quantisation puts most results inside the int8 range."""
         per_channel = self.rng.random() < 0.7
         channels = shape[axis]
@@ -66,9 +70,11 @@ class Growth:
         scales = tuple(float(s) for s in spread)
         weights = self.constant("weights", data, Quant(scales, (0,) * len(scales), axis if per_channel else None))
         bias = None
-        if self.rng.random() < 0.8:
+        if biased:
             biases = self.numpy.integers(-20000, 20000, channels, dtype=np.int32)
-            quant = Quant(tuple(float(np.float32(source.scale * s)) for s in scales), (0,) * len(scales), 0 if per_channel else None)
+            quant = Quant(
+                tuple(float(np.float32(source.scale * s)) for s in scales), (0,) * len(scales), 0 if per_channel else None
+            )
             bias = self.constant("bias", biases, quant)
         reach = source.scale * float(spread.mean()) * 73 * 73 * max(1.0, taps**0.5)
         scale = float(np.float32(reach / 60 * self.rng.uniform(0.5, 2.0)))
@@ -123,7 +129,12 @@ def depthwise_conv_2d(g: Growth) -> None:
     kernel = attrs.pop("kernel")
     shape = (1, *kernel, x.shape[3] * g.rng.choice([1, 1, 1, 2, 3]))
     weights, bias, quant = g.weights(shape, 3, kernel[0] * kernel[1], x)
-    g.emit("depthwise_conv_2d", [x.name, weights, bias], attrs | {"activation": g.rng.choice(ACTIVATIONS)}, quant)
+    g.emit(
+        "depthwise_conv_2d",
+        [x.name, weights, bias],
+        attrs | {"activation": g.rng.choice(ACTIVATIONS)},
+        quant,
+    )
 
 
 def fully_connected(g: Growth) -> None:
@@ -133,7 +144,7 @@ def fully_connected(g: Growth) -> None:
         width = x.elements
         reshape_to(g, x, (1, width))
         x = g.tensors[g.live[-1]]
-    weights, bias, quant = g.weights((g.rng.randint(1, 16), width), 0, width, x)
+    weights, bias, quant = g.weights((g.rng.randint(1, 16), width), 0, width, x, biased=g.rng.random() < 0.7)
     g.emit("fully_connected", [x.name, weights, bias], {"activation": g.rng.choice(ACTIVATIONS), "keep_num_dims": False}, quant)
 
 
