@@ -146,7 +146,6 @@ def plan(
         _print_json(found)
     else:
         screen = text.console()
-        text.show_layers(screen, found)
         text.show_plan(screen, planned)
         text.show_verdict(screen, found)
     return DOES_NOT_FIT if found["fits"] is False else 0

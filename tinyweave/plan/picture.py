@@ -7,14 +7,14 @@ from .plan import Buffer, Plan
 MAX_COLUMNS = 64
 
 
-def memory_picture(plan: Plan, labels: dict[str, str] | None = None) -> list[str]:
+def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
     """Per memory a table of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
 
-    With more than 64 steps a column stands for several, and is # when the buffer is alive in any of them.
+    With more than `max_columns` steps a column stands for several, and is # when the buffer is alive in any of them.
     """
     labels = labels or {}
     steps = max(1, len(plan.stages))
-    per_column = -(-steps // MAX_COLUMNS)
+    per_column = -(-steps // max_columns)
     columns = -(-steps // per_column)
     lines = []
     for memory, size in plan.arena.items():

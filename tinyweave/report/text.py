@@ -7,6 +7,7 @@ Names out of model files are cleaned before they are shown, so that no file can 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -19,6 +20,8 @@ from ..plan.picture import memory_picture
 from .record import Record
 
 WIDTH = 100
+PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
+MIN_BAR, GOOD_BAR, MAX_BAR = 4, 8, 24
 NUMBERS = (
     ("MACs", "macs"),
     ("instructions", "instructions"),
@@ -69,6 +72,15 @@ def bar(value: int, largest: int, width: int, blocks: bool) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
+def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
+    """Sentences, wrapped to the width with a hanging indent; the first line styled."""
+    width = out.width if out.is_terminal else WIDTH
+    for index, line in enumerate(lines):
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        for part in textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+            out.print(Text(part, style=style if index == 0 else ""))
+
+
 def heading(out: Console, text: str) -> None:
     out.print(Text(text, style="bold"))
 
@@ -76,9 +88,10 @@ def heading(out: Console, text: str) -> None:
 def show_model(out: Console, record: Record) -> None:
     """What the network takes and gives."""
     model = record["model"]
-    heading(out, f"{model['name']}: {model['ops']} ops, {record['macs']:,} MACs" + _original(record))
+    heading(out, model["name"])
+    out.print(Text(f"  {model['ops']} ops, {record['macs']:,} MACs" + _original(record)))
     rows = [
-        (word, clean(t["name"], 40), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
+        (word, clean(t["name"], 26), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
         for word, key in (("input", "inputs"), ("output", "outputs"))
         for t in model[key]
     ]
@@ -92,15 +105,18 @@ def show_layers(out: Console, record: Record) -> None:
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
+    width = out.width if out.is_terminal else WIDTH
     lines = align(*layer_rows(record))
-    room = (out.width if out.is_terminal else WIDTH) - max(map(len, lines)) - 2
+    if max(map(len, lines)) + GOOD_BAR + 2 > width:
+        lines = align(*layer_rows(record), gap=" ")
+    room = max(MIN_BAR, min(MAX_BAR, width - max(map(len, lines)) - 1))
     largest = max(layer["live"] for layer in layers)
     blocks = out.is_terminal and out.encoding.lower().startswith("utf")
     out.print(Text(lines[0], style="dim"))
     for layer, line in zip(layers, lines[1:], strict=True):
-        drawn = bar(layer["live"], largest, max(6, min(24, room)), blocks)
+        drawn = bar(layer["live"], largest, room, blocks)
         at_peak = (layer["step"], layer["name"]) == (summit["step"], summit["op"])
-        out.print(Text(f"{line}  {drawn}", style="bold yellow" if at_peak else ""))
+        out.print(Text(f"{line} {drawn}", style="bold yellow" if at_peak else ""))
     out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
     out.print()
 
@@ -123,7 +139,7 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 def picture(plan: Plan) -> list[str]:
     """The arena over the steps, with the names that the C has."""
-    return memory_picture(plan, buffer_labels(plan))
+    return memory_picture(plan, buffer_labels(plan), PICTURE_COLUMNS)
 
 
 def show_plan(out: Console, plan: Plan) -> None:
@@ -131,7 +147,7 @@ def show_plan(out: Console, plan: Plan) -> None:
     first, *lines = picture(plan)
     heading(out, first)
     for line in lines:
-        out.print(Text(f"  {clean(line, 160)}"))
+        out.print(Text(clean(line, 160)))
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     out.print()
@@ -167,8 +183,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
 
 def show_proof(out: Console, record: Record) -> None:
     """What was run and compared."""
-    for line in proof_lines(record):
-        out.print(Text(line, style="red" if record["verify"]["ok"] is False else ""))
+    show_lines(out, proof_lines(record), {True: "green", False: "bold red", None: ""}[record["verify"]["ok"]])
     out.print()
 
 
@@ -178,17 +193,17 @@ def proof_lines(record: Record) -> list[str]:
     if verify["ok"] is None:
         return ["not verified"]
     verdict = "DIFFERS" if verify["first_difference"] else "verified: every output byte is equal"
-    lines = [f"{verdict}; {verify['samples']} inputs, compared with {verify['reference']}"]
+    lines = [f"{verdict}, {verify['samples']} inputs", f"  reference: {verify['reference']}"]
     if verify["first_difference"]:
         lines.append(f"  {clean(verify['first_difference'], 400)}")
     for place, compiler in verify["compilers"].items():
         used = verify["touched"].get(place)
         right = (
-            "the highest arena byte touched is the last one claimed"
+            "arena touched up to its last byte and no further"
             if used == arena
             else f"arena touched {used}, claimed {arena}: WRONG"
         )
-        lines.append(f"  on {'this machine' if place == 'host' else f'the emulated {place}'}: {right}; {compiler}")
+        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
     if set(verify["compilers"]) == {"host"}:
         lines.append("  not run on an emulated core")
     return lines
@@ -221,23 +236,20 @@ def verdict_lines(record: Record) -> list[str]:
 
 
 def show_verdict(out: Console, record: Record) -> None:
-    lines = verdict_lines(record)
-    style = {True: "bold green", False: "bold red", None: "bold"}[record["fits"]]
-    out.print(Text(lines[0], style=style))
-    for line in lines[1:]:
-        out.print(Text(line))
+    """The last word."""
+    show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
 
 
 def show_instructions(out: Console, record: Record) -> None:
     """The measured count, and per MAC."""
-    out.print(Text(instructions_line(record)))
+    show_lines(out, [instructions_line(record)])
 
 
 def instructions_line(record: Record) -> str:
     count, macs = record["instructions"], record["macs"]
     if count is None:
         return "instructions: not measured"
-    each = f", {count / macs:.2f} per MAC" if macs else ""
+    each = f", {count / macs:.2f} per MAC executed" if macs else ""
     line = f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"
     device = record["device"]
     if device and device["core"] != record["core"]:
