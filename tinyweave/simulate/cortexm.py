@@ -87,10 +87,10 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     ours = [toolchain.FOLDER / "runtime.c", toolchain.FOLDER / "cortexm.ld", toolchain.FOLDER / "include" / "string.h"]
 
     def make(path: Path) -> None:
-        inputs = [file for file in (*files, ours[0]) if file.suffix == ".c"]
-        where = ["-I", folder, "-idirafter", ours[2].parent, *(word.replace("cortexm.ld", str(ours[1])) for word in link)]
+        compiled = toolchain.objects(compiler, flags, [*files, ours[0], ours[2]], ["-idirafter", str(ours[2].parent)])
+        script = [word.replace("cortexm.ld", str(ours[1])) for word in link]
         libraries = [] if zig else ["-nostdlib", "-lgcc"]
-        toolchain.compile_c(compiler, [*flags, *where, *inputs, *libraries, "-o", path])
+        toolchain.compile_c(compiler, [*flags, *script, *compiled, *libraries, "-o", path])
 
     path = toolchain.cached(f"{model}.elf", compiler, [*flags, *link], [*files, *ours], make)
     return Firmware(path, model, core, f"{compiler.version}: {said}", _read_elf(path).sizes)

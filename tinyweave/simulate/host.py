@@ -45,9 +45,10 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
 
+    kernels = toolchain.objects(compiler, [*flags, "-g"], files[:-1])
+
     def make(path: Path) -> None:
-        c_files = [file for file in files if file.suffix == ".c"]
-        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, *c_files, "-o", path])
+        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, files[-1], *kernels, "-o", path])
 
     path = toolchain.cached(model, compiler, [*flags, *model_flags], files, make)
     return Program(path, model, f"{compiler.version}: {' '.join(flags)}")

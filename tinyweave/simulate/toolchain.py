@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -173,6 +173,37 @@ def _forget_unused(builds: Path) -> None:
                 shutil.rmtree(old, ignore_errors=True)
         except FileNotFoundError:  # another process removed it
             continue
+
+
+def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
+    """An object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
+
+    `include` says where to look for headers; which ones a file uses is found among `files`. A file that does not speak of
+    TW_TRACE is the same with and without the trace hook.
+    """
+    headers = {file.name: file for file in files}
+    made = []
+    for file in (file for file in files if file.suffix == ".c"):
+        used = _included(file, headers)
+        traced = any("TW_TRACE" in header.read_text() for header in used)
+        chosen = ["-c", *(flag for flag in flags if traced or not flag.startswith("-DTW_TRACE"))]
+
+        def make(path: Path, file: Path = file, chosen: Sequence[str] = chosen) -> None:
+            compile_c(toolchain, [*chosen, "-I", file.parent, *include, file, "-o", path])
+
+        made.append(cached(f"{file.stem}.o", toolchain, chosen, used, make))
+    return made
+
+
+def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
+    """`file` and all that it includes of `headers`, by name."""
+    waiting, found = [file], {file.name: file}
+    while waiting:
+        for name in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)', waiting.pop().read_text(), re.MULTILINE):
+            if name in headers and name not in found:
+                found[name] = headers[name]
+                waiting.append(headers[name])
+    return [found[name] for name in sorted(found)]
 
 
 def sources(folder: Path, model: str) -> list[Path]:
