@@ -249,6 +249,76 @@ def test_devices(capsys):
     assert board["ram"] == 264 * 1024 and board["flash"] is None and board["sources"]
 
 
+@pytest.fixture
+def emulator() -> None:
+    pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+
+
+@pytest.mark.emulator
+def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulator):
+    out = tmp_path / "firmware" / "net"
+    samples = sample_files(tmp_path, np.full((2, 8, 8, 1), 5, np.int8))["npy"]
+    assert run("deploy", chain, "--device", "stm32f412", "--inputs", samples, "--samples", 3, "-o", out, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    known = {key: lookup(record, key) for key in PROMISED}
+    unknown = {key for key, value in known.items() if value is None}
+    assert unknown <= {"cycles", "latency_ms", "verify.first_difference", "plan.optimal"}
+    assert known["fits"] is True and known["verify.max_abs_diff"] == 0
+    assert record["verify"]["ok"] is True and record["verify"]["samples"] == 3
+    ram, flash = record["ram"], record["flash"]
+    assert ram["total"] == ram["arena"] + ram["static"] + ram["stack"] and ram["stack"] > 0
+    assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] and flash["code"] > 0
+    assert all(touched == ram["memories"] for touched in record["verify"]["touched"].values())
+    assert set(record["verify"]["touched"]) == {"host", "cortex-m4"} and record["core"] == "cortex-m4"
+    # the traced build calls a hook after each step, so that its steps sum to a little more than the build that ships
+    steps = sum(layer["instructions"] for layer in record["layers"])
+    assert record["instructions"] > 0 and abs(steps - record["instructions"]) < 0.05 * record["instructions"]
+    assert json.loads((out / "report.json").read_text()) == record
+    report = (out / "report.md").read_text()
+    assert "**fits stm32f412**" in report and f"{ram['total']:,}" in report and "conv_2d_0" in report
+    assert "nrf52840" in record["boards"] and (out / "chain.c").exists()
+    assert [path.name for path in out.parent.iterdir()] == ["net"]
+
+
+@pytest.mark.emulator
+def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emulator):
+    assert run("deploy", chain, "--ram", "500", "--flash", "2k", "-o", tmp_path / "net") == 1
+    printed = capsys.readouterr().out
+    assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
+    assert "does not fit" in (tmp_path / "net" / "report.md").read_text()
+
+
+@pytest.mark.emulator
+def test_verify_and_profile(capsys, chain, emulator):
+    assert run("verify", chain, "--device", "stm32f746", "--samples", 2) == 0
+    printed = capsys.readouterr().out
+    assert "verified: every output byte is equal, 2 inputs" in printed and "emulated cortex-m7" in printed
+    assert run("profile", chain) == 0
+    printed = capsys.readouterr().out
+    assert "instructions: " in printed and "stack" in printed and "softmax_4" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+@pytest.mark.emulator
+def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
+    """A kernel that computes something else is caught: exit code 1, the layer named."""
+    right = api.source
+
+    def wrong(*arguments, **options):
+        emitted = right(*arguments, **options)
+        files = dict(emitted.files)
+        name = next(file for file in files if file.endswith("_weights.h"))
+        numbers = files[name].split("{", 1)
+        files[name] = numbers[0] + "{" + numbers[1].replace("7", "8", 1)
+        return replace(emitted, files=files)
+
+    monkeypatch.setattr(api, "source", wrong)
+    assert run("verify", chain, "--json") == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["verify"]["ok"] is False and record["verify"]["max_abs_diff"] > 0
+    assert "conv_2d_0" in record["verify"]["first_difference"]
+
+
 def command(*arguments: object, **options) -> subprocess.Popen:
     words = [sys.executable, "-m", "tinyweave.cli", *map(str, arguments)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
