@@ -33,7 +33,7 @@ types: setup
 check: lint types test
 
 bench: setup
-	$(BIN)/python bench/emulator.py
+	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/models.py
 
 clean:

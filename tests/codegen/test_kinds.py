@@ -1,0 +1,102 @@
+"""Every op kind through the emitted C: the cases that the numpy references were compared on with LiteRT, many to a model.
+
+The cases of a kind become one network of unconnected ops, so that one build runs them all: on the host under sanitizers and
+on the emulated core.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases.ops import Case, cases
+
+from tinyweave import ops
+from tinyweave.codegen import Origin, emit
+from tinyweave.codegen.emitters import EMITTERS
+from tinyweave.ir import CompileError, Graph, verify
+from tinyweave.kernels.table import variant_for
+from tinyweave.plan import plan
+from tinyweave.simulate import compare, cortexm, host
+
+FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
+AT_A_TIME = 48
+
+
+def compilable(kind: str) -> Iterator[Case]:
+    """The cases for which there is a kernel; the others must say so in a CompileError."""
+    for case in cases(kind):
+        op = case.graph.ops[0]
+        try:
+            if not ops.SPECS[kind].view:
+                variant_for(case.graph, op)
+        except CompileError:
+            continue
+        yield case
+
+
+def union(name: str, chosen: Sequence[Case]) -> Graph:
+    """One network of all these ops, side by side."""
+    tensors, all_ops, inputs, outputs = {}, [], [], []
+    for index, case in enumerate(chosen):
+        graph, prefix = case.graph, f"c{index}."
+        tensors |= {prefix + n: replace(t, name=prefix + n) for n, t in graph.tensors.items()}
+        all_ops += [
+            replace(
+                op,
+                name=f"{op.kind}_{index}",
+                inputs=tuple(n and prefix + n for n in op.inputs),
+                outputs=tuple(prefix + n for n in op.outputs),
+            )
+            for op in graph.ops
+        ]
+        inputs += [prefix + n for n in graph.inputs]
+        outputs += [prefix + n for n in graph.outputs]
+    return verify(Graph(name, tensors, tuple(all_ops), tuple(inputs), tuple(outputs)))
+
+
+def chunks(kind: str) -> Iterator[tuple[Graph, list[Case]]]:
+    remaining = compilable(kind)
+    for number in itertools.count():
+        chosen = list(itertools.islice(remaining, AT_A_TIME))
+        if not chosen:
+            return
+        yield union(f"{kind}_{number}", chosen), chosen
+
+
+def emit_to(graph: Graph, folder: Path) -> dict[str, int]:
+    made = plan(graph)
+    for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
+        (folder / file).write_text(text)
+    return dict(made.arena)
+
+
+@pytest.mark.parametrize("kind", sorted(set(ops.SPECS) - FOLDED))
+def test_emitted_c_gives_the_reference_bytes(kind: str, tmp_path: Path) -> None:
+    count = 0
+    for graph, chosen in chunks(kind):
+        folder = tmp_path / graph.name
+        folder.mkdir()
+        arena = emit_to(graph, folder)
+        program = host.build(folder, graph.name, sanitize=True)
+        firmware = cortexm.build(folder, graph.name, "cortex-m4")
+        for sample in range(2):
+            x = [array for case in chosen for array in case.inputs[sample]]
+            expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
+            on_host = host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph))
+            on_core = cortexm.invoke(firmware, arena, compare.pack(x), compare.output_bytes(graph))
+            for run in (on_host, on_core):
+                got = compare.unpack(graph, run)
+                for case, name, array in zip(chosen, graph.outputs, got, strict=True):
+                    difference = compare.difference(expected[name], array)
+                    assert difference is None, f"{case.id}, sample {sample}: {difference}"
+        count += len(chosen)
+    assert count >= 8, f"only {count} cases of {kind} have a kernel"
+
+
+def test_every_kind_with_a_kernel_has_an_emitter() -> None:
+    views = {kind for kind, spec in ops.SPECS.items() if spec.view}
+    assert set(EMITTERS) == set(ops.SPECS) - views - FOLDED
