@@ -369,3 +369,10 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
         os.close(writer)
     assert process.returncode == 130 and out == "" and "Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]
+
+
+def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
+    root = Path(__file__).parents[1]
+    monkeypatch.chdir(root)
+    assert run("plan", "examples/spoken_digits/digits.tflite", "--device", "nrf52840") == 0
+    assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")

@@ -307,6 +307,7 @@ def deploy(
         _print_json(found)
     else:
         screen = text.console()
+        text.show_target(screen, found)
         text.show_memory(screen, found)
         text.show_instructions(screen, found)
         text.show_proof(screen, found)

@@ -89,7 +89,7 @@ def show_model(out: Console, record: Record) -> None:
     """What the network takes and gives."""
     model = record["model"]
     heading(out, model["name"])
-    out.print(Text(f"  {model['ops']} ops, {record['macs']:,} MACs" + _original(record)))
+    out.print(Text(f"  {_counted(model['ops'], 'op')}, {record['macs']:,} MACs" + _original(record)))
     rows = [
         (word, clean(t["name"], 26), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
         for word, key in (("input", "inputs"), ("output", "outputs"))
@@ -193,7 +193,7 @@ def proof_lines(record: Record) -> list[str]:
     if verify["ok"] is None:
         return ["not verified"]
     verdict = "DIFFERS" if verify["first_difference"] else "verified: every output byte is equal"
-    lines = [f"{verdict}, {verify['samples']} inputs", f"  reference: {verify['reference']}"]
+    lines = [f"{verdict}, {_counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
     if verify["first_difference"]:
         lines.append(f"  {clean(verify['first_difference'], 400)}")
     for place, compiler in verify["compilers"].items():
@@ -292,6 +292,18 @@ def show_device(out: Console, device: Device) -> None:
     ]:
         if line:
             out.print(Text(line))
+
+
+def show_target(out: Console, record: Record) -> None:
+    """Which network was compiled for which board."""
+    device = record["device"]
+    target = f" for {device['name']} ({device['core']}, {device['clock_hz'] / 1e6:g} MHz)" if device else ""
+    heading(out, f"{record['model']['name']}{target}")
+    out.print()
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _aliases(device: Device) -> str:
