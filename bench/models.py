@@ -102,13 +102,42 @@ def number(value: object) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def per_mac(instructions: int | None, macs: int | None) -> str:
+    return f"{instructions / macs:.2f}" if instructions and macs else "-"
+
+
+COLUMNS = (
+    "model",
+    "verdict",
+    "MACs",
+    "arena",
+    "TFLM arena",
+    "Flash",
+    "code",
+    "TFLM code",
+    "instructions M4",
+    "per MAC",
+    "TFLM instructions M4",
+    "TFLM per MAC",
+    "why",
+)
+
+
 def print_row(row: dict) -> None:
     arena, instructions, code = TFLITE_MICRO.get(row["model"], (None, None, None))
-    per_mac = f"{row['instructions'] / row['macs']:.2f}" if row.get("instructions") and row.get("macs") else "-"
-    theirs = f"{instructions / row['macs']:.2f}" if instructions and row.get("macs") else "-"
-    cells = [row["model"], row["verdict"], *map(number, (row.get("macs"), row.get("arena"), arena, row.get("flash"), row.get("code")))]
-    cells += [number(code), number(row.get("instructions")), per_mac, theirs, row.get("why") or ""]
-    print("| " + " | ".join(cells) + " |", flush=True)
+    macs, measured = row.get("macs"), row.get("instructions")
+    cells = [row["model"], row["verdict"], macs, row.get("arena"), arena, row.get("flash"), row.get("code"), code, measured]
+    cells += [per_mac(measured, macs), instructions, per_mac(instructions, macs), row.get("why") or ""]
+    print(f"| {' | '.join(map(number, cells))} |", flush=True)
+
+
+def run_one(file: Path, core: str | None, limit_s: int) -> dict:
+    """A model's row, from a process of its own."""
+    command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    return {"model": file.stem, "verdict": "CRASHED", "why": " ".join(done.stderr[-300:].split())}
 
 
 def main() -> int:
@@ -128,15 +157,13 @@ def main() -> int:
     if not files:
         print(f"no models in {options.models}", file=sys.stderr)
         return 2
-    print("| model | verdict | MACs | arena | TFLM arena | Flash | code | TFLM code | instructions M4 | per MAC | TFLM per MAC | why |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     rows = []
     for file in files:
-        command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else [])]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit_s, check=False)
-        rows.append(json.loads(done.stdout) if done.returncode == 0 else {"model": file.stem, "verdict": "CRASHED", "why": done.stderr[-300:]})
+        rows.append(run_one(file, core, options.limit_s))
         print_row(rows[-1])
-    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("equal", "refused", "DIFFERS", "CRASHED")}
+    verdicts = ("equal", "refused", "DIFFERS", "CRASHED")
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in verdicts}
     compilers = {row["compiler"] for row in rows if row.get("compiler")}
     print(f"\n{len(rows)} models: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print("measured on an emulated Cortex-M4: " + "; ".join(sorted(compilers)))

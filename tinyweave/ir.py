@@ -178,9 +178,7 @@ def verify(graph: Graph) -> Graph:
     for op in (*graph.init, *graph.ops):
         if not op.outputs and not any(n in state for n in op.inputs):
             raise CompileError("has no outputs", op=op)
-        for name in op.inputs:
-            if name is None:
-                continue
+        for name in filter(None, op.inputs):
             tensor = _lookup(graph, name, op)
             if tensor.data is None and name not in written and name not in state:
                 raise CompileError("is read before any op writes it", "the ops must be in execution order", op=op, tensor=name)

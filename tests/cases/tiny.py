@@ -8,12 +8,12 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 
 
 def activation(name: str, shape: tuple[int, ...], scale: float = 0.05, zero_point: int = 0, dtype: str = "int8") -> Tensor:
-    quant = None if dtype == "float32" else Quant((scale,), (zero_point,))
+    quant = None if dtype == "float32" else Quant((float(np.float32(scale)),), (zero_point,))
     return Tensor(name, shape, dtype, quant)
 
 
 def constant(name: str, data: np.ndarray, scales: tuple[float, ...] = (), axis: int | None = None) -> Tensor:
-    quant = Quant(scales, (0,) * len(scales), axis) if scales else None
+    quant = Quant(tuple(float(np.float32(s)) for s in scales), (0,) * len(scales), axis) if scales else None
     return Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
 
 

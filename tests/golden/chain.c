@@ -77,7 +77,7 @@ static const tw_fully_connected fully_connected_3 = {
 
 static const tw_softmax softmax_4 = {
     .shape = {1, 1, 3},
-    .multiplier = 1717986918, .left_shift = 23, .difference_min = -248,
+    .multiplier = 1717986944, .left_shift = 23, .difference_min = -248,
 };
 
 int chain_init(const chain_memory *memory)

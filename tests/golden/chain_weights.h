@@ -12,7 +12,7 @@ static const int8_t conv_2d_0_weights[36] = {
 
 static const int32_t conv_2d_0_bias[4] = {100, -50, 0, 7};
 
-static const int32_t conv_2d_0_multiplier[4] = {1832519380, 1832519380, 1374389535, 1832519380};
+static const int32_t conv_2d_0_multiplier[4] = {1832519339, 1832519339, 1374389504, 1832519339};
 
 static const int8_t conv_2d_0_shift[4] = {-7, -6, -6, -8};
 
@@ -22,7 +22,7 @@ static const int8_t depthwise_conv_2d_1_weights[36] = {
     -75, -46, -17, 12, 41, 70, 99, -127, -98, -69, -40, -11, 18, 47, 76, 105, -121,
 };
 
-static const int32_t depthwise_conv_2d_1_multiplier[4] = {2061584302, 2061584302, 2061584302, 2061584302};
+static const int32_t depthwise_conv_2d_1_multiplier[4] = {2061584256, 2061584256, 2061584256, 2061584256};
 
 static const int8_t depthwise_conv_2d_1_shift[4] = {-6, -6, -6, -6};
 
@@ -33,7 +33,7 @@ static const int8_t fully_connected_3_weights[12] = {
 
 static const int32_t fully_connected_3_bias[3] = {1, 2, -3};
 
-static const int64_t fully_connected_3_multiplier[1] = {4722366482869645312};
+static const int64_t fully_connected_3_multiplier[1] = {4722366201394674688};
 
 static const int8_t fully_connected_3_shift[1] = {-7};
 

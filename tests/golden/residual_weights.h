@@ -9,7 +9,7 @@ static const int8_t conv_2d_0_weights[16] = {
     -116, -79, -42, -5, 32, 69, 106, -112, -75, -38, -1, 36, 73, 110, -108, -71,
 };
 
-static const int32_t conv_2d_0_multiplier[4] = {1145324612, 1145324612, 1145324612, 1145324612};
+static const int32_t conv_2d_0_multiplier[4] = {1145324629, 1145324629, 1145324629, 1145324629};
 
 static const int8_t conv_2d_0_shift[4] = {-5, -5, -5, -5};
 
