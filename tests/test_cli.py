@@ -203,6 +203,15 @@ def test_a_file_name_cannot_write_control_codes(capsys, tmp_path):
     assert "\x1b" not in bad(capsys, "inspect", tmp_path / "\x1b[31mred.tflite")
 
 
+def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(api, "load", broken)
+    assert run("inspect", chain) == 70
+    assert "mistake of tinyweave" in capsys.readouterr().err
+
+
 def sample_files(folder: Path, samples: np.ndarray) -> dict[str, Path]:
     paths = {kind: folder / f"x.{kind}" for kind in ("npy", "npz", "bin")}
     np.save(paths["npy"], samples)
@@ -342,10 +351,19 @@ def test_a_reader_that_leaves_early_is_no_error(chain):
     assert process.returncode == 0
 
 
-def test_no_terminal_gets_plain_ascii_without_utf_8(chain):
-    with command("plan", chain, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}) as process:
+def test_no_terminal_gets_plain_ascii_without_utf_8(tmp_path):
+    graph = with_float32_scales(tiny.chain())
+    graph = replace(
+        graph,
+        tensors={**graph.tensors, "bild\u00e9": replace(graph.tensors["image"], name="bild\u00e9")},
+        inputs=("bild\u00e9",),
+        ops=(replace(graph.ops[0], inputs=("bild\u00e9", *graph.ops[0].inputs[1:])), *graph.ops[1:]),
+    )
+    model = tmp_path / "named.tflite"
+    model.write_bytes(to_tflite(graph))
+    with command("inspect", model, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}) as process:
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and out.isascii() and err == ""
+    assert process.returncode == 0 and out.isascii() and "bild?" in out and err == ""
 
 
 def open_writer(pipe: Path, process: subprocess.Popen) -> int:

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 it does not fit, or it differs; 2 bad input, told in one l
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -73,6 +74,8 @@ Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Fo
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a name that the terminal's encoding lacks is no reason to stop
     try:
         code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
@@ -210,7 +213,7 @@ def verify(
     loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
     given = read_inputs(inputs, loaded)
-    with _progress(as_json) as report:
+    with _progress() as report:
         result = api.verify(
             loaded, planned, inputs=given, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
@@ -244,7 +247,7 @@ def profile(
     loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
     given = read_inputs(inputs, loaded)
-    with _progress(as_json) as report:
+    with _progress() as report:
         report("building and running on the emulated core", 0, 1)
         measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None)
     found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
@@ -285,7 +288,7 @@ def deploy(
     given = read_inputs(inputs, loaded)
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
-        with _progress(as_json) as report:
+        with _progress() as report:
             done = api.deploy(
                 loaded,
                 scratch,
@@ -450,9 +453,9 @@ def _print_json(value: Any) -> int:
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[api.Progress]:
+def _progress() -> Iterator[api.Progress]:
     """A reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -87,6 +87,9 @@ def test_peaks_of_real_models(shared):
         except api.CompileError:
             continue
         summit = peak(graph_layers(model.original))
-        assert summit is not None and summit.live <= entry["peak_default"], entry["file"]
+        assert summit is not None
+        # the other count makes a view a tensor of its own
+        fewer = "RESHAPE" in entry["ops"] and summit.live < entry["peak_default"]
+        assert summit.live == entry["peak_default"] or fewer, entry["file"]
         checked += 1
     assert checked >= 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -43,10 +43,8 @@ def clean(text: str, limit: int = 60) -> str:
     return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
 
 
-def size(count: int | None) -> str:
+def size(count: int) -> str:
     """Bytes, and KiB where that reads better."""
-    if count is None:
-        return "not known"
     return f"{count:,} B" + (f" ({count / 1024:,.1f} KiB)" if count >= 1024 else "")
 
 
@@ -123,7 +121,7 @@ def show_layers(out: Console, record: Record) -> None:
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """The layer table as cells, headed, and which columns are numbers."""
-    columns = [
+    columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
         ("output", lambda layer: clean(layer["output"], 24)),
