@@ -22,17 +22,18 @@ void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out,
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             const int8_t *weights = p->weights;
             int32_t channel = 0;
-            for (; channel + 4 <= p->out.c; channel += 4) {
+            while (channel < p->out.c) {
+                const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
                 int32_t sums[4] = {0, 0, 0, 0};
-                tw_dot4(from, p->in_zero, weights, depth, depth, sums);
-                for (int32_t i = 0; i < 4; ++i) {
-                    *to++ = rescale(p, channel + i, sums[i]);
+                if (filters == 4) {
+                    tw_dot4(from, p->in_zero, weights, depth, depth, sums);
+                } else {
+                    tw_dot1(from, p->in_zero, weights, depth, sums);
                 }
-                weights += 4 * depth;
-            }
-            for (; channel < p->out.c; ++channel) {
-                *to++ = rescale(p, channel, tw_dot1(from, p->in_zero, weights, depth));
-                weights += depth;
+                weights += filters * depth;
+                for (int32_t i = 0; i < filters; ++i, ++channel) {
+                    *to++ = rescale(p, channel, sums[i]);
+                }
             }
             from += depth;
         }
