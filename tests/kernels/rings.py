@@ -72,7 +72,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """kernel(params, views of the inputs with these indices, view of the output, range)."""
+    """kernel_part(params, views of the inputs with these indices, view of the output, range)."""
 
     kernel: str
     params: ctypes.Structure
@@ -133,7 +133,7 @@ def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
 def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span) -> None:
     for call in trial.calls:
         arguments = [views[index] for index in call.inputs]
-        function = getattr(library, call.kernel)
+        function = getattr(library, f"{call.kernel}_part")
         function.restype = None
         function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right))
 

@@ -28,16 +28,16 @@ typedef struct {
 } tw_view;
 
 /* The view of a whole feature map of one-byte elements at `data`. */
-static inline tw_view tw_whole(void *data, tw_shape shape)
+static inline tw_view tw_whole(const void *data, tw_shape shape)
 {
-    tw_view view = {data, shape.w * shape.c, shape.h, 0, 0};
+    tw_view view = {(void *)data, shape.w * shape.c, shape.h, 0, 0};
     return view;
 }
 
 /* The view of a whole feature map of float elements at `data`. */
-static inline tw_view tw_whole_f32(void *data, tw_shape shape)
+static inline tw_view tw_whole_f32(const void *data, tw_shape shape)
 {
-    tw_view view = {data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
+    tw_view view = {(void *)data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
     return view;
 }
 

@@ -1,7 +1,7 @@
 /* tw_average_pool_2d_s8.c - int8 average over a window, portable C: the specification of every faster variant. */
 #include "tw_average_pool_2d_s8.h"
 
-void tw_average_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range)
+void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t ring = in.ring_height * in.row_stride;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -29,4 +29,9 @@ void tw_average_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range r
             }
         }
     }
+}
+
+void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out)
+{
+    tw_average_pool_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
 }

@@ -34,7 +34,7 @@ static void add_products(const tw_conv *p, const tw_view *in, const tw_window *w
     }
 }
 
-void tw_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range)
+void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t group_in = p->in.c / p->groups, group_out = p->out.c / p->groups;
     const int32_t filter = p->kernel.h * p->kernel.w * group_in;
@@ -58,4 +58,9 @@ void tw_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range)
             to += p->out.c;
         }
     }
+}
+
+void tw_conv_2d_s8(const tw_conv *p, const void *in, void *out)
+{
+    tw_conv_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
 }

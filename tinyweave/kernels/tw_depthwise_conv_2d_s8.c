@@ -51,7 +51,7 @@ static int32_t products(const tw_conv *p, const tw_view *in, const tw_window *wi
     return sum;
 }
 
-void tw_depthwise_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range)
+void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t depth_multiplier = p->out.c / p->in.c;
     const int32_t fours = depth_multiplier == 1 ? p->out.c / 4 * 4 : 0;
@@ -77,4 +77,9 @@ void tw_depthwise_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range
             to += p->out.c;
         }
     }
+}
+
+void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out)
+{
+    tw_depthwise_conv_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
 }

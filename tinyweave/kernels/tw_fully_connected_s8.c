@@ -13,7 +13,7 @@ static int8_t rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
     return (int8_t)(tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero);
 }
 
-void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
+void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t depth = p->in.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -38,4 +38,9 @@ void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out,
             from += depth;
         }
     }
+}
+
+void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out)
+{
+    tw_fully_connected_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
 }
