@@ -43,9 +43,10 @@ def test_reference_equals_litert(kind: str, litert: Worker) -> None:
         runs = litert.run(to_tflite(case.graph), case.inputs)
         for arrays, run in zip(case.inputs, runs, strict=True):
             computed = ops.run(case.graph, dict(zip(case.graph.inputs, arrays, strict=True)))
-            if not same_bytes(computed[case.graph.outputs[0]], run.outputs[0]):
-                different.append(case.id)
-            values.update(run.outputs[0].ravel()[:200].tolist())
+            for name, array in zip(case.graph.outputs, run.outputs, strict=True):
+                if not same_bytes(computed[name], array):
+                    different.append(case.id)
+                values.update(array.ravel()[:200].tolist())
     assert not different, f"{len(different)} cases differ, first {different[0]}"
     assert kind == "shape" or len(values) > 50  # not all outputs saturate
 

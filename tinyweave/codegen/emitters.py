@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from .. import ops
 from ..ir import Tensor, itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import conv, elementwise, fully_connected, layout, quantization, reduce, softmax
+from ..ops import conv, elementwise, fully_connected, layout, pieces, quantization, reduce, softmax
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -270,17 +271,44 @@ def emit_concatenation(layer: Layer) -> Code:
 
 
 def emit_strided_copy(layer: Layer) -> Code:
-    """transpose and strided_slice: runs of bytes gathered from all over the input."""
-    strides = moved(layer.graph, layer.op)
-    assert strides is not None
-    params = layer.struct(
-        "tw_strides",
-        {"size": strides.size, "start": strides.start},
-        {"stride": strides.stride, "run": strides.run},
-    )
+    """Runs of bytes gathered from all over the input, in equal steps."""
+    found = moved(layer.graph, layer.op)
+    assert found is not None
+    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, layout.permutation(layer.graph, layer.op))) if permuted else ""
-    return Code(params, plain_call(layer), f"to axes {order}" if permuted else "")
+    return piece_code(layer, "tw_strides", entries, f"to axes {order}" if permuted else "")
+
+
+def emit_pieces(layer: Layer) -> Code:
+    """Runs of bytes gathered in equal steps, or from places in tables."""
+    if layer.kernel == "tw_strided_copy":
+        return emit_strided_copy(layer)
+    entries: list[tuple[Members, ...]] = []
+    for index, positions in enumerate(pieces.pieces(layer.graph, layer.op)):
+        table = geometry.tables(positions, itemsize(layer.output.dtype))
+        entries.append((
+            {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
+            {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},
+            {"run": table.run, "value": pieces.pad_value(layer.graph, layer.op)},
+        ))  # fmt: skip
+    return piece_code(layer, "tw_tables", entries)
+
+
+def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
+    """One call per piece; the pieces follow each other in the outputs."""
+    source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
+    outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
+    if len(entries) == 1:
+        return Code(layer.struct(ctype, *entries[0]), call(layer.kernel, f"&{name}", source, outputs[0]), note)
+    params = c.structs(ctype, name, [{k: v for line in entry for k, v in line.items()} for entry in entries])
+    if len(outputs) == len(entries):
+        calls = [call(layer.kernel, f"&{name}[{index}]", source, target) for index, target in enumerate(outputs)]
+        return Code(params, "\n".join(calls), note)
+    step = layer.output.bytes // len(entries)
+    loop = call(layer.kernel, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")
+    body = "\n".join(f"    {line}" for line in loop.split("\n"))
+    return Code(params, f"for (int32_t i = 0; i < {len(entries)}; ++i) {{\n{body}\n}}", note)
 
 
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
@@ -305,4 +333,5 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "pack": emit_concatenation,
     "transpose": emit_strided_copy,
     "strided_slice": emit_strided_copy,
+    **dict.fromkeys(pieces.PIECES, emit_pieces),
 }

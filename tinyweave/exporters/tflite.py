@@ -16,6 +16,7 @@ import numpy as np
 import tflite
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
+from ..ops import SPECS
 from ..ops.window import Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -36,6 +37,7 @@ ACTIVATIONS = {
     "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
     "relu6": tflite.ActivationFunctionType.RELU6,
 }
+MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.MirrorPadMode.SYMMETRIC}
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
@@ -229,6 +231,10 @@ def _reshape(graph: Graph, op: Op) -> Fields:
     return {} if op.attrs["new_shape"] is None else {"NewShape": op.attrs["new_shape"]}
 
 
+def _resize(graph: Graph, op: Op) -> Fields:
+    return {"AlignCorners": op.attrs["align_corners"], "HalfPixelCenters": op.attrs["half_pixel_centers"]}
+
+
 def _nothing(graph: Graph, op: Op) -> Fields:
     return {}
 
@@ -237,15 +243,20 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
+    "broadcast_to": ("BroadcastToOptions", _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
+    "depth_to_space": ("DepthToSpaceOptions", lambda graph, op: {"BlockSize": op.attrs["block_size"]}),
     "depthwise_conv_2d": ("DepthwiseConv2DOptions", _depthwise_conv),
     "dequantize": ("DequantizeOptions", _nothing),
     "expand_dims": ("ExpandDimsOptions", _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "gather": ("GatherOptions", lambda graph, op: {"Axis": op.attrs["axis"], "BatchDims": op.attrs["batch_dims"]}),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
+    "mirror_pad": ("MirrorPadOptions", lambda graph, op: {"Mode": MIRROR_MODES[op.attrs["mode"]]}),
     "mul": ("MulOptions", _activation),
     "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
     "pad": ("PadOptions", _nothing),
@@ -253,37 +264,58 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": ("ShapeOptions", lambda graph, op: {"OutType": TYPES[graph.output(op).dtype]}),
+    "slice": ("SliceOptions", _nothing),
     "softmax": ("SoftmaxOptions", lambda graph, op: {"Beta": _float32(op.attrs["beta"], op=op)}),
+    "space_to_batch_nd": ("SpaceToBatchNDOptions", _nothing),
+    "space_to_depth": ("SpaceToDepthOptions", lambda graph, op: {"BlockSize": op.attrs["block_size"]}),
+    "split": ("SplitOptions", lambda graph, op: {"NumSplits": len(op.outputs)}),
+    "split_v": ("SplitVOptions", lambda graph, op: {"NumSplits": len(op.outputs)}),
     "squeeze": ("SqueezeOptions", lambda graph, op: {"SqueezeDims": op.attrs["axes"]}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
     "tanh": (None, _nothing),
+    "tile": ("TileOptions", _nothing),
     "transpose": ("TransposeOptions", _nothing),
+    "unpack": ("UnpackOptions", lambda graph, op: {"Num": len(op.outputs), "Axis": op.attrs["axis"]}),
 }
 
 # kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise
 VERSIONS = {
     "add": (2, 3),
     "average_pool_2d": (2, 3),
+    "batch_to_space_nd": (2, 4),
+    "broadcast_to": (2, 3),
     "concatenation": (2, 3),
     "conv_2d": (3, 4),
+    "depth_to_space": (2, 1),
     "depthwise_conv_2d": (3, 5),
     "dequantize": (2, 3),
     "fully_connected": (4, 7),
+    "gather": (2, 4),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
     "mean": (2, 3),
+    "mirror_pad": (2, 3),
     "mul": (2, 4),
     "pack": (2, 3),
     "pad": (2, 3),
     "relu": (2, 3),
     "relu6": (2, 3),
+    "resize_nearest_neighbor": (2, 4),
+    "slice": (2, 4),
     "softmax": (2, 3),
+    "space_to_batch_nd": (2, 4),
+    "space_to_depth": (2, 1),
+    "split": (2, 4),
+    "split_v": (2, 2),
     "strided_slice": (2, 4),
     "sub": (2, 5),
     "tanh": (2, 3),
+    "tile": (3, 3),
     "transpose": (2, 5),
+    "unpack": (2, 4),
 }
 
 
@@ -291,7 +323,7 @@ def _version(graph: Graph, op: Op) -> int:
     """The least version of the op that has the features `op` uses."""
     if op.kind not in OPTIONS:
         raise CompileError("cannot be written to .tflite", f"kinds that can: {', '.join(sorted(OPTIONS))}", op=op)
-    x = graph.optional_input(op, 0)
+    x = graph.optional_input(op, SPECS[op.kind].data)
     if x is None:
         raise CompileError("has no first input", op=op)
     int8, int16 = VERSIONS.get(op.kind, (1, 1))
@@ -307,6 +339,16 @@ def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
         return 2
     if op.kind == "fully_connected":
         return 6 if len(op.inputs) == 2 else 5 if attrs.get("keep_num_dims") else 1
+    if op.kind == "broadcast_to":
+        return 2
+    if op.kind == "gather" and attrs.get("batch_dims"):
+        return 5
+    if op.kind == "resize_nearest_neighbor" and (attrs.get("align_corners") or attrs.get("half_pixel_centers")):
+        return 3
+    if op.kind in ("batch_to_space_nd", "space_to_batch_nd") and rank != 4:
+        return 3
+    if op.kind == "slice" and rank > 4:
+        return 5
     if op.kind == "mul" and _product_scale(graph, op) >= 1:
         return 3
     if op.kind in ("pad", "transpose") and rank > 4:
