@@ -18,7 +18,7 @@ from cases import tiny
 from tinyweave import api
 from tinyweave.cli import main, read_inputs
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph, Tensor
+from tinyweave.ir import CompileError
 
 # the keys that DESIGN promises
 PROMISED = [
@@ -32,19 +32,8 @@ PROMISED = [
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("models") / "chain.tflite"
-    path.write_bytes(to_tflite(with_float32_scales(tiny.chain())))
+    path.write_bytes(to_tflite(tiny.chain()))
     return path
-
-
-def with_float32_scales(graph: Graph) -> Graph:
-    """The same network with scales that a file can hold."""
-
-    def rounded(tensor: Tensor) -> Tensor:
-        if tensor.quant is None:
-            return tensor
-        return replace(tensor, quant=replace(tensor.quant, scale=tuple(float(np.float32(s)) for s in tensor.quant.scale)))
-
-    return replace(graph, tensors={name: rounded(tensor) for name, tensor in graph.tensors.items()})
 
 
 def lookup(record: dict, key: str):
@@ -352,7 +341,7 @@ def test_a_reader_that_leaves_early_is_no_error(chain):
 
 
 def test_no_terminal_gets_plain_ascii_without_utf_8(tmp_path):
-    graph = with_float32_scales(tiny.chain())
+    graph = tiny.chain()
     graph = replace(
         graph,
         tensors={**graph.tensors, "bild\u00e9": replace(graph.tensors["image"], name="bild\u00e9")},
