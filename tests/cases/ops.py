@@ -169,14 +169,14 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
         kernel = attrs.pop("_kernel")
         groups = int(rng.choice([1, 2, 3])) if number % 4 == 0 else 1
         group_in, out_c = int(rng.choice([1, 2, 3, 4, 5, 8, 16])), groups * int(rng.choice([1, 2, 3, 4, 8, 9]))
-        x = activation("input", (1, *size, groups * group_in), rng)
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, groups * group_in), rng)
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
 
 
 def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
-    for _ in range(120):
+    for number in range(120):
         size, attrs, about = _windowed(rng, dilated=True)
         kernel = attrs.pop("_kernel")
         if attrs["stride"][0] != attrs["stride"][1]:
@@ -186,10 +186,25 @@ def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
                 same_padding(size[a], kernel[a], attrs["stride"][a], attrs["dilation"][a]) if same else (0, 0) for a in (0, 1)
             )
         channels, multiplier = int(rng.choice([1, 2, 3, 4, 5, 8, 17])), int(rng.choice([1, 1, 1, 2, 3]))
-        x = activation("input", (1, *size, channels), rng)
+        x = activation("input", (3 if number % 8 == 5 else 1, *size, channels), rng)
         weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
         operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+
+
+def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
+    for number in range(100):
+        kernel, stride = (tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5], 2)) for _ in range(2))
+        h, w, depth, channels = (int(n) for n in rng.integers(1, (6, 6, 9, 10)))
+        same = bool(rng.integers(2))
+        size = [extent * s if same else (extent - 1) * s + k for extent, s, k in zip((h, w), stride, kernel, strict=True)]
+        padding = tuple(same_padding(e, k, s) if same else (0, 0) for e, k, s in zip(size, kernel, stride, strict=True))
+        batch = 2 if number % 8 == 5 else 1
+        x = activation("input", (batch, h, w, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
+        attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+        about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}"
+        yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
 
 
 def _fully_connected(rng: Rng) -> Iterator[Drawn]:
@@ -251,10 +266,10 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def _pool(rng: Rng) -> Iterator[Drawn]:
-    for _ in range(100):
+    for number in range(100):
         size, attrs, about = _windowed(rng, dilated=False)
         attrs.pop("_kernel")
-        x = activation("input", (1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
         yield about, [x], activation("output", (), rng, quant=x.quant), attrs
 
 
@@ -565,6 +580,19 @@ def _resize(rng: Rng, dtypes: Iterator[Callable[[str, tuple[int, ...]], Tensor]]
         yield about, [tensor("input", (n, *size, c)), integers("size", *out)], tensor("output", ()), attrs
 
 
+def _resize_bilinear(rng: Rng) -> Iterator[Drawn]:
+    for _ in range(3):
+        quant = activation("x", (), rng).quant
+        yield from _resize(rng, iter([lambda name, shape, quant=quant: Tensor(name, shape, "int8", quant)]))  # type: ignore[misc]
+
+
+def _padv2(rng: Rng) -> Iterator[Drawn]:
+    for about, (x, amounts), out, attrs in _pad(rng):
+        assert x is not None and isinstance(out, Tensor)
+        value = np.array([0.0 if x.dtype == "float32" else rng.integers(-128, 128)]).astype(x.dtype)
+        yield about, [x, amounts, constant("value", value, x.quant)], out, attrs
+
+
 def _gather(rng: Rng) -> Iterator[Drawn]:
     chosen = (
         ((2, 3, 4, 5), 0, (0,), 0),
@@ -647,10 +675,12 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "mul": _mul,
     "pack": _pack,
     "pad": _pad,
+    "padv2": _padv2,
     "quantize": _quantize,
     "relu": _relu,
     "relu6": _relu,
     "reshape": _reshape,
+    "resize_bilinear": _resize_bilinear,
     "resize_nearest_neighbor": lambda rng: _resize(rng, _copied_types(rng)),
     "shape": _shape,
     "slice": _slice,
@@ -665,5 +695,6 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "tanh": _table,
     "tile": _tile,
     "transpose": _transpose,
+    "transpose_conv": _transpose_conv,
     "unpack": _unpack,
 }

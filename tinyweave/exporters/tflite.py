@@ -161,12 +161,12 @@ def _activation(graph: Graph, op: Op) -> Fields:
     return {"FusedActivationFunction": ACTIVATIONS[activation]}
 
 
-def _padding(graph: Graph, op: Op, kernel: Size) -> int:
-    """SAME or VALID, whichever means the explicit padding of `op`."""
+def _padding(graph: Graph, op: Op, kernel: Size, size: tuple[int, ...] = ()) -> int:
+    """SAME or VALID, whichever means the explicit padding of `op` on a map of `size`, the input's unless given."""
     explicit = op.attrs["padding"]
     if explicit == ((0, 0), (0, 0)):
         return int(tflite.Padding.VALID)
-    size, stride, dilation = graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
+    size, stride, dilation = size or graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
     if len(size) == 2 and explicit == tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) for a in (0, 1)):
         return int(tflite.Padding.SAME)
     raise CompileError(
@@ -189,6 +189,12 @@ def _conv(graph: Graph, op: Op) -> Fields:
 
 def _depthwise_conv(graph: Graph, op: Op) -> Fields:
     return {**_conv(graph, op), "DepthMultiplier": graph.output(op).shape[-1] // graph.input(op).shape[-1]}
+
+
+def _transpose_conv(graph: Graph, op: Op) -> Fields:
+    (stride_h, stride_w), weights = op.attrs["stride"], graph.input(op, 1).shape
+    padding = _padding(graph, op, (weights[1], weights[2]), graph.output(op).shape[1:3])
+    return {"Padding": padding, "StrideH": stride_h, "StrideW": stride_w, **_activation(graph, op)}
 
 
 def _pool(graph: Graph, op: Op) -> Fields:
@@ -260,10 +266,12 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "mul": ("MulOptions", _activation),
     "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
     "pad": ("PadOptions", _nothing),
+    "padv2": ("PadV2Options", _nothing),
     "quantize": ("QuantizeOptions", _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_bilinear": ("ResizeBilinearOptions", _resize),
     "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": ("ShapeOptions", lambda graph, op: {"OutType": TYPES[graph.output(op).dtype]}),
     "slice": ("SliceOptions", _nothing),
@@ -278,6 +286,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "tanh": (None, _nothing),
     "tile": ("TileOptions", _nothing),
     "transpose": ("TransposeOptions", _nothing),
+    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
     "unpack": ("UnpackOptions", lambda graph, op: {"Num": len(op.outputs), "Axis": op.attrs["axis"]}),
 }
 
@@ -301,8 +310,10 @@ VERSIONS = {
     "mul": (2, 4),
     "pack": (2, 3),
     "pad": (2, 3),
+    "padv2": (2, 3),
     "relu": (2, 3),
     "relu6": (2, 3),
+    "resize_bilinear": (2, 4),
     "resize_nearest_neighbor": (2, 4),
     "slice": (2, 4),
     "softmax": (2, 3),
@@ -315,6 +326,7 @@ VERSIONS = {
     "tanh": (2, 3),
     "tile": (3, 3),
     "transpose": (2, 5),
+    "transpose_conv": (3, 3),
     "unpack": (2, 4),
 }
 
@@ -343,7 +355,11 @@ def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
         return 2
     if op.kind == "gather" and attrs.get("batch_dims"):
         return 5
-    if op.kind == "resize_nearest_neighbor" and (attrs.get("align_corners") or attrs.get("half_pixel_centers")):
+    if op.kind == "transpose_conv" and attrs.get("activation") != "none":
+        return 4
+    if op.kind in ("resize_bilinear", "resize_nearest_neighbor") and (
+        attrs.get("align_corners") or attrs.get("half_pixel_centers")
+    ):
         return 3
     if op.kind in ("batch_to_space_nd", "space_to_batch_nd") and rank != 4:
         return 3

@@ -287,6 +287,22 @@ def _conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"stride": stride, "dilation": dilation, "padding": padding, "activation": _activation(o, op)}
 
 
+def _transpose_conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
+    attrs = {"stride": stride, "padding": ((0, 0), (0, 0)), "activation": _activation(o, op)}
+    if o.Padding() == tflite.Padding.SAME:
+        shape = inputs[0]
+        if shape is None or shape.data is None or shape.elements != 4:
+            raise CompileError(
+                "has SAME padding and an output shape that only the running network knows", "make it constant", op=op
+            )
+        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
+        attrs["padding"] = same_padding(h, kernel[0], stride[0]), same_padding(w, kernel[1], stride[1])
+    elif o.Padding() != tflite.Padding.VALID:
+        raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
+    return attrs
+
+
 def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
     kernel, stride = _size("kernel", o.FilterHeight(), o.FilterWidth(), op), _size("stride", o.StrideH(), o.StrideW(), op)
     padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=(1, 1))
@@ -364,10 +380,12 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "mul": ("MulOptions", _product),
     "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "pad": (None, _nothing),
+    "padv2": (None, _nothing),
     "quantize": (None, _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_bilinear": ("ResizeBilinearOptions", _resize),
     "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": (None, _nothing),
     "slice": (None, _nothing),
@@ -382,5 +400,6 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "tanh": (None, _nothing),
     "tile": (None, _nothing),
     "transpose": (None, _nothing),
+    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
     "unpack": ("UnpackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
-from ..ops import data
+from ..ops import data, layout
 from ..ops.layout import paddings, permutation, slice_index
 from ..ops.pieces import PIECES, pad_value, pieces
 from ..ops.reduce import axes
@@ -61,7 +61,8 @@ def _broadcasts(graph: Graph, op: Op) -> bool:
 
 
 def _pads(graph: Graph, op: Op) -> bool:
-    return geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
+    fits = itemsize(graph.output(op).dtype) == 1 or layout.pad_value(graph, op) == 0  # memset can write it
+    return fits and geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
 
 
 def _reduces(graph: Graph, op: Op) -> bool:
@@ -109,9 +110,11 @@ def _row(
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8"),
     _row("tw_depthwise_conv_2d_s8"),
+    _row("tw_transpose_conv_s8"),
     _row("tw_fully_connected_s8"),
     _row("tw_average_pool_2d_s8"),
     _row("tw_max_pool_2d_s8"),
+    _row("tw_resize_bilinear_s8"),
     _row("tw_mean_s8", applies=_reduces),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=_in_place),
     _row("tw_mul_s8", applies=_broadcasts, lag=_in_place),
@@ -125,7 +128,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=_in_place),
     _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=_widening),
     _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=_widening),
-    _row("tw_pad_s8", types=ANY, applies=_pads),
+    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),

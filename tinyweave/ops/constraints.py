@@ -58,11 +58,6 @@ def rank_is_4(graph: Graph, op: Op) -> bool:
     return len(graph.input(op).shape) == len(graph.output(op).shape) == 4
 
 
-def batch_is_one(graph: Graph, op: Op) -> bool:
-    """the batch must be 1"""
-    return graph.input(op).shape[0] == 1
-
-
 def weights_are_constant(graph: Graph, op: Op) -> bool:
     """the weights must be constant"""
     return graph.input(op, 1).data is not None

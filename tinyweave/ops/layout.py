@@ -61,9 +61,12 @@ def infer_pad(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(e + sum(p) for e, p in zip(graph.input(op).shape, paddings(graph, op), strict=True))]
 
 
-def pad_value(graph: Graph, op: Op) -> int:
-    """What a pad fills with: the real number 0."""
+def pad_value(graph: Graph, op: Op) -> int | float:
+    """What a pad fills with: the real number 0, or what a padv2 says."""
     out = graph.output(op)
+    if op.kind == "padv2":
+        value: int | float = constant(graph, op, 2).ravel()[0].item()
+        return value
     return out.zero_point if out.quant is not None else 0
 
 
@@ -191,6 +194,14 @@ def paddings_match(graph: Graph, op: Op) -> bool:
     return padding.shape == (len(graph.input(op).shape), 2) and bool((padding >= 0).all())
 
 
+def fill_is_constant(graph: Graph, op: Op) -> bool:
+    """the value must be one constant of the output's type, scale and zero point, and the paddings constant integers"""
+    out, value, amounts = graph.output(op), graph.input(op, 2), graph.input(op, 1)
+    same = value.dtype == out.dtype and (out.dtype not in ("int8", "uint8", "int16") or value.quant == out.quant)
+    constants = value.data is not None and amounts.data is not None and amounts.dtype in ("int32", "int64")
+    return same and constants and value.elements == 1
+
+
 def inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the output's type and rank, and its extents on the other axes"""
     out, rank = graph.output(op), len(graph.output(op).shape)
@@ -256,6 +267,7 @@ SPECS = (
         view=True,
     ),
     OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), window=window_pad),
+    OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), window=window_pad),
     OpSpec(
         "concatenation",
         infer_concatenation,
