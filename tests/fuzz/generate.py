@@ -376,7 +376,8 @@ def transpose_conv(g: Growth) -> None:
 
 
 def softmax(g: Growth) -> None:
-    g.emit("softmax", [anything(g).name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
+    if (x := anything(g)).scale < 16:
+        g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 
 def logistic(g: Growth) -> None:

@@ -134,7 +134,7 @@ def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
         elif set_in("new_axis", i):
             index.append(None)
         elif set_in("shrink_axis", i):
-            index.append(begin[i])
+            index.append(0 if set_in("begin", i) else begin[i])
             axis += 1
         else:
             stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
@@ -230,9 +230,12 @@ def permutation_is_valid(graph: Graph, op: Op) -> bool:
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be vectors of one length, strides not 0, and indices within the input"""
+    """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
+        return False
+    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
+    if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
         return False
     try:
         infer_strided_slice(graph, op)
