@@ -156,10 +156,15 @@ def emit_transpose_conv(layer: Layer) -> Code:
 
 
 def emit_resize_bilinear(layer: Layer) -> Code:
+    shapes = {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])}
+    if resize.is_unsigned(layer.op):
+        (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
+        params = layer.struct("tw_resize_bilinear_float", shapes, {"scale_h": h_scale, "scale_w": w_scale, "first": first})
+        return Code(params, image_calls(layer), "as uint8")
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     params = layer.struct(
         "tw_resize_bilinear",
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        shapes,
         {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)},
     )
     return Code(params, image_calls(layer))
