@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinyweave.simulate import cortexm
+from tinyweave.simulate import emulated
 
 MAP = 48 * 48 * 32
 HEADER = """
@@ -69,11 +69,11 @@ def main() -> None:
     data = np.random.default_rng(1).integers(-128, 128, MAP).astype(np.int8).tobytes()
     for compiler in ("arm-none-eabi-gcc", "zig"):
         os.environ["TINYWEAVE_ARM_CC"] = compiler
-        for core, (name, body) in product(cortexm.CORES, {"int8 loops": DENSE, "worst case": LOOP}.items()):
+        for core, (name, body) in product(emulated.CORES, {"int8 loops": DENSE, "worst case": LOOP}.items()):
             with tempfile.TemporaryDirectory() as folder:
                 write(Path(folder), body)
-                firmware = cortexm.build(Path(folder), "speed", core)
-            runs = [cortexm.invoke(firmware, {"sram": 2 * MAP}, [data], [MAP]) for _ in range(3)]
+                firmware = emulated.build(Path(folder), "speed", core)
+            runs = [emulated.invoke(firmware, {"sram": 2 * MAP}, [data], [MAP]) for _ in range(3)]
             rate = sorted(run.instructions / run.seconds / 1e6 for run in runs)[1]
             print(f"{compiler:18} {core:10} {name:10} {runs[0].instructions:12,} instructions {rate:6.0f} MIPS (median of 3)")
 

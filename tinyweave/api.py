@@ -25,7 +25,7 @@ from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
-from .simulate import compare, cortexm, litert
+from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
 from .simulate.run import touched
 
@@ -232,9 +232,9 @@ def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence
 def _profile(model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray]) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
-    firmware = cortexm.build(folder, model.name, core)
-    a, b = (cortexm.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
-    traced = cortexm.invoke(cortexm.build(folder, model.name, core, trace=True), plan.arena, inputs, outputs)
+    firmware = emulated.build(folder, model.name, core)
+    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    traced = emulated.invoke(emulated.build(folder, model.name, core, trace=True), plan.arena, inputs, outputs)
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
@@ -287,4 +287,4 @@ def emulated_core(device: Device | None) -> str:
     """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
-    return device.core if device.core in cortexm.CORES else DEFAULT_CORE
+    return device.core if device.core in emulated.CORES else DEFAULT_CORE

@@ -84,7 +84,10 @@ def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> s
 
 def comment(lines: Sequence[str]) -> str:
     """A block comment; nothing in `lines` can end it."""
-    safe = [" ".join(line.splitlines()).replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode() for line in lines]
+    safe = [
+        " ".join(line.splitlines()).replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()
+        for line in lines
+    ]
     if len(safe) == 1:
         return f"/* {safe[0]} */\n"
     return "/* " + "\n".join([safe[0], *(f" * {line}".rstrip() for line in safe[1:])]) + "\n */\n"

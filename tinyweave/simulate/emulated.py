@@ -1,4 +1,4 @@
-"""Builds emitted C for a Cortex-M and runs it on an emulated one, which is where RAM, Flash and instructions are measured.
+"""Builds emitted C for a microcontroller's core and runs it on an emulated one, where RAM, Flash and instructions are measured.
 
 In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Runs of it. Every memory, the
 stack, Flash and static data are mapped each by itself with nothing around them; a stray access is a Fault that says where.
@@ -20,6 +20,7 @@ from typing import Any
 
 from ..ir import CompileError
 from . import toolchain
+from .cores import CORES
 from .run import Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
@@ -30,28 +31,7 @@ LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 
 
-@dataclass(frozen=True)
-class Core:
-    """What it takes to build for a core, per compiler, and Unicorn's name for it."""
-
-    gcc: tuple[str, ...]
-    zig: tuple[str, ...]
-    unicorn: str
-
-
-# Unicorn's Cortex-M7 has single precision floats only
-CORES = {
-    "cortex-m4": Core(
-        ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp"),
-        "UC_CPU_ARM_CORTEX_M4",
-    ),
-    "cortex-m7": Core(
-        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
-        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16sp"),
-        "UC_CPU_ARM_CORTEX_M7",
-    ),
-}
+COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +51,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     _require("elftools")
-    compiler = toolchain.arm()
+    compiler = COMPILERS[CORES[core].isa]()
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -82,13 +62,19 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     ]
     said = " ".join(flags)
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
-    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,cortexm.ld", *roots]
+    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]
     files = [*toolchain.sources(Path(folder), model)]
-    ours = [toolchain.FOLDER / "runtime.c", toolchain.FOLDER / "cortexm.ld", toolchain.FOLDER / "include" / "string.h"]
+    ours = [
+        toolchain.FOLDER / "runtime.c",
+        toolchain.FOLDER / "firmware.ld",
+        *sorted((toolchain.FOLDER / "include").glob("*.h")),
+    ]
 
     def make(path: Path) -> None:
-        compiled = toolchain.objects(compiler, flags, [*files, ours[0], ours[2]], ["-idirafter", str(ours[2].parent)])
-        script = [word.replace("cortexm.ld", str(ours[1])) for word in link]
+        compiled = toolchain.objects(
+            compiler, flags, [*files, ours[0], *ours[2:]], ["-idirafter", str(toolchain.FOLDER / "include")]
+        )
+        script = [word.replace("firmware.ld", str(ours[1])) for word in link]
         libraries = [] if zig else ["-nostdlib", "-lgcc"]
         toolchain.compile_c(compiler, [*flags, *script, *compiled, *libraries, "-o", path])
 
@@ -177,6 +163,7 @@ def invoke(
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     stack = noise(STACK_BYTES, fill, len(regions))
     request = {
+        "isa": CORES[firmware.core].isa,
         "cpu": CORES[firmware.core].unicorn,
         "hook": str(_hook()),
         "flash": elf.flash,
@@ -224,6 +211,12 @@ def invoke(
         stack=answer["stack"],
         seconds=answer["seconds"],
     )
+
+
+def missing(core: str) -> str | None:
+    """Why a core cannot be emulated here, or None when it can."""
+    absent = [module for module in ("unicorn", "capstone", "elftools") if importlib.util.find_spec(module) is None]
+    return f"{core} needs {', '.join(absent)} (pip install 'tinyweave[verify]')" if absent else None
 
 
 def _require(*modules: str) -> None:

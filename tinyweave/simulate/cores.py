@@ -1,0 +1,42 @@
+"""The cores that are emulated, as data: what it takes to build for each, and what the emulator calls it.
+
+In: nothing. Out: CORES, by the name that devices/*.toml use. `isa` chooses the compiler here and the registers, the
+disassembler and the calling convention in emulator.py. Cores without floats in hardware compute them in the compiler's
+library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, and only single precision on a Cortex-M7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Core:
+    """isa: arm (Thumb) or riscv. gcc, zig: the compilers' flags. unicorn: its name for the core."""
+
+    isa: str
+    gcc: tuple[str, ...]
+    zig: tuple[str, ...]
+    unicorn: str
+
+
+def _cortex_m(name: str, zig: str, unicorn: str, fpu: str = "") -> Core:
+    floats = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ("-mfloat-abi=soft",)
+    target = "thumb-freestanding-eabihf" if fpu else "thumb-freestanding-eabi"
+    return Core("arm", (f"-mcpu={name}", "-mthumb", *floats), ("-target", target, f"-mcpu={zig}"), f"UC_CPU_ARM_{unicorn}")
+
+
+CORES = {
+    "cortex-m0": _cortex_m("cortex-m0", "cortex_m0", "CORTEX_M0"),
+    "cortex-m0plus": _cortex_m("cortex-m0plus", "cortex_m0plus", "CORTEX_M0"),
+    "cortex-m3": _cortex_m("cortex-m3", "cortex_m3", "CORTEX_M3"),
+    "cortex-m4": _cortex_m("cortex-m4", "cortex_m4+vfp4d16sp", "CORTEX_M4", "fpv4-sp-d16"),
+    "cortex-m7": _cortex_m("cortex-m7", "cortex_m7+fp_armv8d16sp", "CORTEX_M7", "fpv5-sp-d16"),
+    "cortex-m33": _cortex_m("cortex-m33", "cortex_m33+fp_armv8d16sp", "CORTEX_M33", "fpv5-sp-d16"),
+    "rv32imc": Core(
+        "riscv",
+        ("-march=rv32imc", "-mabi=ilp32"),
+        ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c", "-mabi=ilp32"),
+        "UC_CPU_RISCV32_ANY",
+    ),
+}
