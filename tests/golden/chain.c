@@ -31,14 +31,14 @@ void TW_TRACE(int32_t step);
 #define TW_TRACE(step) ((void)0)
 #endif
 
-/* Where each tensor begins, in bytes from the start of its memory. */
+/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT               = 64,
-    AT_CONV_2D_0           = 0,
-    AT_DEPTHWISE_CONV_2D_1 = 64,
-    AT_MEAN_2              = 0,
-    AT_FULLY_CONNECTED_3   = 4,
-    AT_SOFTMAX_4           = 0,
+    AT_INPUT               = 64, /* 'image' */
+    AT_CONV_2D_0           =  0, /* 'conv' */
+    AT_DEPTHWISE_CONV_2D_1 = 64, /* 'dw' */
+    AT_MEAN_2              =  0, /* 'features' */
+    AT_FULLY_CONNECTED_3   =  4, /* 'logits' */
+    AT_SOFTMAX_4           =  0, /* 'scores' */
 };
 
 /* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers
@@ -120,14 +120,11 @@ int chain_invoke(const chain_memory *memory, const chain_io *io)
     (void)io; /* nothing is streamed */
 
     /* 1/5 conv_2d_0: conv_2d 3x3/2 relu, 8x8x1 -> 4x4x4, 484 MAC */
-    tw_conv_2d_s8(&conv_2d_0, tw_whole(sram + AT_INPUT, conv_2d_0.in),
-                  tw_whole(sram + AT_CONV_2D_0, conv_2d_0.out), tw_all(conv_2d_0.out));
+    tw_conv_2d_s8(&conv_2d_0, sram + AT_INPUT, sram + AT_CONV_2D_0);
     TW_TRACE(0);
 
     /* 2/5 depthwise_conv_2d_1: depthwise_conv_2d 3x3/1 relu6, 4x4x4 -> 4x4x4, 400 MAC */
-    tw_depthwise_conv_2d_s8(&depthwise_conv_2d_1, tw_whole(sram + AT_CONV_2D_0, depthwise_conv_2d_1.in),
-                            tw_whole(sram + AT_DEPTHWISE_CONV_2D_1, depthwise_conv_2d_1.out),
-                            tw_all(depthwise_conv_2d_1.out));
+    tw_depthwise_conv_2d_s8(&depthwise_conv_2d_1, sram + AT_CONV_2D_0, sram + AT_DEPTHWISE_CONV_2D_1);
     TW_TRACE(1);
 
     /* 3/5 mean_2: mean over axes 1, 2, 4x4x4 -> 4 */
@@ -135,14 +132,11 @@ int chain_invoke(const chain_memory *memory, const chain_io *io)
     TW_TRACE(2);
 
     /* 4/5 fully_connected_3: fully_connected, 4 -> 3, 12 MAC */
-    tw_fully_connected_s8(&fully_connected_3, tw_whole(sram + AT_MEAN_2, fully_connected_3.in),
-                          tw_whole(sram + AT_FULLY_CONNECTED_3, fully_connected_3.out),
-                          tw_all(fully_connected_3.out));
+    tw_fully_connected_s8(&fully_connected_3, sram + AT_MEAN_2, sram + AT_FULLY_CONNECTED_3);
     TW_TRACE(3);
 
     /* 5/5 softmax_4: softmax, 3 -> 3 */
-    tw_softmax_s8(&softmax_4, tw_whole(sram + AT_FULLY_CONNECTED_3, softmax_4.shape),
-                  tw_whole(sram + AT_SOFTMAX_4, softmax_4.shape), tw_all(softmax_4.shape));
+    tw_softmax_s8(&softmax_4, sram + AT_FULLY_CONNECTED_3, sram + AT_SOFTMAX_4);
     TW_TRACE(4);
 
     return 0;

@@ -27,12 +27,12 @@ void TW_TRACE(int32_t step);
 #define TW_TRACE(step) ((void)0)
 #endif
 
-/* Where each tensor begins, in bytes from the start of its memory. */
+/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT             = 0,
-    AT_QUANTIZE_0        = 20,
-    AT_FULLY_CONNECTED_1 = 8,
-    AT_DEQUANTIZE_2      = 0,
+    AT_INPUT             =  0, /* 'x' */
+    AT_QUANTIZE_0        = 20, /* 'q' */
+    AT_FULLY_CONNECTED_1 =  8, /* 'y' */
+    AT_DEQUANTIZE_2      =  0, /* 'out' */
 };
 
 /* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers
@@ -95,19 +95,15 @@ int edges_invoke(const edges_memory *memory, const edges_io *io)
     (void)io; /* nothing is streamed */
 
     /* 1/3 quantize_0: quantize float32 to int8, 5 -> 5 */
-    tw_quantize_f32_s8(&quantize_0, tw_whole_f32(sram + AT_INPUT, quantize_0.shape),
-                       tw_whole(sram + AT_QUANTIZE_0, quantize_0.shape), tw_all(quantize_0.shape));
+    tw_quantize_f32_s8(&quantize_0, sram + AT_INPUT, sram + AT_QUANTIZE_0);
     TW_TRACE(0);
 
     /* 2/3 fully_connected_1: fully_connected, 5 -> 2, 10 MAC */
-    tw_fully_connected_s8(&fully_connected_1, tw_whole(sram + AT_QUANTIZE_0, fully_connected_1.in),
-                          tw_whole(sram + AT_FULLY_CONNECTED_1, fully_connected_1.out),
-                          tw_all(fully_connected_1.out));
+    tw_fully_connected_s8(&fully_connected_1, sram + AT_QUANTIZE_0, sram + AT_FULLY_CONNECTED_1);
     TW_TRACE(1);
 
     /* 3/3 dequantize_2: dequantize int8 to float32, 2 -> 2 */
-    tw_dequantize_s8_f32(&dequantize_2, tw_whole(sram + AT_FULLY_CONNECTED_1, dequantize_2.shape),
-                         tw_whole_f32(sram + AT_DEQUANTIZE_2, dequantize_2.shape), tw_all(dequantize_2.shape));
+    tw_dequantize_s8_f32(&dequantize_2, sram + AT_FULLY_CONNECTED_1, sram + AT_DEQUANTIZE_2);
     TW_TRACE(2);
 
     return 0;

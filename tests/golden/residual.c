@@ -31,15 +31,15 @@ void TW_TRACE(int32_t step);
 #define TW_TRACE(step) ((void)0)
 #endif
 
-/* Where each tensor begins, in bytes from the start of its memory. */
+/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT             = 120,
-    AT_CONV_2D_0         = 0,
-    AT_ADD_1             = 240,
-    AT_MAX_POOL_2D_2     = 48,
-    AT_AVERAGE_POOL_2D_3 = 72,
-    AT_CONCATENATION_4   = 0,
-    AT_RESHAPE_5         = 0,
+    AT_INPUT             = 120, /* 'x' */
+    AT_CONV_2D_0         =   0, /* 'branch' */
+    AT_ADD_1             = 240, /* 'sum' */
+    AT_MAX_POOL_2D_2     =  48, /* 'largest' */
+    AT_AVERAGE_POOL_2D_3 =  72, /* 'average' */
+    AT_CONCATENATION_4   =   0, /* 'both' */
+    AT_RESHAPE_5         =   0, /* 'flat' */
 };
 
 /* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers
@@ -122,35 +122,24 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
     (void)io; /* nothing is streamed */
 
     /* 1/6 conv_2d_0: conv_2d 1x1/1, 6x5x4 -> 6x5x4, 480 MAC */
-    tw_conv_2d_s8(&conv_2d_0, tw_whole(sram + AT_INPUT, conv_2d_0.in),
-                  tw_whole(sram + AT_CONV_2D_0, conv_2d_0.out), tw_all(conv_2d_0.out));
+    tw_conv_2d_s8(&conv_2d_0, sram + AT_INPUT, sram + AT_CONV_2D_0);
     TW_TRACE(0);
 
     /* 2/6 add_1: add relu, 6x5x4 + 6x5x4 -> 6x5x4 */
-    tw_add_s8(&add_1, tw_whole(sram + AT_INPUT, tw_fold(add_1.a)),
-              tw_whole(sram + AT_CONV_2D_0, tw_fold(add_1.b)), tw_whole(sram + AT_ADD_1, tw_fold(add_1.out)),
-              tw_all(tw_fold(add_1.out)));
+    tw_add_s8(&add_1, sram + AT_INPUT, sram + AT_CONV_2D_0, sram + AT_ADD_1);
     TW_TRACE(1);
 
     /* 3/6 max_pool_2d_2: max_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
-    tw_max_pool_2d_s8(&max_pool_2d_2, tw_whole(sram + AT_ADD_1, max_pool_2d_2.in),
-                      tw_whole(sram + AT_MAX_POOL_2D_2, max_pool_2d_2.out), tw_all(max_pool_2d_2.out));
+    tw_max_pool_2d_s8(&max_pool_2d_2, sram + AT_ADD_1, sram + AT_MAX_POOL_2D_2);
     TW_TRACE(2);
 
     /* 4/6 average_pool_2d_3: average_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
-    tw_average_pool_2d_s8(&average_pool_2d_3, tw_whole(sram + AT_ADD_1, average_pool_2d_3.in),
-                          tw_whole(sram + AT_AVERAGE_POOL_2D_3, average_pool_2d_3.out),
-                          tw_all(average_pool_2d_3.out));
+    tw_average_pool_2d_s8(&average_pool_2d_3, sram + AT_ADD_1, sram + AT_AVERAGE_POOL_2D_3);
     TW_TRACE(3);
 
     /* 5/6 concatenation_4: concatenation along axis 3, 3x2x4 + 3x2x4 -> 3x2x8 */
-    tw_concatenation_s8(&concatenation_4[0], tw_whole(sram + AT_MAX_POOL_2D_2, tw_fold(concatenation_4[0].in)),
-                        tw_whole(sram + AT_CONCATENATION_4, tw_fold(concatenation_4[0].out)),
-                        tw_all(tw_fold(concatenation_4[0].out)));
-    tw_concatenation_s8(&concatenation_4[1],
-                        tw_whole(sram + AT_AVERAGE_POOL_2D_3, tw_fold(concatenation_4[1].in)),
-                        tw_whole(sram + AT_CONCATENATION_4, tw_fold(concatenation_4[1].out)),
-                        tw_all(tw_fold(concatenation_4[1].out)));
+    tw_concatenation_s8(&concatenation_4[0], sram + AT_MAX_POOL_2D_2, sram + AT_CONCATENATION_4);
+    tw_concatenation_s8(&concatenation_4[1], sram + AT_AVERAGE_POOL_2D_3, sram + AT_CONCATENATION_4);
     TW_TRACE(4);
 
     /* 6/6 reshape_5: reshape, 3x2x8 -> 48, the same bytes: no code */

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """kernel(params, views of the inputs with these indices, view of the output, range)."""
+    """kernel_part(params, views of the inputs with these indices, view of the output, range)."""
 
     kernel: str
     params: ctypes.Structure
@@ -132,7 +133,7 @@ def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
 def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span) -> None:
     for call in trial.calls:
         arguments = [views[index] for index in call.inputs]
-        function = getattr(library, call.kernel)
+        function = getattr(library, f"{call.kernel}_part")
         function.restype = None
         function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right))
 
@@ -369,26 +370,27 @@ def concatenation(rng: Rng) -> Trial:
     return Trial(calls, inputs, (outer[0] * outer[1], outer[2], outer[3]))
 
 
-def trials() -> Iterator[tuple[str, Callable[[Rng], Trial]]]:
-    """Kernel -> what draws a trial of it; a name for each kernel that takes views."""
-    yield "tw_conv_2d_s8", lambda rng: convolution(rng, False)
-    yield "tw_depthwise_conv_2d_s8", lambda rng: convolution(rng, True)
-    yield "tw_fully_connected_s8", fully_connected
-    yield "tw_pad_s8", pad
-    yield "tw_concatenation_s8", concatenation
-    for name in ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8"):
-        yield name, lambda rng, name=name: pool(rng, name)
-    for name in ("tw_add_s8", "tw_mul_s8"):
-        yield name, lambda rng, name=name: binary(rng, name)
-    for name in ("tw_lookup_s8", "tw_softmax_s8"):
-        yield name, lambda rng, name=name: elementwise(rng, name)
-    for name in sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern)):
-        yield name, lambda rng, name=name: elementwise(rng, name)
+POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
+BINARY = ("tw_add_s8", "tw_mul_s8")
+CONVERSIONS = sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern))
+ELEMENTWISE = ("tw_lookup_s8", "tw_softmax_s8", *CONVERSIONS)
+
+# kernel -> what draws a trial of it, for each kernel that takes views
+TRIALS: dict[str, Callable[[Rng], Trial]] = {
+    "tw_conv_2d_s8": lambda rng: convolution(rng, False),
+    "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
+    "tw_fully_connected_s8": fully_connected,
+    "tw_pad_s8": pad,
+    "tw_concatenation_s8": concatenation,
+    **{name: partial(pool, kernel=name) for name in POOLS},
+    **{name: partial(binary, name=name) for name in BINARY},
+    **{name: partial(elementwise, name=name) for name in ELEMENTWISE},
+}
 
 
 def main(path: str, seed: int, count: int = 40) -> None:
     library = ctypes.CDLL(path)
-    for name, draw in trials():
+    for name, draw in TRIALS.items():
         for number in range(count):
             rng = np.random.default_rng([seed, number])
             check(library, draw(rng), rng, f"{name}, seed {seed}, number {number}")

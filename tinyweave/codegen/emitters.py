@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..ir import Tensor, itemsize
+from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
 from ..ops import conv, elementwise, fully_connected, layout, quantization, reduce, softmax
@@ -19,12 +19,6 @@ from . import c
 from .layer import Code, Layer
 
 Members = Mapping[str, object]
-
-
-def whole(layer: Layer, tensor: Tensor, shape: str) -> str:
-    """The C view of a whole tensor whose shape is the C expression `shape`."""
-    function = "tw_whole_f32" if tensor.dtype == "float32" else "tw_whole"
-    return f"{function}({layer.address(tensor)}, {shape})"
 
 
 def call(function: str, *arguments: str) -> str:
@@ -39,16 +33,10 @@ def call(function: str, *arguments: str) -> str:
     return text + line
 
 
-def mapped(layer: Layer, shape_in: str = "in", shape_out: str = "out") -> str:
-    """The call of a kernel from one whole map to another, shapes being members of its parameters."""
-    name = layer.name
-    return call(
-        layer.kernel,
-        f"&{name}",
-        whole(layer, layer.input(), f"{name}.{shape_in}"),
-        whole(layer, layer.output, f"{name}.{shape_out}"),
-        f"tw_all({name}.{shape_out})",
-    )
+def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> str:
+    """The call of the layer's kernel on whole tensors; `params` names its parameter struct where that is not the layer's."""
+    sources = [layer.address(layer.input(index)) for index in inputs]
+    return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output))
 
 
 def clamp(layer: Layer, activation: str) -> Members:
@@ -84,7 +72,7 @@ def emit_conv(layer: Layer) -> Code:
         {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
     )
     note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
-    return Code(params, mapped(layer), note)
+    return Code(params, plain_call(layer), note)
 
 
 def activation_note(activation: str) -> str:
@@ -112,7 +100,7 @@ def emit_fully_connected(layer: Layer) -> Code:
             "per_channel": int(len(multiplier) > 1),
         },
     )
-    return Code(params, mapped(layer), activation_note(op.attrs["activation"]).strip())
+    return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
 def emit_pool(layer: Layer) -> Code:
@@ -123,19 +111,7 @@ def emit_pool(layer: Layer) -> Code:
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
         clamp(layer, attrs["activation"]),
     )
-    return Code(params, mapped(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))
-
-
-def binary_call(layer: Layer) -> str:
-    name = layer.name
-    return call(
-        layer.kernel,
-        f"&{name}",
-        whole(layer, layer.input(), f"tw_fold({name}.a)"),
-        whole(layer, layer.input(1), f"tw_fold({name}.b)"),
-        whole(layer, layer.output, f"tw_fold({name}.out)"),
-        f"tw_all(tw_fold({name}.out))",
-    )
+    return Code(params, plain_call(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))
 
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
@@ -159,13 +135,13 @@ def emit_add(layer: Layer) -> Code:
         {"b_multiplier": second.multiplier, "b_shift": second.shift},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
     )
-    return Code(params, binary_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 
 def emit_mul(layer: Layer) -> Code:
     rescale = elementwise.mul_rescale(layer.graph, layer.op)
     params = layer.struct("tw_mul", *binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift})
-    return Code(params, binary_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 
 def emit_relu(layer: Layer) -> Code:
@@ -180,13 +156,13 @@ def requantization(layer: Layer, multiplier: int, shift: int, limits: Members) -
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **limits},
         {"multiplier": multiplier, "shift": shift},
     )
-    return Code(params, mapped(layer, "shape", "shape"))
+    return Code(params, plain_call(layer))
 
 
 def emit_lookup(layer: Layer) -> Code:
     table = layer.table("table", elementwise.table(layer.graph, layer.op), "int8_t")
     params = layer.struct("tw_lookup", {"shape": hwc(layer.input().shape)}, {"table": table})
-    return Code(params, mapped(layer, "shape", "shape"))
+    return Code(params, plain_call(layer))
 
 
 def emit_quantize(layer: Layer) -> Code:
@@ -199,7 +175,7 @@ def emit_quantize(layer: Layer) -> Code:
             {"shape": hwc(source.shape)},
             {"scale": whole_number.scale, "zero": whole_number.zero_point},
         )
-        return Code(params, mapped(layer, "shape", "shape"), note)
+        return Code(params, plain_call(layer), note)
     info = np.iinfo(target.dtype)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
     code = requantization(layer, multiplier, shift, {"out_min": int(info.min), "out_max": int(info.max)})
@@ -220,14 +196,10 @@ def emit_mean(layer: Layer) -> Code:
     return Code(params, plain_call(layer), f"over axes {axes}")
 
 
-def plain_call(layer: Layer) -> str:
-    return call(layer.kernel, f"&{layer.name}", layer.address(layer.input()), layer.address(layer.output))
-
-
 def emit_softmax(layer: Layer) -> Code:
     parameters = softmax.parameters(layer.graph, layer.op)
     params = layer.struct("tw_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
-    return Code(params, mapped(layer, "shape", "shape"))
+    return Code(params, plain_call(layer))
 
 
 def emit_pad(layer: Layer) -> Code:
@@ -235,7 +207,7 @@ def emit_pad(layer: Layer) -> Code:
     block = geometry.padded(layer.input().shape, paddings)
     assert block is not None
     params = layer.struct("tw_pad", block_members(block, layer), {"value": layout.pad_value(layer.graph, layer.op)})
-    return Code(params, block_call(layer, layer.name), "by " + ", ".join(f"{a}+{b}" for a, b in paddings))
+    return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in paddings))
 
 
 def block_members(block: geometry.Block, layer: Layer) -> Members:
@@ -243,17 +215,6 @@ def block_members(block: geometry.Block, layer: Layer) -> Members:
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
-
-
-def block_call(layer: Layer, params: str, index: int = 0) -> str:
-    """The call that copies input `index` to its place in the output."""
-    return call(
-        layer.kernel,
-        f"&{params}",
-        f"tw_whole({layer.address(layer.input(index))}, tw_fold({params}.in))",
-        f"tw_whole({layer.address(layer.output)}, tw_fold({params}.out))",
-        f"tw_all(tw_fold({params}.out))",
-    )
 
 
 def emit_concatenation(layer: Layer) -> Code:
@@ -265,7 +226,7 @@ def emit_concatenation(layer: Layer) -> Code:
         shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
     blocks = geometry.joined(shapes, axis)
     params = c.structs("tw_concatenation", name, [block_members(block, layer) for block in blocks])
-    calls = [block_call(layer, f"{name}[{index}]", index) for index in range(len(blocks))]
+    calls = [plain_call(layer, f"{name}[{index}]", (index,)) for index in range(len(blocks))]
     return Code(params, "\n".join(calls), f"along axis {axis}")
 
 

@@ -19,6 +19,8 @@ from . import c
 from .emitters import EMITTERS
 from .layer import Code, Constants, Layer, layer_note, shape_text
 
+LONGEST_NAME = 64
+
 
 @dataclass(frozen=True)
 class Source:
@@ -103,12 +105,19 @@ def _addresses(plan: Plan) -> dict[str, str]:
     return at
 
 
-def _offsets(plan: Plan) -> list[tuple[str, int]]:
+def _offsets(plan: Plan) -> list[str]:
+    """A line per tensor and scratch: its C name, its offset, and what the model calls it."""
     labels = _labels(plan)
-    rows = [(f"AT_{labels[name].upper()}", plan.offset(name)) for name in plan.places]
-    named = set(plan.places)
-    rows += [(f"AT_{b.name.upper().replace('.', '_')}", plan.offsets[b.name]) for b in plan.buffers if b.name not in named]
-    return rows
+    rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
+    scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
+    rows += [(f"AT_{name.upper().replace('.', '_')}", plan.offsets[name], "scratch") for name in scratch]
+    width, digits = (max((len(str(row[i])) for row in rows), default=0) for i in (0, 1))
+    return [f"{label:<{width}} = {offset:>{digits}}, {c.comment([_short(name)])}" for label, offset, name in rows]
+
+
+def _short(name: str) -> str:
+    """A tensor's name that may be long, cut in the middle."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:20]}...{name[23 - LONGEST_NAME :]}"
 
 
 def survives(plan: Plan, name: str) -> bool:
@@ -232,15 +241,13 @@ def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None
     rows = {variant.name: variant for variant in VARIANTS}
     used = [rows[v] for v in dict.fromkeys(plan.variants) if v]
     includes = sorted({file.replace(".c", ".h") for variant in used for file in variant.files if file.endswith(".c")})
-    offsets = _offsets(plan)
-    width = max((len(label) for label, _ in offsets), default=0)
     parts = [
         c.comment([*_banner(plan, f"{name}.c", origin), "", *picture]),
         f'#include "{name}.h"\n\n#include <stddef.h>\n\n#include "{name}_weights.h"\n'
         + "".join(f'#include "{file}"\n' for file in includes),
         TRACE,
-        "/* Where each tensor begins, in bytes from the start of its memory. */\nenum {\n"
-        + "".join(f"    {label:<{width}} = {offset},\n" for label, offset in offsets)
+        "/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */\nenum {\n"
+        + "".join(f"    {line}" for line in _offsets(plan))
         + "};\n",
     ]
     parts.append(

@@ -76,7 +76,8 @@ def padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
         if not plain:
             return None
         i, (extent, before, after) = plain[0], axes[plain[0]]
-        axes[i : i + 2] = [tuple(count * axes[i + 1][0] for count in (extent, before, after))]
+        count = axes[i + 1][0]
+        axes[i : i + 2] = [(extent * count, before * count, after * count)]
     inner = extents([extent for extent, _, _ in axes])
     outer = extents([sum(axis) for axis in axes])
     first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)

@@ -22,7 +22,7 @@ S8, ANY = ("int8", "int8"), ("any", "any")
 
 @dataclass(frozen=True)
 class Variant:
-    """One C function, `name`, and `files`: its sources, headers that they include left out.
+    """One C function, `name`, and `files`: its own sources, without what they include.
 
     kinds: the op kinds that it runs. types: pairs of the first input's and the output's type that it takes. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: bytes by which the output's start
@@ -132,13 +132,14 @@ def variant_for(graph: Graph, op: Op) -> Variant:
 
 
 def sources(names: Iterable[str]) -> list[Path]:
-    """The C files of the variants with these names and the headers that they include, each once, by name."""
+    """The C files of the variants with these names, the headers that they include, and the C files of those, by name."""
     rows = {row.name: row for row in VARIANTS}
     waiting = [file for name in names for file in rows[name].files]
     found: set[str] = set()
     while waiting:
         file = waiting.pop()
-        if file not in found:
+        if file not in found and (FOLDER / file).is_file():
             found.add(file)
-            waiting += re.findall(r'^#include "(\w+\.h)"', (FOLDER / file).read_text(), re.MULTILINE)
+            headers = re.findall(r'^#include "(\w+)\.h"', (FOLDER / file).read_text(), re.MULTILINE)
+            waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
     return [FOLDER / file for file in sorted(found)]

@@ -28,16 +28,16 @@ typedef struct {
 } tw_view;
 
 /* The view of a whole feature map of one-byte elements at `data`. */
-static inline tw_view tw_whole(void *data, tw_shape shape)
+static inline tw_view tw_whole(const void *data, tw_shape shape)
 {
-    tw_view view = {data, shape.w * shape.c, shape.h, 0, 0};
+    tw_view view = {(void *)data, shape.w * shape.c, shape.h, 0, 0};
     return view;
 }
 
 /* The view of a whole feature map of float elements at `data`. */
-static inline tw_view tw_whole_f32(void *data, tw_shape shape)
+static inline tw_view tw_whole_f32(const void *data, tw_shape shape)
 {
-    tw_view view = {data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
+    tw_view view = {(void *)data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
     return view;
 }
 
@@ -55,8 +55,9 @@ static inline tw_range tw_all(tw_shape shape)
     return range;
 }
 
-/* The start of the slot that holds map row `row`, which must be within ring_height - 1 rows of first_row. */
-static inline uint8_t *tw_row(const tw_view *view, int32_t row)
+/* Where the pixel at map row `row`, map column `col` lies, in bytes from the view's data; a pixel has `bytes` bytes.
+ * The row must be within ring_height - 1 rows of first_row. */
+static inline int32_t tw_offset(const tw_view *view, int32_t row, int32_t col, int32_t bytes)
 {
     int32_t slot = row - view->first_row;
     if (slot < 0) {
@@ -64,13 +65,20 @@ static inline uint8_t *tw_row(const tw_view *view, int32_t row)
     } else if (slot >= view->ring_height) {
         slot -= view->ring_height;
     }
-    return (uint8_t *)view->data + slot * view->row_stride;
+    return slot * view->row_stride + (col - view->first_col) * bytes;
 }
 
-/* The pixel at map row `row`, map column `col`; a pixel has `bytes` bytes. */
+/* The pixel itself. */
 static inline void *tw_pixel(const tw_view *view, int32_t row, int32_t col, int32_t bytes)
 {
-    return tw_row(view, row) + (col - view->first_col) * bytes;
+    return (uint8_t *)view->data + tw_offset(view, row, col, bytes);
+}
+
+/* An offset moved down by `step` bytes, whole rows, in a ring of `ring` bytes. */
+static inline int32_t tw_down(int32_t offset, int32_t step, int32_t ring)
+{
+    offset += step;
+    return offset >= ring ? offset - ring : offset;
 }
 
 static inline int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -99,12 +107,11 @@ static inline int32_t tw_high_mul(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
 }
 
-/* x / 2^exponent, rounded half away from zero, 0 <= exponent <= 31 (gemmlowp RoundingDivideByPOT). */
+/* x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT); 1 <= exponent <= 31, x > INT32_MIN. */
 static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
 {
-    const int32_t mask = (int32_t)(((uint32_t)1 << exponent) - 1);
-    const int32_t threshold = (mask >> 1) + (x < 0 ? 1 : 0);
-    return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
+    /* half of 2^exponent is added as a 1 after all but one of the shifts: before them the sum could overflow */
+    return (((x + (x >> 31)) >> (exponent - 1)) + 1) >> 1;
 }
 
 /* x * 2^exponent modulo 2^32. */
@@ -120,9 +127,9 @@ static inline int32_t tw_add_bias(int32_t sum, const int32_t *bias, int32_t chan
  * -31 <= shift <= 30, |multiplier| < 2^31. */
 static inline int32_t tw_requantize(int32_t x, int32_t multiplier, int32_t shift)
 {
-    const int32_t left = shift > 0 ? shift : 0;
-    const int32_t right = shift > 0 ? 0 : -shift;
-    return tw_rounding_shift(tw_high_mul(tw_shift_left(x, left), multiplier), right);
+    const int32_t left = shift & ~(shift >> 31); /* max(shift, 0), the product computed once for both cases */
+    const int32_t high = tw_high_mul(tw_shift_left(x, left), multiplier);
+    return shift < 0 ? tw_rounding_shift(high, -shift) : high;
 }
 
 /* x * multiplier * 2^(shift - 63), rounded once, half away from zero; 0 <= multiplier < 2^63, -32 <= shift <= 30.

@@ -4,21 +4,24 @@
 #include "tw_broadcast.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
-static void add_run(const tw_add *p, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to, int32_t count)
+static void add_run(const tw_add *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
+                    int32_t count)
 {
-    const int32_t low = p->out_min - p->out_zero, high = p->out_max - p->out_zero;
+    const tw_add p = *params; /* a copy, since stores through `to` might change the original */
+    const int32_t low = p.out_min - p.out_zero, high = p.out_max - p.out_zero;
     for (int32_t i = 0; i < count; ++i) {
-        const int32_t first = tw_shift_left(*a - p->a_zero, p->left_shift);
-        const int32_t second = tw_shift_left(*b - p->b_zero, p->left_shift);
-        const int32_t sum = tw_requantize(first, p->a_multiplier, p->a_shift) + tw_requantize(second, p->b_multiplier, p->b_shift);
-        const int32_t scaled = tw_requantize(sum, p->out_multiplier, p->out_shift);
-        *to++ = (int8_t)(tw_clamp(scaled, low, high) + p->out_zero);
+        const int32_t x_a = tw_shift_left(*a - p.a_zero, p.left_shift);
+        const int32_t x_b = tw_shift_left(*b - p.b_zero, p.left_shift);
+        const int32_t scaled_a = tw_requantize(x_a, p.a_multiplier, p.a_shift);
+        const int32_t scaled_b = tw_requantize(x_b, p.b_multiplier, p.b_shift);
+        const int32_t scaled = tw_requantize(scaled_a + scaled_b, p.out_multiplier, p.out_shift);
+        *to++ = (int8_t)(tw_clamp(scaled, low, high) + p.out_zero);
         a += a_step;
         b += b_step;
     }
 }
 
-void tw_add_s8(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range)
+void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range)
 {
     const tw_steps a_steps = tw_broadcast_steps(p->a, p->out), b_steps = tw_broadcast_steps(p->b, p->out);
     const int32_t together = tw_broadcast_together(p->a, p->b, p->out, range);
@@ -33,4 +36,10 @@ void tw_add_s8(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range rang
             to += together * p->out.c;
         }
     }
+}
+
+void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out)
+{
+    tw_add_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
+                   tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
 }

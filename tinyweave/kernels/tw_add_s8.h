@@ -14,7 +14,10 @@ typedef struct {
     int32_t out_multiplier, out_shift;
 } tw_add;
 
-/* Rows are those of tw_fold(out). Needs no scratch; out may lie over an operand of the same extents. */
-void tw_add_s8(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+/* Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
+
+/* The same for a range of tw_fold(out), from and to parts of maps. */
+void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 #endif

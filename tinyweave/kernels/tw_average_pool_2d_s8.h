@@ -5,6 +5,9 @@
 #include "tw_pool.h"
 
 /* Divides by the number of positions inside the map, rounded half away from zero. Needs no scratch. */
-void tw_average_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -21,7 +21,8 @@ static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_exten
 }
 
 /* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand. */
-static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col)
+static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row,
+                                               int32_t col)
 {
     const int32_t n = row / out.h;
     const int32_t y = row - n * out.h;

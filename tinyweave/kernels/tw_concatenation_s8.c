@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void tw_concatenation_s8(const tw_concatenation *p, tw_view in, tw_view out, tw_range range)
+void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t begin = tw_max(p->before.w, range.col_begin);
     const int32_t end = tw_min(p->before.w + p->in.w, range.col_end);
@@ -24,4 +24,10 @@ void tw_concatenation_s8(const tw_concatenation *p, tw_view in, tw_view out, tw_
             to += together * p->out.c;
         }
     }
+}
+
+void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out)
+{
+    tw_concatenation_s8_part(p, tw_whole(in, tw_fold(p->in)),
+                             tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
 }

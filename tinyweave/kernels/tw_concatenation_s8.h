@@ -10,7 +10,10 @@ typedef struct {
     tw_extents before;  /* where the input begins in the output */
 } tw_concatenation;
 
-/* Writes what this input holds of the range of the output; rows are those of tw_fold(out). Needs no scratch. */
-void tw_concatenation_s8(const tw_concatenation *p, tw_view in, tw_view out, tw_range range);
+/* Writes what this input holds of the range of the output. Needs no scratch. */
+void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out);
+
+/* The same for a range of tw_fold(out), from and to parts of maps. */
+void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out, tw_range range);
 
 #endif

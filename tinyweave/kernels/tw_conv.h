@@ -17,4 +17,41 @@ typedef struct {
     const int8_t *shift;        /* [out.c], -31 .. 30, positive goes left */
 } tw_conv;
 
+/* The taps of one output pixel's window that lie inside the map; those outside are skipped, which equals padding with the
+ * input's zero point. */
+typedef struct {
+    int32_t row_offset, row_tap;  /* of the first row of taps: where its map row begins in the view; its first tap's number */
+    int32_t offset, tap;          /* of the first tap: where its pixel lies in the view; its number, kernel.w to a row */
+    int32_t rows, cols;           /* how many taps */
+    int32_t step, ring;           /* bytes from a row of taps to the next; of the whole ring */
+} tw_window;
+
+/* The rows of the windows of output row `y`. */
+static inline tw_window tw_window_rows(const tw_conv *p, const tw_view *in, int32_t y)
+{
+    const int32_t top = y * p->stride.h - p->pad.h;
+    const tw_span rows = tw_inside(top, p->kernel.h, p->dilation.h, p->in.h);
+    tw_window window;
+    window.row_offset = tw_offset(in, top + rows.begin * p->dilation.h, 0, p->in.c);
+    window.row_tap = rows.begin * p->kernel.w;
+    window.rows = rows.end - rows.begin;
+    window.step = p->dilation.h * in->row_stride;
+    window.ring = in->ring_height * in->row_stride;
+    window.offset = window.tap = window.cols = 0;
+    return window;
+}
+
+/* Moves a window to output column `x`. */
+static inline void tw_window_cols(const tw_conv *p, tw_window *window, int32_t x)
+{
+    const int32_t left = x * p->stride.w - p->pad.w;
+    const tw_span cols = tw_inside(left, p->kernel.w, p->dilation.w, p->in.w);
+    window->offset = window->row_offset + (left + cols.begin * p->dilation.w) * p->in.c;
+    window->tap = window->row_tap + cols.begin;
+    window->cols = cols.end - cols.begin;
+}
+
+/* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
+void tw_conv_finish(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *to);
+
 #endif

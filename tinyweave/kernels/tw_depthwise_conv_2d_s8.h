@@ -5,6 +5,9 @@
 #include "tw_conv.h"
 
 /* weights: [kernel.h][kernel.w][out.c]; output channel k reads input channel k / (out.c / in.c). Needs no scratch. */
-void tw_depthwise_conv_2d_s8(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -1,7 +1,7 @@
 /* tw_dequantize_u8_f32.c - uint8 to float, portable C. */
 #include "tw_dequantize_u8_f32.h"
 
-void tw_dequantize_u8_f32(const tw_quantization *p, tw_view in, tw_view out, tw_range range)
+void tw_dequantize_u8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -11,4 +11,9 @@ void tw_dequantize_u8_f32(const tw_quantization *p, tw_view in, tw_view out, tw_
             to[i] = p->scale * (float)(from[i] - p->zero);
         }
     }
+}
+
+void tw_dequantize_u8_f32(const tw_quantization *p, const void *in, void *out)
+{
+    tw_dequantize_u8_f32_part(p, tw_whole(in, p->shape), tw_whole_f32(out, p->shape), tw_all(p->shape));
 }

@@ -1,35 +1,16 @@
-/* tw_dot.h - sums of products of int8 inputs and weights: the inner loops of conv_2d and fully_connected. */
+/* tw_dot.h - sums of products of int8 inputs and weights: the inner loops of conv_2d and fully_connected.
+ *
+ * Functions of their own, so that the compiler has all registers for them.
+ */
 #ifndef TW_DOT_H
 #define TW_DOT_H
 
 #include "tw.h"
 
-/* sums[k] += sum over i of (x[i] - zero) * weights[k * filter + i], for four filters. */
-static inline void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums)
-{
-    int32_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
-    const int8_t *w0 = weights, *w1 = w0 + filter, *w2 = w1 + filter, *w3 = w2 + filter;
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t value = x[i] - zero;
-        sum0 += value * w0[i];
-        sum1 += value * w1[i];
-        sum2 += value * w2[i];
-        sum3 += value * w3[i];
-    }
-    sums[0] = sum0;
-    sums[1] = sum1;
-    sums[2] = sum2;
-    sums[3] = sum3;
-}
+/* sums[k] += sum over i < count of (x[i] - zero) * weights[k * filter + i], for four filters. */
+void tw_dot4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t count, int32_t *sums);
 
 /* The same for one filter. */
-static inline int32_t tw_dot1(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count)
-{
-    int32_t sum = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        sum += (x[i] - zero) * weights[i];
-    }
-    return sum;
-}
+void tw_dot1(const int8_t *x, int32_t zero, const int8_t *weights, int32_t count, int32_t *sum);
 
 #endif

@@ -13,7 +13,7 @@ static int8_t rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
     return (int8_t)(tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero);
 }
 
-void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
+void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t depth = p->in.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -22,19 +22,25 @@ void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out,
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             const int8_t *weights = p->weights;
             int32_t channel = 0;
-            for (; channel + 4 <= p->out.c; channel += 4) {
+            while (channel < p->out.c) {
+                const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
                 int32_t sums[4] = {0, 0, 0, 0};
-                tw_dot4(from, p->in_zero, weights, depth, depth, sums);
-                for (int32_t i = 0; i < 4; ++i) {
-                    *to++ = rescale(p, channel + i, sums[i]);
+                if (filters == 4) {
+                    tw_dot4(from, p->in_zero, weights, depth, depth, sums);
+                } else {
+                    tw_dot1(from, p->in_zero, weights, depth, sums);
                 }
-                weights += 4 * depth;
-            }
-            for (; channel < p->out.c; ++channel) {
-                *to++ = rescale(p, channel, tw_dot1(from, p->in_zero, weights, depth));
-                weights += depth;
+                weights += filters * depth;
+                for (int32_t i = 0; i < filters; ++i, ++channel) {
+                    *to++ = rescale(p, channel, sums[i]);
+                }
             }
             from += depth;
         }
     }
+}
+
+void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out)
+{
+    tw_fully_connected_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
 }

@@ -16,6 +16,9 @@ typedef struct {
 } tw_fully_connected;
 
 /* Rescales each sum with a single rounding, as LiteRT does here and only here. Needs no scratch. */
-void tw_fully_connected_s8(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -1,7 +1,7 @@
 /* tw_lookup_s8.c - any function of one int8 element, by table. */
 #include "tw_lookup_s8.h"
 
-void tw_lookup_s8(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
+void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
 {
     const int8_t *table = p->table + 128;
     const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
@@ -12,4 +12,9 @@ void tw_lookup_s8(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
             to[i] = table[from[i]];
         }
     }
+}
+
+void tw_lookup_s8(const tw_lookup *p, const void *in, void *out)
+{
+    tw_lookup_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
 }

@@ -10,6 +10,9 @@ typedef struct {
 } tw_lookup;
 
 /* Needs no scratch; out may lie over in. */
-void tw_lookup_s8(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
+void tw_lookup_s8(const tw_lookup *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -5,6 +5,9 @@
 #include "tw_pool.h"
 
 /* Needs no scratch. */
-void tw_max_pool_2d_s8(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
 
 #endif

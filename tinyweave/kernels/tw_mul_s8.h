@@ -11,7 +11,10 @@ typedef struct {
     int32_t multiplier, shift;         /* of the product; Q31, a positive shift goes left */
 } tw_mul;
 
-/* Rows are those of tw_fold(out). Needs no scratch; out may lie over an operand of the same extents. */
-void tw_mul_s8(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+/* Needs no scratch; out may lie over an operand of the same extents. */
+void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
+
+/* The same for a range of tw_fold(out), from and to parts of maps. */
+void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 #endif

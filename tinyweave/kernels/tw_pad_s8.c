@@ -9,7 +9,7 @@ static int8_t *fill(int8_t *to, int32_t value, int32_t count)
     return to + count;
 }
 
-void tw_pad_s8(const tw_pad *p, tw_view in, tw_view out, tw_range range)
+void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t after = p->out.c - p->before.c - p->in.c;
     const int32_t begin = tw_clamp(p->before.w, range.col_begin, range.col_end);
@@ -37,4 +37,9 @@ void tw_pad_s8(const tw_pad *p, tw_view in, tw_view out, tw_range range)
         }
         fill(to, p->value, (range.col_end - end) * p->out.c);
     }
+}
+
+void tw_pad_s8(const tw_pad *p, const void *in, void *out)
+{
+    tw_pad_s8_part(p, tw_whole(in, tw_fold(p->in)), tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
 }

@@ -11,7 +11,10 @@ typedef struct {
     int32_t value;      /* what the rest holds, -128 .. 127 */
 } tw_pad;
 
-/* Rows are those of tw_fold(out). Needs no scratch. */
-void tw_pad_s8(const tw_pad *p, tw_view in, tw_view out, tw_range range);
+/* Needs no scratch. */
+void tw_pad_s8(const tw_pad *p, const void *in, void *out);
+
+/* The same for a range of tw_fold(out), from and to parts of maps. */
+void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -11,12 +11,12 @@ typedef struct {
 } tw_quantization;
 
 /* x / scale, rounded half away from zero, plus the zero point, within [low, high], themselves within -65000 .. 65000.
- * What is not a number becomes 0, as in LiteRT on x86-64. */
+ * What is not a number becomes low, as in LiteRT on x86-64. */
 static inline int32_t tw_quantize_element(const tw_quantization *p, float x, int32_t low, int32_t high)
 {
     const float scaled = x / p->scale;
     if (scaled != scaled) {
-        return 0;
+        return low;
     }
     if (scaled <= -131072.0f || scaled >= 131072.0f) {
         return scaled < 0.0f ? low : high;

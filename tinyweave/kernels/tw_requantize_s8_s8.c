@@ -1,7 +1,7 @@
 /* tw_requantize_s8_s8.c - int8 to int8 of another scale, portable C. */
 #include "tw_requantize_s8_s8.h"
 
-void tw_requantize_s8_s8(const tw_requantization *p, tw_view in, tw_view out, tw_range range)
+void tw_requantize_s8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
@@ -11,4 +11,9 @@ void tw_requantize_s8_s8(const tw_requantization *p, tw_view in, tw_view out, tw
             to[i] = (int8_t)tw_requantize_element(p, from[i]);
         }
     }
+}
+
+void tw_requantize_s8_s8(const tw_requantization *p, const void *in, void *out)
+{
+    tw_requantize_s8_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
 }

@@ -5,6 +5,9 @@
 #include "tw_requantize.h"
 
 /* Needs no scratch; out may lie over in. */
-void tw_requantize_s8_s8(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
+void tw_requantize_s8_s8(const tw_requantization *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_requantize_s8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 
 #endif

@@ -93,7 +93,7 @@ static void softmax(const tw_softmax *p, const int8_t *from, int8_t *to)
     }
 }
 
-void tw_softmax_s8(const tw_softmax *p, tw_view in, tw_view out, tw_range range)
+void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range)
 {
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c);
@@ -104,4 +104,9 @@ void tw_softmax_s8(const tw_softmax *p, tw_view in, tw_view out, tw_range range)
             to += p->shape.c;
         }
     }
+}
+
+void tw_softmax_s8(const tw_softmax *p, const void *in, void *out)
+{
+    tw_softmax_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
 }
