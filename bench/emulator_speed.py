@@ -67,7 +67,9 @@ def write(folder: Path, body: str) -> None:
     )
 
 
-def rate_of(firmware: emulated.Firmware, memories: dict[str, int], inputs: list[bytes], outputs: list[int]) -> tuple[int, float]:
+def rate_of(
+    firmware: emulated.Firmware, memories: dict[str, int], inputs: list[bytes], outputs: list[int]
+) -> tuple[int, float]:
     """(instructions of an invoke, million instructions per second of processor time: the median of three)."""
     runs = [emulated.invoke(firmware, memories, inputs, outputs) for _ in range(3)]
     return runs[0].instructions, sorted(run.instructions / run.seconds / 1e6 for run in runs)[1]

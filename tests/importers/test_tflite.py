@@ -20,6 +20,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import MAX_COUNT, READERS, from_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
+from tinyweave.passes import run_passes
 
 Q = Quant((0.5,), (3,))
 
@@ -311,3 +312,20 @@ def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None
                 assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
             compared += 1
     assert compared >= 65
+
+
+def test_a_name_as_long_as_the_file_is_shortened() -> None:
+    graph = convolution()
+    name = "features\n\x1b[31m" + "x" * 100_000
+    tensors = {
+        name if n == "features" else n: replace(t, name=name if n == "features" else n) for n, t in graph.tensors.items()
+    }
+    tensors[name] = replace(tensors[name], shape=(1, 3, 9, 4))
+    ops = tuple(
+        replace(op, inputs=tuple(name if n == "features" else n for n in op.inputs), outputs=(name,) if not i else op.outputs)
+        for i, op in enumerate(graph.ops)
+    )
+    file = to_tflite(replace(graph, tensors=tensors, ops=ops))
+    with pytest.raises(CompileError, match="features") as error:
+        run_passes(from_tflite(file, "net"), float_io=True)
+    assert len(str(error.value)) < 500 and str(error.value).isprintable()

@@ -308,7 +308,7 @@ def test_firmware_is_reused(write_model: Write) -> None:
 
 def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m4")
-    with pytest.raises(CompileError, match="no emulated core is called cortex-m1; known cores: .*cortex-m4, cortex-m7"):
+    with pytest.raises(CompileError, match=r"no emulated core is called cortex-m1; known cores: .*cortex-m4, cortex-m7"):
         emulated.build(write_model(), "tiny", "cortex-m1")
     with pytest.raises(CompileError, match="larger than the"):
         emulated.invoke(firmware, {"sram": 1 << 30}, INPUTS, [32])
