@@ -329,3 +329,12 @@ def test_a_name_as_long_as_the_file_is_shortened() -> None:
     with pytest.raises(CompileError, match="features") as error:
         run_passes(from_tflite(file, "net"), float_io=True)
     assert len(str(error.value)) < 500 and str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e30, 2.0])
+def test_a_shape_of_floats_is_refused(value: float) -> None:
+    graph = convolution()
+    shape = Tensor("extents", (2,), "float32", None, np.array([1, value], np.float32), "constant")
+    file = to_tflite(replace(graph, tensors=graph.tensors | {"extents": shape}))
+    with pytest.raises(CompileError, match="reshape_1.*must be int32 or int64"):
+        run_passes(from_tflite(file, "net"), float_io=True)

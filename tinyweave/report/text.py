@@ -285,6 +285,7 @@ def show_device(out: Console, device: Device) -> None:
         out.print(Text(f"  {line}"))
     for line in [
         device.note,
+        f"in the emulator a {device.nearest} stands for its core" if device.nearest else "",
         f"also known as: {', '.join(device.aliases)}" if device.aliases else "",
         *(f"source: {s}" for s in device.sources),
     ]:
