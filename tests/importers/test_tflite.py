@@ -336,5 +336,5 @@ def test_a_shape_of_floats_is_refused(value: float) -> None:
     graph = convolution()
     shape = Tensor("extents", (2,), "float32", None, np.array([1, value], np.float32), "constant")
     file = to_tflite(replace(graph, tensors=graph.tensors | {"extents": shape}))
-    with pytest.raises(CompileError, match="reshape_1.*must be int32 or int64"):
+    with pytest.raises(CompileError, match=r"reshape_1.*must be int32 or int64"):
         run_passes(from_tflite(file, "net"), float_io=True)
