@@ -344,5 +344,4 @@ def emulated_core(device: Device | None) -> str:
     """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
-    wanted = (device.core, device.nearest, DEFAULT_CORE)
-    return next(core for core in wanted if core in emulated.CORES)
+    return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)
