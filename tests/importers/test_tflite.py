@@ -17,7 +17,7 @@ import tflite
 from tests.cases.ops import GENERATORS, cases
 from tinyweave.exporters import tflite as exporter
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.importers.tflite import MAX_COUNT, READERS, from_tflite
+from tinyweave.importers.tflite import MAX_COUNT, MAX_OPS, READERS, from_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
 from tinyweave.passes import run_passes
@@ -210,6 +210,7 @@ def test_absurd_numbers_are_refused(file: bytes) -> None:
     refuses(patch_vector(file, features, 4, 1, -1), "features", "fixed shapes")
     refuses(patch_vector(file, features, 4, -1, 1 << 20), "features", "at most 8")
     refuses(patch_vector(file, subgraph, 4, -1, MAX_COUNT + 1), f"{MAX_COUNT + 1} tensors")
+    refuses(patch_vector(file, subgraph, 10, -1, MAX_OPS + 1), f"{MAX_OPS + 1} ops")
     refuses(patch_vector(file, subgraph, 6, 0, 99), "tensor 99 of 6")
     refuses(patch_vector(file, lambda m: m.Subgraphs(0).Operators(0), 6, 0, -2), "tensor -2 of 6")
     refuses(patch(file, tensor_table("weights"), 8, "<I", 77), "buffer 77 of")
