@@ -229,6 +229,15 @@ def test_a_scale_that_is_not_a_number_is_refused(file: bytes) -> None:
         refuses(patch_vector(file, quantization, 8, 0, bits), "flat", "not a positive number")
 
 
+def test_a_zero_point_beyond_its_type_is_refused(file: bytes) -> None:
+    def quantization(model: tflite.Model) -> Any:
+        return tensor_table("flat")(model).Quantization()
+
+    file = patch_vector(file, quantization, 10, 1, 0)  # the upper half of an int64 that was negative
+    assert from_tflite(patch_vector(file, quantization, 10, 0, 127), "net").tensors["flat"].zero_point == 127
+    refuses(patch_vector(file, quantization, 10, 0, 128), "flat", "zero point 128, which int8 cannot hold")
+
+
 def test_unsupported_features_are_named(file: bytes) -> None:
     def code(model: tflite.Model) -> Any:
         return model.OperatorCodes(1)

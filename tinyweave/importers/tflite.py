@@ -185,6 +185,13 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if size > MAX_BYTES:
         raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
+    if quant and dtype in ("int8", "uint8", "int16"):
+        limits = np.iinfo(dtype)
+        wrong = [zero for zero in quant.zero_point if not limits.min <= zero <= limits.max]
+        if wrong:
+            raise CompileError(
+                f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
+            )
     values = file.buffer(table.Buffer(), dtype)
     if values is None:
         if written:
