@@ -207,6 +207,29 @@ def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
         yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
 
 
+MATRICES = (
+    ((1, 3, 5), (1, 5, 4)),
+    ((4, 7), (7, 2)),
+    ((2, 3, 4, 5), (2, 3, 5, 6)),
+    ((2, 3, 4, 5), (1, 1, 5, 6)),
+    ((3, 1, 5), (5, 6)),
+    ((2, 1, 4, 33), (3, 33, 1)),
+    ((1, 2, 2, 3, 4), (2, 1, 1, 4, 3)),
+)
+
+
+def _batch_matmul(rng: Rng) -> Iterator[Drawn]:
+    for (first, second), x, y, fixed in itertools.product(MATRICES, (False, True), (False, True), (False, True)):
+        a = activation("a", (*first[:-2], *reversed(first[-2:])) if x else first, rng)
+        b = activation("b", (*second[:-2], *reversed(second[-2:])) if y else second, rng)
+        fitting = a.scale * b.scale * first[-1] ** 0.5 * 90
+        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-2, 2)))
+        if fixed:
+            b = constant("b", rng.integers(-128, 128, b.shape).astype(np.int8), b.quant)
+        about = f"{_text(a.shape)}{'-turned' if x else ''}-by-{_text(b.shape)}{'-turned' if y else ''}"
+        yield about, [a, b], out, {"adj_x": x, "adj_y": y}
+
+
 def _fully_connected(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         depth, units, batch = (
@@ -659,6 +682,7 @@ def _shape(rng: Rng) -> Iterator[Drawn]:
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "add": _add,
     "average_pool_2d": _pool,
+    "batch_matmul": _batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
     "broadcast_to": _broadcast_to,
     "concatenation": _concatenation,

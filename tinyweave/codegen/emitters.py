@@ -14,7 +14,19 @@ from .. import ops
 from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import conv, elementwise, fully_connected, layout, pieces, quantization, reduce, resize, softmax, transpose_conv
+from ..ops import (
+    batch_matmul,
+    conv,
+    elementwise,
+    fully_connected,
+    layout,
+    pieces,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -131,6 +143,27 @@ def emit_pool(layer: Layer) -> Code:
     return Code(
         params, image_calls(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"])
     )
+
+
+def emit_batch_matmul(layer: Layer) -> Code:
+    (a, b), attrs = batch_matmul.matrices(layer.graph, layer.op), layer.op.attrs
+    (rows, depth), columns = a[-2:], b[-1]
+    batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
+    rescale = batch_matmul.rescale(layer.graph, layer.op)
+    params = layer.struct(
+        "tw_batch_matmul",
+        {"rows": rows, "cols": columns, "depth": depth},
+        {
+            "batch": batch,
+            "a_batch": geometry.repeated(a[:-2], rows * depth),
+            "b_batch": geometry.repeated(b[:-2], depth * columns),
+        },
+        dict(zip(("a_row", "a_step"), (1, rows) if attrs["adj_x"] else (depth, 1), strict=True)),
+        dict(zip(("b_col", "b_step"), (depth, 1) if attrs["adj_y"] else (1, columns), strict=True)),
+        {"a_zero": layer.input().zero_point, "b_zero": layer.input(1).zero_point, "out_zero": layer.output.zero_point},
+        {"multiplier": rescale.multiplier, "shift": rescale.shift},
+    )
+    return Code(params, plain_call(layer, inputs=(0, 1)))
 
 
 def emit_transpose_conv(layer: Layer) -> Code:
@@ -330,6 +363,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "depthwise_conv_2d": emit_conv,
     "fully_connected": emit_fully_connected,
     "average_pool_2d": emit_pool,
+    "batch_matmul": emit_batch_matmul,
     "max_pool_2d": emit_pool,
     "add": emit_add,
     "sub": emit_add,

@@ -249,6 +249,7 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
     "broadcast_to": ("BroadcastToOptions", _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
@@ -294,6 +295,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
 VERSIONS = {
     "add": (2, 3),
     "average_pool_2d": (2, 3),
+    "batch_matmul": (2, 3),
     "batch_to_space_nd": (2, 4),
     "broadcast_to": (2, 3),
     "concatenation": (2, 3),

@@ -363,6 +363,7 @@ def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
 READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
