@@ -6,6 +6,7 @@ have names, since they are members of the struct.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -344,6 +345,19 @@ def emit_pieces(layer: Layer) -> Code:
     return piece_code(layer, "tw_tables", entries)
 
 
+def emit_gather_nd(layer: Layer) -> Code:
+    data, indices = layer.input(), layer.input(1)
+    depth = indices.shape[-1]
+    steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
+    params = layer.struct(
+        "tw_slices",
+        {"count": indices.elements // depth, "depth": depth},
+        {"extent": data.shape[:depth], "step": steps},
+        {"run": steps[-1]},
+    )
+    return Code(params, plain_call(layer, inputs=(0, 1)))
+
+
 def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
     """One call per piece; the pieces follow each other in the outputs."""
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
@@ -374,6 +388,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tanh": emit_lookup,
     "quantize": emit_quantize,
     "dequantize": emit_quantize,
+    "gather_nd": emit_gather_nd,
     "mean": emit_mean,
     "softmax": emit_softmax,
     "pad": emit_pad,

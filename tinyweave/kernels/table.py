@@ -120,6 +120,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_gather_nd", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
 )
 
