@@ -1,4 +1,4 @@
-"""A Graph as a .tflite file that LiteRT and Netron open.
+"""A Graph as a .tflite file that LiteRT and Netron open; and a file with its ops in another order.
 
 In: a Graph. Out: bytes, the same for equal graphs. One row of OPTIONS per op kind writes its attributes as the schema's
 option table; explicit padding is written as SAME or VALID, the only two that the format has.
@@ -36,6 +36,8 @@ ACTIVATIONS = {
     "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
     "relu6": tflite.ActivationFunctionType.RELU6,
 }
+SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
@@ -73,6 +75,34 @@ def to_tflite(graph: Graph) -> bytes:
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
     return bytes(builder.Output())
+
+
+def reordered(file: bytes, order: Sequence[int]) -> bytes:
+    """The file with the ops of its first subgraph in `order`, which counts them as a Graph does; all else stays as it is.
+
+    Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
+    """
+    model = tflite.Model.GetRootAs(file, 0)
+    metadata = [model.Metadata(index) for index in range(model.MetadataLength())]
+    if any(entry.Name() == b"model_control_dependencies" for entry in metadata):
+        raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
+    subgraph = model.Subgraphs(0)
+    count = subgraph.OperatorsLength()
+    setup = [index for index in range(count) if _code(model, subgraph.Operators(index)) in SETUP]
+    rest = [index for index in range(count) if index not in setup]
+    assert sorted(order) == list(range(len(rest))), "every op runs exactly once"
+    places = [subgraph.Operators(index)._tab.Pos for index in (*setup, *(rest[index] for index in order))]
+    # the field's slot in the table leads to the vector: its length, then per op how far behind its reference the op lies
+    vector = subgraph._tab.Vector(subgraph._tab.Offset(OPERATORS_SLOT))
+    references = [place - (vector + 4 * index) for index, place in enumerate(places)]
+    if min(references, default=1) <= 0:
+        raise CompileError("its ops lie before the list of them", "write the file anew with TensorFlow's converter")
+    return file[:vector] + struct.pack(f"<{count}I", *references) + file[vector + 4 * count :]
+
+
+def _code(model: tflite.Model, operator: tflite.Operator) -> int:
+    code = model.OperatorCodes(operator.OpcodeIndex())
+    return int(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()))
 
 
 def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
