@@ -218,7 +218,7 @@ def matches(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:
 
 
 def softmax(g: Growth) -> None:
-    if (x := anything(g)).scale < 2**4:
+    if (x := anything(g)).scale < 16:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 

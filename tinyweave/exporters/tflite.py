@@ -21,6 +21,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 BUFFER_ALIGN = 16
+SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 TYPES = {
     "float32": tflite.TensorType.FLOAT32,
     "int32": tflite.TensorType.INT32,
@@ -36,8 +38,6 @@ ACTIVATIONS = {
     "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
     "relu6": tflite.ActivationFunctionType.RELU6,
 }
-SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
-OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
