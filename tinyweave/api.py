@@ -25,7 +25,7 @@ from .ir import CompileError, Graph
 from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
-from .plan import SECONDS, Plan
+from .plan import Plan
 from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
 from .simulate import compare, cortexm, litert
@@ -144,7 +144,7 @@ def plan(model: Model, schedule: str = "layer") -> Plan:
     return planning.plan(model.graph, schedule)
 
 
-def reorder(model: Model, count: str = "live", seconds: float = SECONDS) -> Reordering:
+def reorder(model: Model, count: str = "live") -> Reordering:
     """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
 
     `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
@@ -152,7 +152,7 @@ def reorder(model: Model, count: str = "live", seconds: float = SECONDS) -> Reor
     if count not in COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
     owner = COUNTS[count](model.original)
-    best = best_order(model.original, owner, seconds=seconds)
+    best = best_order(model.original, owner)
     return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from cases.graphs import GRAPHS
+from cases.graphs import GRAPHS, randwire
 
 from tinyweave import api
 from tinyweave.ir import Graph, Op, Tensor, verify
@@ -150,7 +150,7 @@ def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, 15)
     owner = each_its_own(graph)
-    hasty, exact = best_order(graph, owner, seconds=0), best_order(graph, owner)
+    hasty, exact = best_order(graph, owner, sets=0), best_order(graph, owner)
     assert sorted(hasty.ops) == list(range(15))
     assert hasty.lower_bound <= exact.peak <= hasty.peak <= max(live_bytes(graph, file_order(graph), owner))
     assert not exact.gap
@@ -229,10 +229,20 @@ def test_large_networks_are_solved_in_time(name: str) -> None:
     graph = GRAPHS[name]()
     owner = views(graph)
     start = time.monotonic()
-    found = best_order(graph, owner, seconds=8)
+    found = best_order(graph, owner)
     assert time.monotonic() - start < 10
     assert found.peak == found.lower_bound == max(live_bytes(graph, found.ops, owner))
     assert found.peak <= max(live_bytes(graph, file_order(graph), owner))
+
+
+def test_a_network_too_hard_to_prove_gets_a_good_order() -> None:
+    """64 instead of 32 nodes per stage: no proof in a short time, but far less than the file's order needs."""
+    graph = randwire(0, nodes=64)
+    owner = views(graph)
+    found = best_order(graph, owner, sets=10_000)
+    assert found.lower_bound < found.peak == max(live_bytes(graph, found.ops, owner))
+    assert found.peak < 0.75 * max(live_bytes(graph, file_order(graph), owner))
+    assert best_order(graph, owner, sets=10_000) == found, "the same graph gives the same order"
 
 
 def test_ops_of_one_state_keep_their_order() -> None:

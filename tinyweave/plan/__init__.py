@@ -12,7 +12,6 @@ from .place import arena_bytes, greedy, lower_bound
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer", "best")
-SECONDS = 5.0  # for the search of an order
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
@@ -31,7 +30,7 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     layer = plan_in_order(graph, file_order(graph), memory)
     if schedule == "layer":
         return layer
-    found = best_order(graph, views(graph), _scratch(graph, layer.variants), seconds=SECONDS)
+    found = best_order(graph, views(graph), _scratch(graph, layer.variants))
     return min(layer, plan_in_order(graph, found.ops, memory), key=lambda made: made.arena[memory])
 
 

@@ -8,10 +8,12 @@ operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, byte
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Any
 
 from ..ir import Graph
 
@@ -19,7 +21,9 @@ Saved = Callable[[int, frozenset[str]], int]
 """(op, owners of bytes that are dead after it) -> bytes that its step needs less than its live buffers and scratch together,
 since its output overlaps inputs; never less when more of them die."""
 
+MOST_SETS = 150_000  # some seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
+SETS_PER_WIDTH = 50  # the beam's width is the budget by this
 INTERVAL_CAP = 400  # sets looked at to confirm a shortcut
 CONFIRM_ATTEMPTS = 25
 NEVER = 1 << 62
@@ -98,9 +102,13 @@ def best_order(
     owner: Mapping[str, str],
     scratch: Sequence[int] = (),
     saved: Saved | None = None,
-    seconds: float = 5.0,
+    *,
+    sets: int = MOST_SETS,
+    seconds: float = math.inf,
 ) -> Order:
-    """The order with the least peak of `live_bytes`, the best one found where `seconds` do not suffice for a proof.
+    """The order with the least peak of `live_bytes`; the best one found when looking at `sets` sets of ops proves none.
+
+    The same graph gives the same order, unless `seconds` end the search.
 
     `owner` as `overlap.views` gives it; `scratch` per op. Ops that touch one state keep their order; parts of the network
     that do not hold the peak keep the file's.
@@ -109,12 +117,12 @@ def best_order(
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
     net = _network(graph, owner, scratch, saved)
     parts = _parts(net)
-    deadline = time.monotonic() + seconds
+    net.most, net.deadline = sets, time.monotonic() + seconds
     bound = max(part.lower for part in parts)
     while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
-        if worst.lower == worst.peak or time.monotonic() > deadline:
+        if worst.lower == worst.peak or _spent(net):
             break
-        _improve(net, worst, bound, deadline)
+        _improve(net, worst, bound)
         bound = max(part.lower for part in parts)
     ops = tuple(index for part in parts for index in part.order)
     peaks = {order: max(live_bytes(graph, order, owner, scratch, saved)) for order in (file_order(graph), ops)}
@@ -155,6 +163,8 @@ class _Network:
     cuts: list[int] = field(default_factory=list)  # sets that every order passes through
     runs: list[_Run] = field(default_factory=list)
     states: int = 0
+    most: int = MOST_SETS
+    deadline: float = math.inf
 
     @property
     def everything(self) -> int:
@@ -380,23 +390,65 @@ def _peak(net: _Network, done: int, order: Sequence[int]) -> int:
 # ---- the search
 
 
-def _improve(net: _Network, part: _Part, bound: int, deadline: float) -> None:
+def _spent(net: _Network) -> bool:
+    return net.states >= net.most or time.monotonic() > net.deadline
+
+
+def _improve(net: _Network, part: _Part, bound: int) -> None:
     """Raise the part's bound or find a better order of it; its budget doubles when neither is done."""
     lowest = max(part.lower, bound)
-    for limit in dict.fromkeys((lowest, (lowest + part.peak) // 2, part.peak - 1)):
-        order, exceeded = _order_within(net, part, limit, deadline)
-        if order is not None:
-            part.order, part.peak = order, _peak(net, part.start, order)
-            return
+    for attempt in range(3):
+        limit = (lowest, (lowest + part.peak) // 2, part.peak - 1)[attempt]
+        order, exceeded = _order_within(net, part, limit)
+        if order is None and exceeded is None and attempt == 0:
+            # neither found nor refuted: a beam gives the searches that follow a lower peak to beat
+            order = min((_beam(net, part, lowest, way) for way in (False, True)), key=lambda o: _peak(net, part.start, o))
+        if order is not None and (peak := _peak(net, part.start, order)) < part.peak:
+            part.order, part.peak = order, peak
+            if peak <= lowest:
+                return
         if exceeded is not None:
             part.lower = min(exceeded, part.peak)
             return
-        if time.monotonic() > deadline:
+        if _spent(net):
             return
     part.budget *= 2
 
 
-def _order_within(net: _Network, part: _Part, limit: int, deadline: float) -> tuple[tuple[int, ...] | None, int | None]:
+_Way = tuple[_Run, Any] | None  # the last run and the way before it
+
+
+def _beam(net: _Network, part: _Part, lowest: int, backward: bool) -> tuple[int, ...]:
+    """An order of the part, step by step from those that had the lowest peaks, then the fewest live bytes, until then."""
+    start, target = (~part.goal, ~part.start) if backward else (part.start, part.goal)
+    walk = _Walk(net, net.everything & start, backward)
+    target &= net.everything
+    beam: dict[int, tuple[int, int, tuple[int, ...], _Way]] = {
+        walk.done: (lowest, _live(net, part.goal if backward else part.start), walk.ready(target), None)
+    }
+    ended: list[tuple[int, _Way]] = []
+    while beam:
+        longer: dict[int, tuple[int, int, tuple[int, ...], _Way]] = {}
+        for done, (peak, live, ready, way) in beam.items():
+            net.states += 1
+            if done == target:
+                ended.append((peak, way))
+            moves = [(position, net.runs[position], *walk.effect(net.runs[position], done)) for position in ready]
+            free = next((move for move in moves if move[3] <= 0 and live + move[2] <= peak), None)
+            for position, run, need, change in [free] if free else moves:
+                after, height, now = done | run.mask, max(peak, live + need), live + change
+                if after not in longer or longer[after][:2] > (height, now):
+                    longer[after] = (height, now, walk.ready_after(after, ready, position, target), (run, way))
+        kept = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, part.budget // SETS_PER_WIDTH)]
+        beam = dict(kept)
+    way, runs = min(ended, key=lambda item: item[0])[1], []
+    while way is not None:
+        runs.append(way[0])
+        way = way[1]
+    return tuple(index for run in (runs if backward else reversed(runs)) for index in run.ops)
+
+
+def _order_within(net: _Network, part: _Part, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
     """An order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
 
     Searches from both ends in turns, each from where the other was left, as long as they move.
@@ -408,7 +460,7 @@ def _order_within(net: _Network, part: _Part, limit: int, deadline: float) -> tu
     stuck = 0
     backward = False
     while stuck < 2:
-        found = _search(net, start, goal, limit, budget=part.budget, deadline=deadline, backward=backward)
+        found = _search(net, start, goal, limit, budget=part.budget, backward=backward)
         exceeded = min(exceeded, found.exceeded)
         if backward:
             tail = found.path[::-1] + tail
@@ -435,7 +487,7 @@ class _Found:
     exhausted: bool = False
 
 
-def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, deadline: float, backward: bool) -> _Found:
+def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _Found:
     """Look for a path from `start` to `goal`, or back, on which no step needs more than `limit`.
 
     Whenever a set is reached with no more live bytes than the anchor has and than all sets between the two, it becomes
@@ -489,7 +541,7 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, de
                 highest = live
         looked += 1
         net.states += 1
-        if looked > budget or (looked % 64 == 0 and time.monotonic() > deadline):
+        if looked > budget or (looked % 64 == 0 and _spent(net)):
             return found()
         children = []
         for position in ready:
