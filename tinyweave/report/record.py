@@ -112,6 +112,35 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
     return {"peak": peak, "step": at, "op": steps[at]["op"] if at is not None else None, "steps": steps}
 
 
+def comparison_record(model: api.Model, plan: Plan, boards: Sequence[api.Fit]) -> Record:
+    """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    found = record(model, plan=plan)
+    return found | {
+        "fits": any(board.fits for board in boards),
+        "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
+        "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram, b.device.name))],
+    }
+
+
+def _fit(board: api.Fit) -> Record:
+    needs = {"ram": board.profile.ram, "flash": board.profile.flash}
+    caps = {"ram": board.limits.ram, "flash": board.limits.flash}
+    parts = {
+        key: {"total": needs[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - needs[key]}
+        for key in needs
+    }
+    device = board.device
+    return (
+        {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "fits": board.fits}
+        | parts
+        | {
+            "measured_on": board.profile.core,
+            "instructions": board.profile.instructions,
+            "compiler": board.profile.compiler,
+        }
+    )
+
+
 def device_record(device: Device) -> Record:
     """One board, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
