@@ -251,6 +251,7 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
     "broadcast_to": ("BroadcastToOptions", _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
@@ -261,6 +262,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "expand_dims": ("ExpandDimsOptions", _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda graph, op: {"Axis": op.attrs["axis"], "BatchDims": op.attrs["batch_dims"]}),
+    "gather_nd": ("GatherNdOptions", _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
@@ -296,6 +298,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
 VERSIONS = {
     "add": (2, 3),
     "average_pool_2d": (2, 3),
+    "batch_matmul": (2, 3),
     "batch_to_space_nd": (2, 4),
     "broadcast_to": (2, 3),
     "concatenation": (2, 3),
@@ -305,6 +308,7 @@ VERSIONS = {
     "dequantize": (2, 3),
     "fully_connected": (4, 7),
     "gather": (2, 4),
+    "gather_nd": (1, 3),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
     "mean": (2, 3),
