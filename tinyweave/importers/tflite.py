@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from itertools import chain
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 ABSENT = -1  # an optional input that is not there
-MAX_COUNT = 1 << 16  # tensors, ops
+MAX_COUNT = 1 << 16  # tensors
+MAX_OPS = 1 << 12  # planning takes time that grows with their square; the largest network known here has some hundreds
 MAX_RANK = 8
 MAX_BYTES = (1 << 31) - 1  # of one tensor: offsets are int32 in the emitted C
 TYPES = {
@@ -76,9 +77,9 @@ def _graph(data: bytes, name: str) -> Graph:
             "only one is supported: export without control flow",
         )
     subgraph = model.Subgraphs(0)
-    for what, count in (("tensors", subgraph.TensorsLength()), ("ops", subgraph.OperatorsLength())):
-        if count > MAX_COUNT:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {MAX_COUNT} are supported")
+    for what, count, most in (("tensors", subgraph.TensorsLength(), MAX_COUNT), ("ops", subgraph.OperatorsLength(), MAX_OPS)):
+        if count > most:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
 
     file = _File(data, model)
     count = subgraph.TensorsLength()
@@ -184,6 +185,13 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if size > MAX_BYTES:
         raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
+    if quant and dtype in ("int8", "uint8", "int16"):
+        limits = np.iinfo(dtype)
+        wrong = [zero for zero in quant.zero_point if not limits.min <= zero <= limits.max]
+        if wrong:
+            raise CompileError(
+                f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
+            )
     values = file.buffer(table.Buffer(), dtype)
     if values is None:
         if written:
@@ -240,7 +248,11 @@ def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
         raise CompileError(f"has no {name}", "the file may be damaged", op=op)
     options = getattr(tflite, name)()
     options.Init(union.Bytes, union.Pos)
-    return read(options, op, inputs)
+    attrs = read(options, op, inputs)
+    for key, value in attrs.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
+    return attrs
 
 
 def _activation(o: Any, op: Op) -> str:
