@@ -10,6 +10,7 @@ from ..ir import Graph, verify
 from .check_ops import check_ops
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
+from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
 from .tensor_map import Source, TensorMap, compose, source
 
@@ -20,6 +21,7 @@ PASSES = (
     drop_unused,
     check_ops,  # what follows may rely on it
     strip_edges,  # not when the edges stay as the file has them
+    shrink_channels,
 )
 
 
