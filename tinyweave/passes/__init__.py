@@ -10,6 +10,10 @@ from ..ir import Graph, verify
 from .check_ops import check_ops
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
+from .fuse_pad import fuse_pad
+from .merge_moves import merge_moves
+from .merge_rescales import merge_rescales
+from .share_constants import share_constants
 from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
 from .tensor_map import Source, TensorMap, compose, source
@@ -21,7 +25,13 @@ PASSES = (
     drop_unused,
     check_ops,  # what follows may rely on it
     strip_edges,  # not when the edges stay as the file has them
+    merge_moves,
+    fuse_pad,
+    merge_rescales,
     shrink_channels,
+    merge_moves,  # a concatenation may be left with one operand
+    share_constants,
+    drop_unused,
 )
 
 
