@@ -27,8 +27,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
     fused = [_padded(graph, reader, op) for reader in readers]
     if not readers or None in fused:
         return graph
-    changed = exchange(graph, [reader for reader in fused if reader is not None])
-    return replace(changed, ops=tuple(o for o in changed.ops if o.name != op.name))
+    return exchange(graph, [reader for reader in fused if reader is not None], gone=op.name)
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:

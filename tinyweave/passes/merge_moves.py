@@ -55,8 +55,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
     added = paddings(graph, pad)
     operand = integers(graph, op, "paddings", [added[axis] for axis in back])
     direct = replace(pad, inputs=(first.inputs[0], operand.name), outputs=op.outputs)
-    left = replace(graph, ops=tuple(o for o in graph.ops if o.name != op.name))
-    return exchange(left, [direct], [operand]), direct
+    return exchange(graph, [direct], [operand], gone=op.name), direct
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:

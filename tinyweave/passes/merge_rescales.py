@@ -99,6 +99,5 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
     for activation in ACTIVATIONS:
         if np.array_equal(np.clip(sums, *activation_range(activation, out)), wanted):
             fused = replace(before, outputs=op.outputs, attrs={**before.attrs, "activation": activation})
-            changed = exchange(replace(graph, ops=tuple(o for o in graph.ops if o.name != op.name)), [fused])
-            return changed
+            return exchange(graph, [fused], gone=op.name)
     return graph

@@ -19,11 +19,11 @@ def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
     return graph
 
 
-def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = ()) -> Graph:
-    """The graph with these ops in the place of those of the same names, and with more constants."""
+def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:
+    """The graph with these ops in the place of those of the same names, without the op named `gone`, with more constants."""
     new = {op.name: op for op in ops}
     tensors = {**graph.tensors, **{tensor.name: tensor for tensor in constants}}
-    return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops))
+    return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops if op.name != gone))
 
 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
