@@ -12,6 +12,7 @@ from tests.passes.layers import same_layers
 from tinyweave import ops
 from tinyweave.ir import Graph, Op, Quant, Tensor, diff, verify
 from tinyweave.passes import TensorMap
+from tinyweave.passes.crop_windows import crop_windows
 from tinyweave.passes.drop_unused import drop_unused
 from tinyweave.passes.fuse_pad import fuse_pad
 from tinyweave.passes.merge_moves import merge_moves
@@ -87,6 +88,49 @@ def test_a_pad_of_channels_or_of_whole_windows_or_that_is_an_output_stays() -> N
     stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 0], [0, 0], [0, 0]], kernel=1))
     stays(fuse_pad, padded("conv_2d", [[0, 0], [3, 0], [0, 0], [0, 0]]))
     stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]], outputs=("p", "y")))
+
+
+def windowed(kind: str, size: tuple[int, int], weights: np.ndarray, attrs: dict, name: str = "weights") -> Graph:
+    """One convolution of a map of `size` and the channels that the filters ask for."""
+    channels = weights.shape[3]
+    window = CONV | attrs
+    h, w = (
+        (size[a] + sum(window["padding"][a]) - (weights.shape[1 + a] - 1) * window["dilation"][a] - 1) // window["stride"][a]
+        + 1
+        for a in (0, 1)
+    )
+    tensors = [
+        int8("x", 1, *size, channels),
+        constant(name, weights, (0.01,)),
+        int8("y", 1, h, w, channels if kind == "depthwise_conv_2d" else len(weights)),
+    ]
+    return graph("net", tensors, [Op("conv", kind, ("x", name, None), ("y",), window)], ("x",), ("y",))
+
+
+def filters(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)) % 100 + 1).astype(np.int8).reshape(shape)
+
+
+def test_what_sees_only_padding_is_cropped() -> None:
+    whole = filters(1, 7, 7, 2)
+    before = windowed("depthwise_conv_2d", (3, 2), whole, {"padding": ((3, 3), (3, 3))})
+    crop = windowed("depthwise_conv_2d", (3, 2), whole[:, 1:6, 2:5], {"padding": ((2, 2), (1, 1))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+    strided = {"stride": (2, 2), "dilation": (1, 2), "padding": ((0, 1), (2, 2))}
+    whole = filters(2, 3, 3, 2)
+    before = windowed("conv_2d", (2, 1), whole, strided)
+    crop = windowed("conv_2d", (2, 1), whole[:, :2, 1:2], strided | {"padding": ((0, 0), (0, 0))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+
+
+def test_zero_rows_are_cropped_where_there_is_padding_to_give() -> None:
+    whole = filters(2, 3, 3, 2)
+    whole[:, 0] = whole[:, :, 2] = 0
+    before = windowed("conv_2d", (5, 5), whole, {"padding": ((1, 1), (1, 0))})
+    crop = windowed("conv_2d", (5, 5), whole[:, 1:], {"padding": ((0, 1), (1, 0))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+    stays(crop_windows, windowed("conv_2d", (5, 5), np.zeros_like(whole), {"padding": ((1, 1), (1, 1))}))
+    stays(crop_windows, windowed("conv_2d", (3, 3), filters(2, 3, 3, 2), {"padding": ((1, 1), (1, 1))}))
 
 
 def moves(shapes: Sequence[tuple[int, ...]], *steps: tuple[str, object], outputs: tuple[str, ...] = ()) -> Graph:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..ir import Graph, verify
 from .check_ops import check_ops
+from .crop_windows import crop_windows
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
@@ -29,6 +30,7 @@ PASSES = (
     fuse_pad,
     merge_rescales,
     shrink_channels,
+    crop_windows,
     merge_moves,  # a concatenation may be left with one operand
     share_constants,
     drop_unused,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor, rebuild
+from ..ir import Graph, Op, Quant, Tensor, rebuild
 
 
 def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
@@ -64,8 +66,12 @@ def is_only_for(graph: Graph, tensor: Tensor, op: Op) -> bool:
 
 def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
     """A new int32 constant for `op`."""
+    return constant(graph, op, role, np.array(values, np.int32))
+
+
+def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
+    """A new constant for `op`, under a name that the graph does not have."""
     name = f"{op.name}.{role}"
     while name in graph.tensors:
         name += "_"
-    data = np.array(values, np.int32)
-    return Tensor(name, data.shape, "int32", None, data, "constant")
+    return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")

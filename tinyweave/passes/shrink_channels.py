@@ -19,6 +19,7 @@ from ..ops import conv, reduce
 from ..ops.fixed_point import INT32_MAX
 from ..ops.layout import concatenation_axis, paddings, permutation
 from .ranges import Range, channels, ranges, taps
+from .rewrite import constant
 from .tensor_map import TensorMap
 
 REACH = 255  # of an int8 value less its zero point
@@ -102,9 +103,9 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
     if not _is_dense(graph, op):
         return None
     weights, reads, always, never = taps(graph, op)
-    constant = known[x.name].constant & _fits(graph, op, weights)
-    zero = constant & (known[x.name].low == x.zero_point)
-    free = never[..., None] | (always[..., None] & constant) | zero
+    fixed = known[x.name].constant & _fits(graph, op, weights)
+    zero = fixed & (known[x.name].low == x.zero_point)
+    free = never[..., None] | (always[..., None] & fixed) | zero
     used = ((weights != 0) & ~free[None, :, :, reads[0]]).any(axis=(1, 2))
     return np.asarray(used.reshape(len(weights), -1, channels(x)).any(axis=1))
 
@@ -190,13 +191,13 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return replace(op, inputs=(op.inputs[0], *(t.name for t in cut))), cut
     if op.kind in VIEWS:
         shape = (*graph.output(op).shape[:-1], int(target.sum()))
-        operand = _constant(graph, op, "shape", np.array(shape, np.int32))
+        operand = constant(graph, op, "shape", np.array(shape, np.int32))
         return replace(op, kind="reshape", inputs=(op.inputs[0], operand.name), attrs={"new_shape": shape}), [operand]
     if op.kind == "pad":
         pairs = np.array(paddings(graph, op), np.int32)
         before, count = int(pairs[-1][0]), len(source)
         pairs[-1] = target[:before].sum(), target[before + count :].sum()
-        operand = _constant(graph, op, "paddings", pairs)
+        operand = constant(graph, op, "paddings", pairs)
         return replace(op, inputs=(op.inputs[0], operand.name)), [operand]
     if op.kind == "concatenation":
         return replace(op, inputs=tuple(name for name in op.inputs if mask(name).any())), []
@@ -221,11 +222,11 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
     total = share if bias is None or bias.data is None else share + bias.data
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
     scales = _picked(weights.quant, target, 0)
-    constants = [_constant(graph, op, "weights", left, scales)]
+    constants = [constant(graph, op, "weights", left, scales)]
     if bias is not None or share[target].any():
         made = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
         quant = made if bias is None else bias.quant and _picked(bias.quant, target, 0)
-        constants.append(_constant(graph, op, "bias", total[target].astype(np.int32), quant))
+        constants.append(constant(graph, op, "bias", total[target].astype(np.int32), quant))
     return replace(op, inputs=(x.name, *(t.name for t in constants), *[None][: 2 - len(constants)])), constants
 
 
@@ -233,7 +234,7 @@ def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
     """A constant with the channels of `mask`, along its last axis."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
-    return _constant(graph, op, role, tensor.data[..., mask], quant)
+    return constant(graph, op, role, tensor.data[..., mask], quant)
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
@@ -242,13 +243,6 @@ def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
         return quant
     picked = np.flatnonzero(mask)
     return Quant(tuple(quant.scale[i] for i in picked), tuple(quant.zero_point[i] for i in picked), axis)
-
-
-def _constant(graph: Graph, op: Op, role: str, data: NDArray[np.generic], quant: Quant | None = None) -> Tensor:
-    name = f"{op.name}.{role}"
-    while name in graph.tensors:
-        name += "_"
-    return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
 
 
 SUMS = ("conv_2d", "fully_connected")
