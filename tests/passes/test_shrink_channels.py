@@ -226,10 +226,10 @@ def test_inputs_and_outputs_keep_their_channels() -> None:
     assert shrink_channels(only)[1] == {}
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
+@pytest.mark.parametrize("first", range(0, 200, 50))
 def test_random_damaged_networks_keep_every_byte_and_their_ranges(first: int) -> None:
     smaller = 0
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 50):
         before = random_network(seed, damaged=True)
         after, tensors = run_passes(before, float_io=True)
         assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
@@ -241,7 +241,7 @@ def test_random_damaged_networks_keep_every_byte_and_their_ranges(first: int) ->
             if name in values:
                 seen = values[name].reshape(-1, len(low))
                 assert (seen >= low).all() and (seen <= high).all(), (seed, name)
-    assert smaller > 0
+    assert smaller >= 5
 
 
 @pytest.mark.shared

@@ -21,7 +21,7 @@ def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _cropped(graph: Graph, op: Op) -> Graph:
-    if op.kind not in ("conv_2d", "depthwise_conv_2d"):
+    if op.kind not in ("conv_2d", "depthwise_conv_2d") or graph.input(op, 1).dtype != "int8":
         return graph
     weights, (products, _, _, never) = graph.input(op, 1), taps(graph, op)
     assert weights.data is not None

@@ -1,23 +1,19 @@
 """Ops that only move elements: two in a row become one, and those that move none become a reshape or nothing.
 
-A pad between two transposes that undo each other, as converters write it, pads other axes instead. Whether an op moves
-anything is seen by letting it move the numbers 0, 1, 2, ...
+A pad between two transposes that undo each other, as converters write it, pads other axes instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from .. import ops
 from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.layout import paddings, permutation
+from .copies_to_views import copies_all
 from .rewrite import each_op, exchange, integers, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap
-
-MOVES = ("reshape", "squeeze", "expand_dims", "pad", "concatenation", "transpose", "strided_slice", "pack")
-MAX_ELEMENTS = 1 << 22  # a larger map fits no microcontroller
 
 
 def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
@@ -25,12 +21,10 @@ def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _merged(graph: Graph, op: Op) -> Graph:
-    if op.kind not in MOVES or graph.input(op).data is not None:
-        return graph
     graph, op = _transposed_once(*_never_transposed(graph, op))
     if not _keeps_order(graph, op):
         return graph
-    x, out = graph.input(op), graph.output(op)
+    x, out = ops.data(graph, op), graph.output(op)
     before = maker(graph, x)
     if before is not None and SPECS[before.kind].view and graph.input(before).role == "activation" and not same_kind(x, out):
         x = graph.input(before)
@@ -38,9 +32,7 @@ def _merged(graph: Graph, op: Op) -> Graph:
         return without(graph, op, x.name)
     if SPECS[op.kind].view and x.name == op.inputs[0]:
         return graph
-    operand = integers(graph, op, "shape", out.shape)
-    reshape = replace(op, kind="reshape", inputs=(x.name, operand.name), attrs={"new_shape": out.shape})
-    return exchange(graph, [reshape], [operand])
+    return exchange(graph, [replace(op, kind="reshape", inputs=(x.name,), attrs={"new_shape": None})])
 
 
 def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
@@ -72,13 +64,4 @@ def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _keeps_order(graph: Graph, op: Op) -> bool:
-    """Whether the output holds the elements of the first input, all of them, in their order."""
-    x, out = graph.input(op), graph.output(op)
-    others = [t.data if t is not None else None for t in graph.inputs_of(op)[1:]]
-    if SPECS[op.kind].view:
-        return True
-    if x.elements != out.elements or x.elements > MAX_ELEMENTS or any(data is None for data in others):
-        return False
-    order = np.arange(x.elements, dtype=np.int32)
-    (moved,) = SPECS[op.kind].reference(graph, op, [order.reshape(x.shape), *others])
-    return bool(np.array_equal(moved.ravel(), order))
+    return SPECS[op.kind].view or copies_all(graph, op)

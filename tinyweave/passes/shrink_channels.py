@@ -93,8 +93,9 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
     """Whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
-    data = op.kind in ELEMENTWISE or graph.input(op).data is None
-    return op.kind in (*SUMS, *LINKS) and data and all(name in needed for name in (*variable, *op.outputs))
+    if op.kind not in (*SUMS, *LINKS) or not all(name in needed for name in (*variable, *op.outputs)):
+        return False
+    return op.kind in ELEMENTWISE or (graph.input(op).data is None and (op.kind not in SUMS or graph.input(op).dtype == "int8"))
 
 
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
@@ -190,9 +191,7 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         cut = [_cut(graph, op, "weights", weights, target), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
         return replace(op, inputs=(op.inputs[0], *(t.name for t in cut))), cut
     if op.kind in VIEWS:
-        shape = (*graph.output(op).shape[:-1], int(target.sum()))
-        operand = constant(graph, op, "shape", np.array(shape, np.int32))
-        return replace(op, kind="reshape", inputs=(op.inputs[0], operand.name), attrs={"new_shape": shape}), [operand]
+        return replace(op, kind="reshape", inputs=op.inputs[:1], attrs={"new_shape": None}), []
     if op.kind == "pad":
         pairs = np.array(paddings(graph, op), np.int32)
         before, count = int(pairs[-1][0]), len(source)
