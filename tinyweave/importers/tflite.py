@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from itertools import chain
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -248,7 +248,11 @@ def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
         raise CompileError(f"has no {name}", "the file may be damaged", op=op)
     options = getattr(tflite, name)()
     options.Init(union.Bytes, union.Pos)
-    return read(options, op, inputs)
+    attrs = read(options, op, inputs)
+    for key, value in attrs.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
+    return attrs
 
 
 def _activation(o: Any, op: Op) -> str:
