@@ -16,7 +16,7 @@ from tinyweave import ops
 from tinyweave.cost.macs import macs
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph, Op, Tensor, diff, verify
-from tinyweave.passes import run_passes
+from tinyweave.passes import run_passes, source
 from tinyweave.passes.ranges import ranges
 from tinyweave.passes.shrink_channels import shrink_channels
 
@@ -256,3 +256,59 @@ def test_half_of_the_vww_reference_model_is_constant(shared: Path) -> None:
 
     assert (macs(before), filters(before)) == (7_399_464, 208_112)
     assert (macs(after), filters(after)) == (3_674_288, 29_066)
+
+
+def between(kind: str, operands: list[Tensor], attrs: dict, shape: tuple[int, ...]) -> Graph:
+    """A conv with one zero filter, an op that moves its pixels, and a conv that reads them."""
+    before = two_convs(WINDOW, [5, 6, 7])
+    tensors = [t for t in before.tensors.values() if t.name != "y"]
+    tensors += [int8("n", *shape), int8("y", *shape[:3], 2), *operands]
+    move = Op("move", kind, ("m", *(t.name for t in operands)), ("n",), attrs)
+    return graph(
+        "net", tensors, [before.ops[0], move, replace(before.ops[1], inputs=("n", *before.ops[1].inputs[1:]))], ("x",), ("y",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "attrs", "shape"),
+    [
+        ("resize_nearest_neighbor", [[8, 6]], {"align_corners": False, "half_pixel_centers": False}, (1, 8, 6, 3)),
+        ("tile", [[1, 2, 1, 1]], {}, (1, 8, 4, 3)),
+        ("mirror_pad", [[[0, 0], [1, 0], [0, 2], [0, 0]]], {"mode": "reflect"}, (1, 5, 6, 3)),
+        ("transpose", [[0, 2, 1, 3]], {}, (1, 4, 4, 3)),
+        (
+            "max_pool_2d",
+            [],
+            {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "activation": "none"},
+            (1, 2, 2, 3),
+        ),
+    ],
+)
+def test_ops_that_move_whole_pixels_pass_removals_on(
+    kind: str, operands: list[object], attrs: dict, shape: tuple[int, ...]
+) -> None:
+    constants = [constant(f"operand{i}", np.array(values, np.int32)) for i, values in enumerate(operands)]
+    before = between(kind, constants, attrs, shape)
+    shrunk, kept = shrink_channels(ops.check(before))
+    assert kept == {"m": ("m", (0, 2)), "n": ("n", (0, 2))} and same_layers(before, shrunk, kept, 0)
+    assert shrunk.tensors["b.bias_"].data.tolist() == [10 + 6, 20 + 4 * 6]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("value", "kept"), [(9, (0, 2)), (8, (0, 1, 2))])
+def test_a_pad_passes_on_what_it_fills_with(value: int, kept: tuple[int, ...]) -> None:
+    # the constant channel holds 6 above the zero point, which is 9; a pad by another value makes it vary
+    paddings = constant("paddings", np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32))
+    fill = Tensor("fill", (1,), "int8", int8("m").quant, np.array([value], np.int8), "constant")
+    before = between("padv2", [paddings, fill], {}, (1, 5, 5, 3))
+    shrunk, tensors = shrink_channels(ops.check(before))
+    assert source(tensors, "n")[1] == (kept if len(kept) < 3 else None) and same_layers(before, shrunk, tensors, 0)
+
+
+def test_padded_channels_are_constants_too() -> None:
+    paddings = constant("paddings", np.array([[0, 0], [0, 0], [0, 0], [1, 2]], np.int32))
+    before = between("pad", [paddings], {}, (1, 4, 4, 6))
+    wide = replace(before, tensors={**before.tensors, "b.weights": weights("b.weights", range(12), 2, 1, 1, 6)})
+    shrunk, tensors = shrink_channels(ops.check(verify(wide)))
+    assert tensors == {"m": ("m", (0, 2)), "n": ("n", (1, 3))} and same_layers(wide, shrunk, tensors, 0)
+    assert [op.kind for op in shrunk.ops] == ["conv_2d", "pad", "conv_2d"]
+    assert shrunk.tensors["move.paddings"].data.tolist()[-1] == [0, 0]  # type: ignore[union-attr]

@@ -1,6 +1,7 @@
 """A pad before convolutions becomes their padding, which costs neither memory nor time.
 
-Both fill with the zero point. Only rows and columns, and only as many as leave every window a part of the map.
+A convolution fills with the zero point, so must the pad. Only rows and columns, and only as many as leave every window a part
+of the map.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 from ..ir import Graph, Op
 from ..ops import SPECS
-from ..ops.layout import paddings
+from ..ops.layout import pad_value, paddings
 from .rewrite import each_op, exchange
 from .tensor_map import TensorMap
 
@@ -21,7 +22,9 @@ def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _fused(graph: Graph, op: Op) -> Graph:
-    if op.kind != "pad" or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
+    if op.kind not in ("pad", "padv2") or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
+        return graph
+    if pad_value(graph, op) != graph.output(op).zero_point:
         return graph
     readers = [graph.ops[index] for index in graph.consumers.get(op.outputs[0], ())]
     fused = [_padded(graph, reader, op) for reader in readers]

@@ -17,6 +17,7 @@ from ..ir import Graph, Op, Tensor
 from ..ops import SPECS, activation_range, conv, fully_connected, reduce
 from ..ops.elementwise import mul_rescale
 from ..ops.fixed_point import INT32_MAX
+from ..ops.pieces import PIECES
 from ..ops.window import positions
 
 BYTES = ("int8", "uint8")
@@ -38,8 +39,9 @@ class Range(NamedTuple):
 class Taps(NamedTuple):
     """A sum of products as one form: conv_2d, depthwise_conv_2d and fully_connected alike.
 
-    weights: [out channel, window h, window w, input]. reads: [out channel, input] -> input channel. always, never: per
-    position in the window, whether it lies inside the map for all output positions, or for none (else padding is seen).
+    weights: [out channel, window h, window w, input], less their zero point. reads: [out channel, input] -> input channel.
+    always, never: per position in the window, whether it lies inside the map for all output positions, or for none (else
+    padding is seen).
     """
 
     weights: NDArray[np.int64]
@@ -68,9 +70,10 @@ def channels(tensor: Tensor) -> int:
 
 def taps(graph: Graph, op: Op) -> Taps:
     """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
-    x, data = graph.input(op), graph.input(op, 1).data
-    assert data is not None
-    weights, count = data.astype(np.int64), channels(x)
+    x, filters = graph.input(op), graph.input(op, 1)
+    assert filters.data is not None
+    zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
+    weights, count = filters.data.astype(np.int64) - zero, channels(x)
     if op.kind == "fully_connected":
         units, depth = weights.shape
         inside = np.ones((1, 1), bool)
@@ -175,7 +178,7 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     return [Range(np.where(exact, low, np.int8(least)), np.where(exact, high, np.int8(greatest)))]
 
 
-MOVES = ("reshape", "squeeze", "expand_dims", "pad", "concatenation", "transpose", "strided_slice", "pack")
+MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "transpose", "strided_slice", "pack", *PIECES)
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), _sum),
     **dict.fromkeys(("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "quantize"), _elementwise),

@@ -18,6 +18,7 @@ from ..ir import Graph, Op, Quant, Tensor, rebuild
 from ..ops import conv, reduce
 from ..ops.fixed_point import INT32_MAX
 from ..ops.layout import concatenation_axis, paddings, permutation
+from ..ops.pieces import pieces
 from .ranges import Range, channels, ranges, taps
 from .rewrite import constant
 from .tensor_map import TensorMap
@@ -154,7 +155,7 @@ def _links_view(graph: Graph, op: Op) -> list[Link] | None:
 
 def _links_pad(graph: Graph, op: Op) -> list[Link] | None:
     every = np.arange(channels(graph.input(op)))
-    return [Link(i, every, every + paddings(graph, op)[-1][0]) for i, _ in _activations(graph, op)]
+    return [Link(0, every, every + paddings(graph, op)[-1][0])]
 
 
 def _links_concatenation(graph: Graph, op: Op) -> list[Link] | None:
@@ -164,6 +165,13 @@ def _links_concatenation(graph: Graph, op: Op) -> list[Link] | None:
     if concatenation_axis(graph, op) < len(graph.output(op).shape) - 1:
         return _links_alike(graph, op)
     return [Link(i, np.arange(count), np.arange(count) + sum(counts[:i])) for i, count in enumerate(counts)]
+
+
+def _links_piece(graph: Graph, op: Op) -> list[Link] | None:
+    """Copies of whole pixels, from wherever they are."""
+    count, (*elsewhere, last) = channels(graph.input(op)), pieces(graph, op)[0]
+    whole = np.array_equal(last, np.arange(count)) and not any((axis[axis >= 0] % count).any() for axis in elsewhere)
+    return [Link(0, last, last)] if whole else None
 
 
 def _links_depthwise(graph: Graph, op: Op) -> list[Link] | None:
@@ -192,12 +200,12 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return replace(op, inputs=(op.inputs[0], *(t.name for t in cut))), cut
     if op.kind in VIEWS:
         return replace(op, kind="reshape", inputs=op.inputs[:1], attrs={"new_shape": None}), []
-    if op.kind == "pad":
+    if op.kind in PADS:
         pairs = np.array(paddings(graph, op), np.int32)
         before, count = int(pairs[-1][0]), len(source)
         pairs[-1] = target[:before].sum(), target[before + count :].sum()
         operand = constant(graph, op, "paddings", pairs)
-        return replace(op, inputs=(op.inputs[0], operand.name)), [operand]
+        return replace(op, inputs=(op.inputs[0], operand.name, *op.inputs[2:])), [operand]
     if op.kind == "concatenation":
         return replace(op, inputs=tuple(name for name in op.inputs if mask(name).any())), []
     if op.kind in ELEMENTWISE:
@@ -246,6 +254,8 @@ def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
 
 SUMS = ("conv_2d", "fully_connected")
 VIEWS = ("reshape", "squeeze", "expand_dims")
+PADS = ("pad", "padv2")
+CHANNELWISE = ("tile", "mirror_pad", "resize_nearest_neighbor", "space_to_batch_nd", "batch_to_space_nd")
 ELEMENTWISE = ("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "quantize", "dequantize")
 LINKS: dict[str, Callable[[Graph, Op], list[Link] | None]] = {
     **dict.fromkeys((*ELEMENTWISE, "average_pool_2d", "max_pool_2d"), _links_alike),
@@ -253,6 +263,7 @@ LINKS: dict[str, Callable[[Graph, Op], list[Link] | None]] = {
     "concatenation": _links_concatenation,
     "depthwise_conv_2d": _links_depthwise,
     "mean": _links_mean,
-    "pad": _links_pad,
+    **dict.fromkeys(PADS, _links_pad),
+    **dict.fromkeys(CHANNELWISE, _links_piece),
     "transpose": _links_transpose,
 }
