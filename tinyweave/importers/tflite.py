@@ -378,6 +378,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
+    "cast": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
     "depth_to_space": ("DepthToSpaceOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
