@@ -375,6 +375,7 @@ def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
 READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
@@ -385,6 +386,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
+    "gather_nd": (None, _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),

@@ -12,12 +12,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor
-from . import conv, elementwise, fully_connected, layout, pieces, pool, quantization, reduce, resize, softmax, transpose_conv
+from . import (
+    batch_matmul,
+    conv,
+    elementwise,
+    fully_connected,
+    gather_nd,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 
 __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "run"]
 
-FAMILIES = (conv, elementwise, fully_connected, layout, pieces, pool, quantization, reduce, resize, softmax, transpose_conv)
+FAMILIES = (
+    batch_matmul,
+    conv,
+    elementwise,
+    fully_connected,
+    gather_nd,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
 
 
