@@ -44,7 +44,7 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
 
 def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:
     path = folder / f"network_{seed}.tflite"
-    path.write_bytes(to_tflite(random_network(seed, steps, damaged=damaged)))
+    path.write_bytes(to_tflite(random_network(seed, steps, damaged)))
     return api.load(path)
 
 
