@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import toolchain
 from ..ir import CompileError
-from . import toolchain
-from .run import Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import FOLDER, Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -84,7 +84,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,cortexm.ld", *roots]
     files = [*toolchain.sources(Path(folder), model)]
-    ours = [toolchain.FOLDER / "runtime.c", toolchain.FOLDER / "cortexm.ld", toolchain.FOLDER / "include" / "string.h"]
+    ours = [FOLDER / "runtime.c", FOLDER / "cortexm.ld", FOLDER / "include" / "string.h"]
 
     def make(path: Path) -> None:
         compiled = toolchain.objects(compiler, flags, [*files, ours[0], ours[2]], ["-idirafter", str(ours[2].parent)])
@@ -195,7 +195,7 @@ def invoke(
         "limit_instructions": limit_instructions,
     }
     data = pickle.dumps(request)
-    with worker((sys.executable, str(toolchain.FOLDER / "emulator.py"))).session(limit_s) as child:
+    with worker((sys.executable, str(FOLDER / "emulator.py"))).session(limit_s) as child:
         child.send(struct.pack("=q", len(data)) + data)
         answer = pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
     if "stopped" in answer:
@@ -236,7 +236,7 @@ def _require(*modules: str) -> None:
 @lru_cache
 def _hook() -> Path:
     """hook.c as a shared library."""
-    compiler, source, flags = toolchain.host(), toolchain.FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
+    compiler, source, flags = toolchain.host(), FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
     return toolchain.cached(
         "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
     )

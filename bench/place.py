@@ -1,0 +1,77 @@
+"""The table of placements: how small do greedy and exact search make the arena, in what time?
+
+In: MiniMalloc's instances (--instances: CSV files id,lower,upper,size, the capacity in the name); random buffers like those of a
+network. Out: one row per instance: greedy, best, lower bound, proved or not, tries and seconds, on one core. Exit code 1 when an
+instance does not fit its capacity.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import sys
+import time
+from pathlib import Path
+
+from tinyweave.plan.place import arena_bytes, greedy, place
+from tinyweave.plan.plan import Buffer
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def instance(path: Path) -> list[Buffer]:
+    """The buffers of one file."""
+    with path.open(newline="") as file:
+        rows = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    return [Buffer(str(row["id"]), row["size"], row["lower"], row["upper"], align=1) for row in rows]
+
+
+def greedy_ms(buffers: list[Buffer]) -> float:
+    """The quickest of several runs: other programs only make it slower."""
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        greedy(buffers)
+        times.append(time.perf_counter() - start)
+    return min(times) * 1000
+
+
+def network_like(count: int, branches: int, seed: int = 0) -> list[Buffer]:
+    """Buffers of a chain of `count` layers, each output read by up to `branches` of the next ones."""
+    rng = random.Random(seed)
+    return [Buffer(f"b{i}", rng.randint(50, 5000) * 4, i, i + 1 + rng.randint(1, branches)) for i in range(count)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--instances", type=Path, default=ROOT.parent / "shared" / "nets" / "minimalloc")
+    parser.add_argument("--tries", type=int, default=100_000_000, help="the most placements of one buffer per instance")
+    options = parser.parse_args()
+    for branches in (1, 4):
+        buffers = network_like(70, branches)
+        print(f"greedy, 70 buffers, up to {branches + 1} alive: {greedy_ms(buffers):.2f} ms")
+    paths = sorted(options.instances.glob("*.csv"))
+    if not paths:
+        print(f"no instances in {options.instances}; name their folder with --instances", file=sys.stderr)
+        return 2
+    place(network_like(70, 9), tries=100_000)  # builds the C, which is no part of the times
+    print("| instance | buffers | greedy | ms | best | capacity | lower bound | proved | s |\n|---|---|---|---|---|---|---|---|---|")
+    fits = True
+    for path in paths:
+        name, capacity = path.name.split(".")[:2]
+        buffers = instance(path)
+        simple = arena_bytes(buffers, greedy(buffers))
+        start = time.perf_counter()
+        found = place(buffers, tries=options.tries)
+        seconds = time.perf_counter() - start
+        assert arena_bytes(buffers, found.offsets) == found.bytes
+        fits &= found.bytes <= int(capacity)
+        proved = "yes" if found.optimal else f"gap {found.bytes - found.lower_bound:,}"
+        row = (name, len(buffers), f"{simple:,}", f"{greedy_ms(buffers):.1f}", f"{found.bytes:,}", f"{int(capacity):,}")
+        print("|", " | ".join(map(str, (*row, f"{found.lower_bound:,}", proved, f"{seconds:.2f}"))), "|", flush=True)
+    return 0 if fits else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
