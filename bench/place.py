@@ -1,8 +1,8 @@
 """The table of placements: how small do greedy and exact search make the arena, in what time?
 
-In: MiniMalloc's instances (--instances: CSV files id,lower,upper,size, the capacity in the name); random buffers like those of a
-network. Out: one row per instance: greedy, best, lower bound, proved or not, tries and seconds, on one core (processor time). Exit code 1 when an
-instance does not fit its capacity.
+In: MiniMalloc's instances (--instances: CSV files id,lower,upper,size; the capacity in the name), buffers like a network's.
+Out: one row per instance: greedy, best, lower bound, proved or not, seconds of one core. Exit code 1 when an instance does not
+fit its capacity.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def main() -> int:
         print(f"no instances in {options.instances}; name their folder with --instances", file=sys.stderr)
         return 2
     place(network_like(70, 9), tries=100_000)  # builds the C, which is no part of the times
-    print("| instance | buffers | greedy | ms | best | capacity | lower bound | proved | s |\n|---|---|---|---|---|---|---|---|---|")
+    print("| instance | buffers | greedy | ms | best | capacity | lower bound | proved | s |")
+    print("|---|---|---|---|---|---|---|---|---|")
     fits = True
     for path in paths:
         name, capacity = path.name.split(".")[:2]

@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
+from ..ops import data, layout, resize
 from ..ops.layout import paddings, permutation, slice_index
+from ..ops.pieces import PIECES, pad_value, pieces
 from ..ops.reduce import axes
-from . import geometry
+from . import geometry, lag
 
 FOLDER = Path(__file__).parent
 
 S8, ANY = ("int8", "int8"), ("any", "any")
+VIEWS = ("reshape", "squeeze", "expand_dims")
 
 
 @dataclass(frozen=True)
 class Variant:
     """One C function, `name`, and `files`: its own sources, without what they include.
 
-    kinds: the op kinds that it runs. types: pairs of the first input's and the output's type that it takes. applies: whether it
+    kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: bytes by which the output's start
     must lie below an input's when both overlap (the writes trail the reads by it), None when they must not overlap. cores: the
     cores it is for, empty = all.
@@ -36,21 +39,8 @@ class Variant:
     files: tuple[str, ...]
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
-    lag: Callable[[Graph, Op], int | None] = lambda graph, op: None
+    lag: Callable[[Graph, Op], int | None] = lag.none
     cores: tuple[str, ...] = ()
-
-
-def _in_place(graph: Graph, op: Op) -> int | None:
-    """Each element is read before its place is written, so an operand of the output's shape may share its first byte."""
-    out = graph.output(op)
-    operands = [t for t in graph.inputs_of(op) if t is not None and t.data is None]
-    return 0 if all(t.shape == out.shape and itemsize(t.dtype) >= itemsize(out.dtype) for t in operands) else None
-
-
-def _widening(graph: Graph, op: Op) -> int | None:
-    """The write of element i, wider than the input's, must not reach the input's element i + 1."""
-    x, out = graph.input(op), graph.output(op)
-    return max(x.elements - 1, 0) * (itemsize(out.dtype) - itemsize(x.dtype))
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:
@@ -58,25 +48,37 @@ def _broadcasts(graph: Graph, op: Op) -> bool:
 
 
 def _pads(graph: Graph, op: Op) -> bool:
-    return geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
+    fits = itemsize(graph.output(op).dtype) == 1 or layout.pad_value(graph, op) == 0  # memset can write it
+    return fits and geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
 
 
 def _reduces(graph: Graph, op: Op) -> bool:
     return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
 
 
-def moved(graph: Graph, op: Op) -> geometry.Strides | None:
-    """What a transpose, strided_slice or a copying view gathers from its input."""
-    x = graph.input(op)
-    if op.kind == "transpose":
-        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole.transpose(permutation(graph, op)))
-    if op.kind == "strided_slice":
-        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole[slice_index(graph, op)])
-    return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole)
+def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
+    """What a transpose, strided_slice, copying view or an op of `ops.pieces` gathers from its input, piece by piece."""
+    x = data(graph, op)
+    size = itemsize(x.dtype)
+    if op.kind in PIECES:
+        found = [geometry.progressions(piece, size) for piece in pieces(graph, op)]
+    elif op.kind == "transpose":
+        found = [geometry.strided(x.shape, size, lambda whole: whole.transpose(permutation(graph, op)))]
+    elif op.kind == "strided_slice":
+        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
+    else:
+        found = [geometry.strided(x.shape, size, lambda whole: whole)]
+    known = [strides for strides in found if strides is not None]
+    return known if len(known) == len(found) else None
 
 
 def _moves(graph: Graph, op: Op) -> bool:
     return moved(graph, op) is not None
+
+
+def _pads_bytes(graph: Graph, op: Op) -> bool:
+    """What is copied needs no padding, or one that memset can write."""
+    return itemsize(graph.output(op).dtype) == 1 or pad_value(graph, op) == 0
 
 
 def _row(
@@ -85,7 +87,7 @@ def _row(
     types: tuple[str, str] = S8,
     *,
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
-    lag: Callable[[Graph, Op], int | None] = lambda graph, op: None,
+    lag: Callable[[Graph, Op], int | None] = lag.none,
 ) -> Variant:
     """A portable kernel without scratch in a file of its name; the name tells the kind unless `kinds` does."""
     own = (name.removeprefix("tw_").removesuffix("_s8"),)
@@ -93,34 +95,40 @@ def _row(
 
 
 VARIANTS: tuple[Variant, ...] = (
-    _row("tw_conv_2d_s8"),
-    _row("tw_depthwise_conv_2d_s8"),
-    _row("tw_fully_connected_s8"),
-    _row("tw_average_pool_2d_s8"),
-    _row("tw_max_pool_2d_s8"),
+    _row("tw_conv_2d_s8", lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_transpose_conv_s8"),
+    _row("tw_fully_connected_s8", lag=lag.by_row),
+    _row("tw_average_pool_2d_s8", lag=lag.by_channel),
+    _row("tw_max_pool_2d_s8", lag=lag.by_channel),
+    _row("tw_resize_bilinear_s8", applies=lambda graph, op: not resize.is_unsigned(op)),
+    _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=lambda graph, op: resize.is_unsigned(op)),
+    _row("tw_batch_matmul_s8"),
     _row("tw_mean_s8", applies=_reduces),
-    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=_in_place),
-    _row("tw_mul_s8", applies=_broadcasts, lag=_in_place),
-    _row("tw_softmax_s8", lag=_in_place),
-    _row("tw_lookup_s8", ("logistic", "tanh"), lag=_in_place),
-    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=_in_place),
-    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=_in_place),
-    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=_in_place),
-    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=_in_place),
-    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=_in_place),
-    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=_in_place),
-    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=_widening),
-    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=_widening),
-    _row("tw_pad_s8", types=ANY, applies=_pads),
+    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
+    _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
+    _row("tw_softmax_s8", lag=lag.in_place),
+    _row("tw_lookup_s8", ("logistic", "tanh"), lag=lag.in_place),
+    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=lag.in_place),
+    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.in_place),
+    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.in_place),
+    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.in_place),
+    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.in_place),
+    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.in_place),
+    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.widening),
+    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.widening),
+    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
-    _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
+    _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_gather_nd", types=ANY),
+    _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
 )
 
 
 def variant_for(graph: Graph, op: Op) -> Variant:
     """The first row that runs `op`."""
     rows = [row for row in VARIANTS if op.kind in row.kinds]
-    pair = (graph.input(op).dtype, graph.output(op).dtype)
+    pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:
         if row.applies(graph, op):

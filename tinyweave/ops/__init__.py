@@ -11,14 +11,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph
-from . import conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax
+from ..ir import CompileError, Graph, Op, Tensor
+from . import (
+    batch_matmul,
+    conv,
+    elementwise,
+    fully_connected,
+    gather_nd,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 
-__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "run"]
+__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "run"]
 
-FAMILIES = (conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax)
+FAMILIES = (
+    batch_matmul,
+    conv,
+    elementwise,
+    fully_connected,
+    gather_nd,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
+
+
+def data(graph: Graph, op: Op) -> Tensor:
+    """The input that `op` works on."""
+    return graph.input(op, SPECS[op.kind].data)
 
 
 def check(graph: Graph) -> Graph:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir import CompileError, Graph, itemsize
 from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
 from .check import check
 from .order import file_order
 from .overlap import views
-from .place import arena_bytes, greedy, lower_bound
+from .place import place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer",)
@@ -21,8 +23,11 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
-        if graph.tensors[name].data is not None:
-            raise CompileError("is a network output with a constant value", "remove it from the model", tensor=name)
+        data = graph.tensors[name].data
+        if data is not None and not np.isfinite(data).all():
+            raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
+    if all(tensor.data is not None for tensor in graph.tensors.values()):
+        raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
     order = file_order(graph)
     owner = views(graph)
     variants = tuple(_variant(graph, index) for index in range(len(graph.ops)))
@@ -32,7 +37,7 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    offsets = greedy(buffers)
+    placed = place(buffers)
     return check(
         Plan(
             graph=graph,
@@ -40,10 +45,10 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
             variants=variants,
             buffers=buffers,
             places={name: Place(source) for name, source in owner.items()},
-            offsets=offsets,
-            arena={memory: arena_bytes(buffers, offsets)},
+            offsets=placed.offsets,
+            arena={memory: placed.bytes},
             scratch=max(scratch, default=0),
-            lower_bound=lower_bound(buffers),
+            lower_bound=placed.lower_bound,
         )
     )
 
@@ -69,7 +74,7 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
             if name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    end |= {owner[name]: steps for name in graph.outputs}
+    end |= {owner[name]: steps for name in graph.outputs if name in owner}
     return tuple(
         Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)

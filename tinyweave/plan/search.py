@@ -112,10 +112,11 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
             lowest[y] = before
         placed[x] = False
 
-    def may_fit(part: list[int], begin: int, stop: int, at: int) -> bool:
+    def may_fit(part: list[int], sections: range, at: int) -> bool:
         """Nothing more goes below `at`, nor in a section below the lowest of its buffers: does the rest fit above?"""
         nonlocal beyond
-        floor = [NEVER] * (stop - begin)
+        begin = sections.start
+        floor = [NEVER] * len(sections)
         for x in part:
             if not placed[x]:
                 for s in range(first[x] - begin, end[x] - begin):
@@ -127,10 +128,11 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
                 return False
         return True
 
-    def fill_parts(part: Sequence[int], begin: int, stop: int, low: int, x: int, cut: bool) -> bool | None:
+    def fill_parts(part: Sequence[int], sections: range, low: int, x: int, cut: bool) -> bool | None:
         """Fill each stretch of sections that no buffer links to the others."""
-        for s in range(begin, stop):
-            if s + 1 < stop and (not cut or crossing[s]):
+        begin = sections.start
+        for s in sections:
+            if s + 1 < sections.stop and (not cut or crossing[s]):
                 continue
             inside = [y for y in part if not placed[y] and begin <= first[y] <= s]
             position = 0
@@ -138,13 +140,13 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
                 inside.sort(key=lambda y: (-max(rest[first[y] : end[y]]), standing[y]))
             else:  # how many of them come before x
                 position = sum(1 for y in part[: part.index(x)] if begin <= first[y] <= s)
-            found = fill(inside, begin, s + 1, low, position) if inside else True
+            found = fill(inside, range(begin, s + 1), low, position) if inside else True
             if not found:
                 return found
             begin = s + 1
         return True
 
-    def fill(part: list[int], begin: int, stop: int, low: int, position: int) -> bool | None:
+    def fill(part: list[int], sections: range, low: int, position: int) -> bool | None:
         """Place all of `part` at `low` or above, at `low` only those from `position` on; None when the tries ran out."""
         nonlocal left, beyond
         # what goes above a whole buffer that would fit below it leaves a hole for nothing
@@ -162,14 +164,14 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
                 beyond = min(beyond, at + size[x])
                 continue
             raised, cut = put(x)
-            found = fill_parts(part, begin, stop, at, x, cut) if may_fit(part, begin, stop, at) else False
+            found = fill_parts(part, sections, at, x, cut) if may_fit(part, sections, at) else False
             take_back(x, raised)
             if found is not False:
                 return found
         return False
 
     try:
-        found = fill_parts(order, 0, len(load), 0, -1, True)
+        found = fill_parts(order, range(len(load)), 0, -1, True)
     except RecursionError:  # a thousand buffers deep
         found = None
     return _answer(found, offsets, beyond, tries - left)
@@ -206,7 +208,9 @@ def _search_in_c(problem: Problem) -> Search | None:
 
     def run(order: Sequence[int], again: bool, capacity: int, tries: int) -> Answer:
         left, beyond, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
-        code = function(*tables, _table(order), *map(ctypes.c_int64, (again, capacity)), ctypes.byref(left), ctypes.byref(beyond), offsets)
+        code = function(
+            *tables, _table(order), *map(ctypes.c_int64, (again, capacity)), ctypes.byref(left), ctypes.byref(beyond), offsets
+        )
         return _answer({1: True, 0: False}.get(code), list(offsets), beyond.value, tries - left.value)
 
     return run
