@@ -71,13 +71,16 @@ def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, i
     return _names(buffers, _greedy(buffers, meetings, _bound(buffers, meetings)))
 
 
-def place(buffers: Sequence[Buffer], rules: Sequence[Rule] = (), tries: int = TRIES) -> Placement:
-    """The smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones."""
+def place(buffers: Sequence[Buffer], rules: Sequence[Rule] = (), tries: int = TRIES, enough: int = 0) -> Placement:
+    """The smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones.
+
+    An arena of at most `enough` bytes ends the search: for those who ask whether something fits, not how well.
+    """
     meetings = _meetings(buffers, rules)
     low = _bound(buffers, meetings)
     best = _greedy(buffers, meetings, low)
     high = _height(buffers, best)
-    if low == high:
+    if high <= max(low, enough):
         return Placement(_names(buffers, best), high, low)
     search = searcher(_problem(buffers, meetings))
     orders = [[x for x in _sorted(buffers, key) if buffers[x].bytes] for key in SEARCH_ORDERS]
@@ -100,10 +103,10 @@ def place(buffers: Sequence[Buffer], rules: Sequence[Rule] = (), tries: int = TR
         return False
 
     limit = FIRST_TRIES
-    while low < high and tries > 0:
-        if not decide(low, limit):  # mostly the bound can be had; else look between it and the best
-            step = (high - low) // 2
-            while step > (high - low) // 16 and not decide(high - step, limit // 4):
+    while (wanted := max(low, enough)) < high and tries > 0:
+        if not decide(wanted, limit):  # mostly the bound can be had; else look between it and the best
+            step = (high - wanted) // 2
+            while step > (high - wanted) // 64 and not decide(high - step, limit // 4):
                 step //= 2
             limit *= 2
     return Placement(_names(buffers, best), high, low)
@@ -196,14 +199,13 @@ def _problem(buffers: Sequence[Buffer], meetings: _Meetings) -> Problem:
 
 def _greedy(buffers: Sequence[Buffer], meetings: _Meetings, bound: int) -> list[int]:
     best: list[int] = []
-    best_height = -1
+    height = sum(b.bytes + b.align for b in buffers) + 1
     for key in ORDERS:
-        offsets = _first_fit(buffers, meetings, _sorted(buffers, key))
-        height = _height(buffers, offsets)
-        if best_height < 0 or height < best_height:
-            best, best_height = offsets, height
-        if best_height == bound:
-            break
+        better = _first_fit(buffers, meetings, _sorted(buffers, key), height)
+        if better:
+            best, height = better, _height(buffers, better)
+            if height == bound:
+                break
     return best
 
 
@@ -211,17 +213,21 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
     return sorted(range(len(buffers)), key=lambda x: key(buffers[x]))
 
 
-def _first_fit(buffers: Sequence[Buffer], meetings: _Meetings, order: Iterable[int]) -> list[int]:
+def _first_fit(buffers: Sequence[Buffer], meetings: _Meetings, order: Iterable[int], limit: int) -> list[int]:
+    """Each buffer at the lowest offset that the ones before it leave; empty when the arena is not below `limit`."""
     offsets = [0] * len(buffers)
     taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer the open intervals where it cannot start
     for x in order:
-        align = buffers[x].align
+        buffer = buffers[x]
+        align = buffer.align
         offset = 0
         for begin, end in sorted(taken[x]):
             if offset <= begin:
                 break
             if end > offset:
                 offset = -(-end // align) * align
+        if offset + buffer.bytes >= limit:
+            return []
         offsets[x] = offset
         for y, up, down in meetings.near[x]:
             taken[y].append((offset - down, offset + up))
