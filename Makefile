@@ -37,6 +37,7 @@ bench: setup
 	$(BIN)/python bench/place.py
 	$(BIN)/python bench/accuracy.py
 	$(BIN)/python bench/models.py
+	$(BIN)/python bench/order.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache *.egg-info
