@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from cases.tiny import NETWORKS
 
-from tinyweave import ops
+from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, Source, c, emit
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.plan import Buffer, Plan, check, plan
 from tinyweave.plan.place import arena_bytes, greedy, lower_bound
-from tinyweave.simulate import compare, emulated, host, toolchain
+from tinyweave.simulate import compare, emulated, host
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 

@@ -18,12 +18,12 @@ from kernels import rings
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
 from tinyweave.ops import SPECS
-from tinyweave.simulate import toolchain
+from tinyweave.simulate.run import FOLDER as SIMULATE
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 ZIG = (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else ()
 THUMB = ("-ffreestanding", "-mthumb")
-BARE = ("-isystem", str(toolchain.FOLDER / "include"))  # <string.h> for a target without a C library
+BARE = ("-isystem", str(SIMULATE / "include"))  # <string.h> for a target without a C library
 COMPILERS = {
     "gcc": ("gcc",),
     "clang": ("clang",),

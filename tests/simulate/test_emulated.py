@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, WEIGHTS, body
 
+from tinyweave import toolchain
 from tinyweave.ir import CompileError
-from tinyweave.simulate import emulated, toolchain
+from tinyweave.simulate import emulated
 from tinyweave.simulate.run import Fault, touched
 
 pytestmark = pytest.mark.emulator

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, body
 
+from tinyweave import toolchain
 from tinyweave.ir import CompileError
-from tinyweave.simulate import host, toolchain
+from tinyweave.simulate import host
 from tinyweave.simulate.run import Fault, touched
 
 Write = Callable[..., Path]

@@ -10,7 +10,7 @@ from ..ops import SPECS
 from .check import check
 from .order import best_order, file_order
 from .overlap import views
-from .place import arena_bytes, greedy, lower_bound
+from .place import place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer", "best")
@@ -51,7 +51,7 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") ->
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    offsets = greedy(buffers)
+    placed = place(buffers)
     return check(
         Plan(
             graph=graph,
@@ -59,10 +59,10 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") ->
             variants=variants,
             buffers=buffers,
             places={name: Place(source) for name, source in owner.items()},
-            offsets=offsets,
-            arena={memory: arena_bytes(buffers, offsets)},
+            offsets=placed.offsets,
+            arena={memory: placed.bytes},
             scratch=max(scratch, default=0),
-            lower_bound=lower_bound(buffers),
+            lower_bound=placed.lower_bound,
         )
     )
 

@@ -70,6 +70,16 @@ class Plan:
     scratch: int
     lower_bound: int
 
+    @property
+    def gap(self) -> int:
+        """Bytes between the arenas and what is proved of them; 0: no placement of these buffers is smaller."""
+        return sum(self.arena.values()) - self.lower_bound
+
+    @property
+    def optimal(self) -> bool | None:
+        """True: no placement of these buffers is smaller; None: not known."""
+        return True if self.gap == 0 else None
+
     def buffer(self, name: str) -> Buffer:
         return self._by_name[name]
 

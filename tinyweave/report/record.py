@@ -77,7 +77,8 @@ def record(
         "plan": {
             "steps": len(plan.stages) if plan else None,
             "lower_bound": plan.lower_bound if plan else None,
-            "optimal": (True if arena == plan.lower_bound else None) if plan else None,
+            "optimal": plan.optimal if plan else None,
+            "gap": plan.gap if plan else None,
         },
         "peak": {"step": summit.step, "op": summit.name, "bytes": summit.live} if summit else None,
         "verify": _verify(verification),

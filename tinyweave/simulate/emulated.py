@@ -19,10 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import toolchain
 from ..ir import CompileError
-from . import qemu, toolchain
+from . import qemu
 from .cores import CORES
-from .run import Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import FOLDER, Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -70,16 +71,10 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]
     files = [*toolchain.sources(Path(folder), model)]
-    ours = [
-        toolchain.FOLDER / "runtime.c",
-        toolchain.FOLDER / "firmware.ld",
-        *sorted((toolchain.FOLDER / "include").glob("*.h")),
-    ]
+    ours = [FOLDER / "runtime.c", FOLDER / "firmware.ld", *sorted((FOLDER / "include").glob("*.h"))]
 
     def make(path: Path) -> None:
-        compiled = toolchain.objects(
-            compiler, flags, [*files, ours[0], *ours[2:]], ["-idirafter", str(toolchain.FOLDER / "include")]
-        )
+        compiled = toolchain.objects(compiler, flags, [*files, ours[0], *ours[2:]], ["-idirafter", str(FOLDER / "include")])
         script = [word.replace("firmware.ld", str(ours[1])) for word in link]
         libraries = [] if zig else ["-nostdlib", "-lgcc"]
         toolchain.compile_c(compiler, [*flags, *script, *compiled, *libraries, "-o", path])
@@ -222,7 +217,7 @@ def invoke(
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
     """What emulator.py answers."""
     data = pickle.dumps(request)
-    with worker((sys.executable, str(toolchain.FOLDER / "emulator.py"))).session(limit_s) as child:
+    with worker((sys.executable, str(FOLDER / "emulator.py"))).session(limit_s) as child:
         child.send(struct.pack("=q", len(data)) + data)
         return pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
 
@@ -249,7 +244,7 @@ def nearest(*cores: str) -> str:
 @lru_cache
 def _hook() -> Path:
     """hook.c as a shared library."""
-    compiler, source, flags = toolchain.host(), toolchain.FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
+    compiler, source, flags = toolchain.host(), FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
     return toolchain.cached(
         "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
     )

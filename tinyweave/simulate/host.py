@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from .. import toolchain
 from ..ir import CompileError
-from . import toolchain
-from .run import Dump, Fault, Run, arena_part, check_guards, in_order, layout, noise
+from .run import FOLDER, Dump, Fault, Run, arena_part, check_guards, in_order, layout, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -40,7 +40,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     `sanitize` traps undefined behaviour, and accesses outside of C objects where the compiler has AddressSanitizer.
     """
     compiler = toolchain.host()
-    files = [*toolchain.sources(Path(folder), model), toolchain.FOLDER / "host.c"]
+    files = [*toolchain.sources(Path(folder), model), FOLDER / "host.c"]
     flags = ["-std=c99", optimize, *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']

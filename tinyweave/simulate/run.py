@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from ..ir import CompileError
 
+FOLDER = Path(__file__).parent
 ALIGN = 16  # of an arena's first byte, as malloc gives
 
 

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..ir import CompileError
+from .ir import CompileError
 
-FOLDER = Path(__file__).parent
 COMPILE_LIMIT_S = 900
 KEEP_S = 14 * 24 * 3600
 
