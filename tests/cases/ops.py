@@ -443,8 +443,68 @@ def _shape(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
 
 
+def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
+    for number in range(64):
+        dtype = "int16" if number % 4 == 3 else "int8"
+        x, out = activation("input", (1, 4, 5, 13), rng, dtype=dtype), activation("output", (), rng, dtype=dtype)
+        if number % 2:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
+        alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
+        yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
+
+
+def _prelu(rng: Rng) -> Iterator[Drawn]:
+    pairs = [((1, 4, 5, 3), (1, 1, 3)), ((1, 4, 5, 3), (1, 1, 1, 3)), ((1, 4, 5, 3), (1,)), ((1, 4, 5, 3), (4, 5, 3))]
+    pairs += [((1, 4, 5, 3), (1, 5, 1)), ((7, 6), (6,)), ((2, 3, 4), (1, 4)), ((30,), (30,))]
+    for number in range(48):
+        shape, slopes = pairs[number % len(pairs)]
+        x, alpha, out = activation("input", shape, rng), activation("alpha", slopes, rng), activation("output", (), rng)
+        if number % 3:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 3 == 1 else rng.uniform(0.3, 1.5)))
+        if number % 5:
+            alpha = constant("alpha", rng.integers(-128, 128, slopes).astype(np.int8), alpha.quant)
+        yield f"{_text(shape)}-{_text(slopes)}", [x, alpha], out, {}
+
+
+def _hard_swish(rng: Rng) -> Iterator[Drawn]:
+    for number in range(80):
+        x, out = activation("input", (1, 16, 32), rng), activation("output", (), rng)
+        if number % 2:
+            out = rescaled(out, x.scale * rng.uniform(0.3, 1.5))
+        out = rescaled(out, max(out.scale, x.scale / 100))
+        yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
+
+
+def _extremum(rng: Rng) -> Iterator[Drawn]:
+    for number in range(66):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+        a, out = activation("a", first, rng), activation("output", (), rng)
+        b = replace(a, name="b", shape=second)
+        if number % 3:
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
+        if number % 11 == 7:
+            b = a
+        yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], replace(out, quant=a.quant), {}
+
+
+def _reduce(rng: Rng) -> Iterator[Drawn]:
+    for about, operands, out, attrs in _mean(rng):
+        assert operands[0] is not None
+        yield about, operands, replace(out, quant=operands[0].quant), attrs
+
+
+def _arg_max(rng: Rng) -> Iterator[Drawn]:
+    chosen = [((1, 4, 5, 3), (3, -1, 1, 2, 0)), ((1, 70), (1, 0)), ((33,), (0,)), ((1, 12, 10, 60), (-1, 2)), ((2, 90, 4), (1, -1))]
+    for dtype in ("int32", "int64"):
+        for shape, places in chosen:
+            for axis in places:
+                operands = [activation("input", shape, rng), constant("axis", np.array(axis, np.int32))]
+                yield f"{_text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
+
+
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "add": _add,
+    "arg_max": _arg_max,
     "average_pool_2d": _pool,
     "concatenation": _concatenation,
     "conv_2d": _conv_2d,
@@ -452,15 +512,23 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "dequantize": _dequantize,
     "expand_dims": _expand_dims,
     "fully_connected": _fully_connected,
+    "hard_swish": _hard_swish,
+    "leaky_relu": _leaky_relu,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
+    "maximum": _extremum,
     "mean": _mean,
+    "minimum": _extremum,
     "mul": _mul,
     "pack": _pack,
     "pad": _pad,
+    "prelu": _prelu,
     "quantize": _quantize,
+    "reduce_max": _reduce,
+    "reduce_min": _reduce,
     "relu": _relu,
     "relu6": _relu,
+    "relu_n1_to_1": _relu,
     "reshape": _reshape,
     "shape": _shape,
     "softmax": _softmax,

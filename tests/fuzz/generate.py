@@ -171,6 +171,9 @@ def binary(kind: str) -> Callable[[Growth], None]:
         else:
             y = g.rng.choice(same)
         a, b = (x.scale, g.tensors[y].scale)
+        if kind in ("minimum", "maximum"):
+            g.emit(kind, [x.name, y], {}, x.quant)
+            return
         scale = max(a, b) * g.rng.uniform(0.8, 2.0) if kind != "mul" else a * b * 60
         quant = Quant((float(np.float32(scale)),), (g.rng.randint(-128, 127),))
         g.emit(kind, [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, quant)
@@ -194,6 +197,42 @@ def mean(g: Growth) -> None:
     axes = g.rng.choice([[1, 2], [2, 1], [1], [3], [1, 2, 3]]) if len(x.shape) == 4 else [len(x.shape) - 1]
     quant = x.quant if g.rng.random() < 0.5 else g.quant()
     g.emit("mean", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5}, quant)
+
+
+def reduce_extremum(kind: str) -> Callable[[Growth], None]:
+    def grow(g: Growth) -> None:
+        x = anything(g)
+        axes = g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape)))
+        g.emit(kind, [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": True}, x.quant)
+
+    return grow
+
+
+def arg_max(g: Growth) -> None:
+    x, dtype = anything(g), g.rng.choice(["int32", "int64"])
+    axis = g.constant("axis", np.array(g.rng.randrange(len(x.shape)), np.int32))
+    g.emit("arg_max", [x.name, axis], dtype=dtype)
+    out = g.live.pop()  # nothing reads an index
+    g.tensors[out] = Tensor(out, g.tensors[out].shape, dtype)
+
+
+def prelu(g: Growth) -> None:
+    x = anything(g)
+    if len(x.shape) > 4:
+        return
+    shape = (*[1] * (len(x.shape) - 2), x.shape[-1])
+    alpha = g.constant("alpha", g.numpy.integers(-128, 128, shape, dtype=np.int8), g.quant())
+    g.emit("prelu", [x.name, alpha])
+
+
+def leaky_relu(g: Growth) -> None:
+    g.emit("leaky_relu", [anything(g).name], {"alpha": float(np.float32(g.rng.uniform(0, 0.5)))})
+
+
+def hard_swish(g: Growth) -> None:
+    x = anything(g)
+    quant = Quant((float(np.float32(x.scale * g.rng.uniform(0.4, 1.5))),), (g.rng.randint(-128, 127),))
+    g.emit("hard_swish", [x.name], {}, quant)
 
 
 def pad(g: Growth) -> None:
@@ -247,6 +286,14 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "add": (2, binary("add")),
     "sub": (0.5, binary("sub")),
     "mul": (1, binary("mul")),
+    "minimum": (0.4, binary("minimum")),
+    "maximum": (0.4, binary("maximum")),
+    "prelu": (0.5, prelu),
+    "leaky_relu": (0.4, leaky_relu),
+    "hard_swish": (0.4, hard_swish),
+    "reduce_max": (0.3, reduce_extremum("reduce_max")),
+    "reduce_min": (0.2, reduce_extremum("reduce_min")),
+    "arg_max": (0.2, arg_max),
     "average_pool_2d": (1, pool("average_pool_2d")),
     "max_pool_2d": (1, pool("max_pool_2d")),
     "mean": (0.5, mean),
@@ -257,6 +304,7 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),
     "relu6": (0.5, unary("relu6")),
+    "relu_n1_to_1": (0.3, unary("relu_n1_to_1")),
     "quantize": (0.5, unary("quantize")),
     "transpose": (0.6, transpose),
 }

@@ -273,6 +273,9 @@ def fully_connected(rng: Rng) -> Trial:
     return Trial([Call("tw_fully_connected_s8", params, (0,))], [operand(rng, (h, w, depth))], (h, w, units), keep)
 
 
+SLOPES = ("positive_multiplier", "positive_shift", "negative_multiplier", "negative_shift")
+
+
 def binary(rng: Rng, name: str) -> Trial:
     out = tuple(int(n) for n in rng.integers(1, (2 if rng.integers(2) else 4, 7, 7, 7)))
     sides = [tuple(1 if rng.integers(3) == 0 else extent for extent in out) for _ in range(2)]
@@ -302,6 +305,11 @@ def binary(rng: Rng, name: str) -> Trial:
             "out_shift": int(rng.integers(-20, -16)),
         }
         params = build("tw_add", **common, **scales, **shifts, left_shift=20)
+    elif name == "tw_extremum_s8":
+        params = build("tw_extremum", a=sides[0], b=sides[1], out=out, larger=int(rng.integers(2)))
+    elif name == "tw_prelu_s8":
+        slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -6), strict=True))
+        params = build("tw_prelu", a=sides[0], b=sides[1], out=out, **zeros, **slopes)
     else:
         params = build("tw_mul", **common, multiplier=int(rng.integers(1 << 30, 1 << 31)), shift=int(rng.integers(-9, 0)))
     inputs = [operand(rng, (s[0] * s[1], s[2], s[3]), reads(s)) for s in sides]
@@ -311,12 +319,17 @@ def binary(rng: Rng, name: str) -> Trial:
 def elementwise(rng: Rng, name: str) -> Trial:
     h, w, c = (int(n) for n in rng.integers(1, 7, 3))
     in_bytes, out_bytes = (4 if "_f32_" in name else 1), (4 if name.endswith("_f32") else 1)
+    if name.endswith("_s16"):
+        in_bytes = out_bytes = 2
     shape, keep = {"shape": (h, w, c)}, ()
     if name == "tw_lookup_s8":
         table = values(rng, (256,))
         params, keep = build("tw_lookup", **shape, table=table), (table,)
     elif name == "tw_softmax_s8":
         params = build("tw_softmax", **shape, multiplier=1 << 30, left_shift=23, difference_min=-248)
+    elif name == "tw_leaky_relu_s16":
+        slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -2), strict=True))
+        params = build("tw_leaky_relu", **shape, in_zero=0, out_zero=0, **slopes)
     elif "requantize" in name:
         low = 0 if name.endswith("u8") else -128
         params = build(
@@ -371,9 +384,9 @@ def concatenation(rng: Rng) -> Trial:
 
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
-BINARY = ("tw_add_s8", "tw_mul_s8")
+BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
 CONVERSIONS = sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern))
-ELEMENTWISE = ("tw_lookup_s8", "tw_softmax_s8", *CONVERSIONS)
+ELEMENTWISE = ("tw_lookup_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
 
 # kernel -> what draws a trial of it, for each kernel that takes views
 TRIALS: dict[str, Callable[[Rng], Trial]] = {

@@ -7,13 +7,14 @@ have names, since they are members of the struct.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import conv, elementwise, fully_connected, layout, quantization, reduce, softmax
+from ..ops import SPECS, activations, conv, elementwise, extrema, fully_connected, layout, quantization, reduce, softmax
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -114,15 +115,19 @@ def emit_pool(layer: Layer) -> Code:
     return Code(params, plain_call(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))
 
 
-def binary_members(layer: Layer) -> tuple[Members, Members]:
-    a, b, out = layer.input(), layer.input(1), layer.output
-    shapes = geometry.broadcast(a.shape, b.shape)
+def operand_members(layer: Layer) -> tuple[Members, Members]:
+    """Extents and zero points of two operands and the output."""
+    tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
+    shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None
-    return (
-        dict(zip(("a", "b", "out"), shapes, strict=True)),
-        {"a_zero": a.zero_point, "b_zero": b.zero_point, "out_zero": out.zero_point}
-        | dict(clamp(layer, layer.op.attrs["activation"])),
-    )
+    return dict(zip(tensors, shapes, strict=True)), {
+        f"{name}_zero": tensor.zero_point for name, tensor in tensors.items() if tensor.quant
+    }
+
+
+def binary_members(layer: Layer) -> tuple[Members, Members]:
+    shapes, zeros = operand_members(layer)
+    return shapes, {**zeros, **clamp(layer, layer.op.attrs["activation"])}
 
 
 def emit_add(layer: Layer) -> Code:
@@ -144,6 +149,50 @@ def emit_mul(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 
+def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
+    (positive, positive_shift), (negative, negative_shift) = slopes
+    return (
+        {"positive_multiplier": positive, "positive_shift": positive_shift},
+        {"negative_multiplier": negative, "negative_shift": negative_shift},
+    )
+
+
+def emit_prelu(layer: Layer) -> Code:
+    slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
+    return Code(layer.struct("tw_prelu", *operand_members(layer), *slopes), plain_call(layer, inputs=(0, 1)))
+
+
+def emit_leaky_relu(layer: Layer) -> Code:
+    if layer.input().dtype == "int8":
+        return emit_lookup(layer)
+    params = layer.struct(
+        "tw_leaky_relu",
+        {"shape": hwc(layer.input().shape)},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
+    )
+    return Code(params, plain_call(layer))
+
+
+def emit_extremum(layer: Layer) -> Code:
+    larger = {"larger": int(layer.op.kind == "maximum")}
+    return Code(layer.struct("tw_extremum", operand_members(layer)[0], larger), plain_call(layer, inputs=(0, 1)))
+
+
+def emit_reduce_extremum(layer: Layer) -> Code:
+    groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
+    assert groups is not None
+    larger = {"larger": int(layer.op.kind == "reduce_max")}
+    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
+    return Code(layer.struct("tw_reduce_extremum", groups._asdict(), larger), plain_call(layer), f"over axes {axes}")
+
+
+def emit_arg_max(layer: Layer) -> Code:
+    shape, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
+    extents = {"outer": prod(shape[:axis]), "depth": shape[axis], "inner": prod(shape[axis + 1 :])}
+    return Code(layer.struct("tw_arg_max", extents), plain_call(layer), f"along axis {axis}")
+
+
 def emit_relu(layer: Layer) -> Code:
     rescale = elementwise.relu_rescale(layer.graph, layer.op)
     return requantization(layer, rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind))
@@ -160,7 +209,8 @@ def requantization(layer: Layer, multiplier: int, shift: int, limits: Members) -
 
 
 def emit_lookup(layer: Layer) -> Code:
-    table = layer.table("table", elementwise.table(layer.graph, layer.op), "int8_t")
+    (values,) = SPECS[layer.op.kind].reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
+    table = layer.table("table", values, "int8_t")
     params = layer.struct("tw_lookup", {"shape": hwc(layer.input().shape)}, {"table": table})
     return Code(params, plain_call(layer))
 
@@ -253,13 +303,22 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "add": emit_add,
     "sub": emit_add,
     "mul": emit_mul,
+    "minimum": emit_extremum,
+    "maximum": emit_extremum,
+    "prelu": emit_prelu,
+    "leaky_relu": emit_leaky_relu,
     "relu": emit_relu,
     "relu6": emit_relu,
+    "relu_n1_to_1": emit_relu,
+    "hard_swish": emit_lookup,
     "logistic": emit_lookup,
     "tanh": emit_lookup,
     "quantize": emit_quantize,
     "dequantize": emit_quantize,
     "mean": emit_mean,
+    "reduce_max": emit_reduce_extremum,
+    "reduce_min": emit_reduce_extremum,
+    "arg_max": emit_arg_max,
     "softmax": emit_softmax,
     "pad": emit_pad,
     "concatenation": emit_concatenation,

@@ -201,6 +201,10 @@ def _pool(graph: Graph, op: Op) -> Fields:
     }
 
 
+def _reducer(graph: Graph, op: Op) -> Fields:
+    return {"KeepDims": op.attrs["keep_dims"]}
+
+
 def _sum(graph: Graph, op: Op) -> Fields:
     # the int16 kernels have a second arithmetic for power-of-two scales; tinyweave means the general one
     return {**_activation(graph, op), "PotScaleInt16": False}
@@ -236,6 +240,7 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 # kind -> the schema's table of options and what to write into it
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
+    "arg_max": ("ArgMaxOptions", lambda graph, op: {"OutputType": TYPES[graph.output(op).dtype]}),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
@@ -243,15 +248,23 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "dequantize": ("DequantizeOptions", _nothing),
     "expand_dims": ("ExpandDimsOptions", _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "hard_swish": ("HardSwishOptions", _nothing),
+    "leaky_relu": ("LeakyReluOptions", lambda graph, op: {"Alpha": _float32(op.attrs["alpha"], op=op)}),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
-    "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
+    "maximum": ("MaximumMinimumOptions", _nothing),
+    "mean": ("ReducerOptions", _reducer),
+    "minimum": ("MaximumMinimumOptions", _nothing),
     "mul": ("MulOptions", _activation),
     "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
     "pad": ("PadOptions", _nothing),
+    "prelu": (None, _nothing),
     "quantize": ("QuantizeOptions", _nothing),
+    "reduce_max": ("ReducerOptions", _reducer),
+    "reduce_min": ("ReducerOptions", _reducer),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
+    "relu_n1_to_1": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
     "shape": ("ShapeOptions", lambda graph, op: {"OutType": TYPES[graph.output(op).dtype]}),
     "softmax": ("SoftmaxOptions", lambda graph, op: {"Beta": _float32(op.attrs["beta"], op=op)}),
@@ -265,20 +278,27 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
 # kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise
 VERSIONS = {
     "add": (2, 3),
+    "arg_max": (2, 1),
     "average_pool_2d": (2, 3),
     "concatenation": (2, 3),
     "conv_2d": (3, 4),
     "depthwise_conv_2d": (3, 5),
     "dequantize": (2, 3),
     "fully_connected": (4, 7),
+    "leaky_relu": (2, 2),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
+    "maximum": (2, 4),
     "mean": (2, 3),
+    "minimum": (2, 4),
     "mul": (2, 4),
     "pack": (2, 3),
     "pad": (2, 3),
+    "reduce_max": (2, 3),
+    "reduce_min": (2, 3),
     "relu": (2, 3),
     "relu6": (2, 3),
+    "relu_n1_to_1": (1, 2),
     "softmax": (2, 3),
     "strided_slice": (2, 4),
     "sub": (2, 5),

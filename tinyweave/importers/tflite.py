@@ -293,6 +293,10 @@ def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"kernel": kernel, "stride": stride, "padding": padding, "activation": _activation(o, op)}
 
 
+def _reducer(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"keep_dims": o.KeepDims()}
+
+
 def _product(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"activation": _activation(o, op)}
 
@@ -335,6 +339,7 @@ def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
 # kind -> the schema's table of options (None: nothing in it matters) and what to read from it
 READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
+    "arg_max": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
@@ -342,15 +347,23 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "dequantize": (None, _nothing),
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "hard_swish": (None, _nothing),
+    "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
-    "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),
+    "maximum": (None, _nothing),
+    "mean": ("ReducerOptions", _reducer),
+    "minimum": (None, _nothing),
     "mul": ("MulOptions", _product),
     "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "pad": (None, _nothing),
+    "prelu": (None, _nothing),
     "quantize": (None, _nothing),
+    "reduce_max": ("ReducerOptions", _reducer),
+    "reduce_min": ("ReducerOptions", _reducer),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
+    "relu_n1_to_1": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
     "shape": (None, _nothing),
     "softmax": ("SoftmaxOptions", lambda o, op, inputs: {"beta": o.Beta()}),

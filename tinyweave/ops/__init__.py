@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph
-from . import conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax
+from . import activations, conv, elementwise, extrema, fully_connected, layout, pool, quantization, reduce, softmax
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 
 __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "run"]
 
-FAMILIES = (conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax)
+FAMILIES = (activations, conv, elementwise, extrema, fully_connected, layout, pool, quantization, reduce, softmax)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
 
 
