@@ -494,7 +494,13 @@ def _reduce(rng: Rng) -> Iterator[Drawn]:
 
 
 def _arg_max(rng: Rng) -> Iterator[Drawn]:
-    chosen = [((1, 4, 5, 3), (3, -1, 1, 2, 0)), ((1, 70), (1, 0)), ((33,), (0,)), ((1, 12, 10, 60), (-1, 2)), ((2, 90, 4), (1, -1))]
+    chosen = [
+        ((1, 4, 5, 3), (3, -1, 1, 2, 0)),
+        ((1, 70), (1, 0)),
+        ((33,), (0,)),
+        ((1, 12, 10, 60), (-1, 2)),
+        ((2, 90, 4), (1, -1)),
+    ]
     for dtype in ("int32", "int64"):
         for shape, places in chosen:
             for axis in places:
