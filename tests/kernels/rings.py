@@ -228,6 +228,13 @@ def windowed(rng: Rng, c: int, dilated: bool) -> tuple[dict[str, Any], Shape, Sh
     return geometry, (h, w, c), (out_h, out_w, 0), reads
 
 
+def offset(rng: Rng, trial: Trial, inner: str) -> Trial:
+    """The same with weights that have a zero point."""
+    (call,) = trial.calls
+    params = build(f"{type(call.params).__name__}_offset", **{inner: call.params, "weights_zero": int(rng.integers(-128, 128))})
+    return Trial([Call(f"{call.kernel}_offset", params, call.inputs)], trial.inputs, trial.out, trial.keep)
+
+
 def convolution(rng: Rng, depthwise: bool) -> Trial:
     groups, group_in, group_out = (int(n) for n in rng.integers(1, (4, 7, 8)))
     groups, group_in = (groups * group_in, 1) if depthwise else (groups, group_in)
@@ -253,7 +260,11 @@ def pool(rng: Rng, kernel: str) -> Trial:
     channels = int(rng.integers(1, 7))
     geometry, inside, outside, reads = windowed(rng, channels, False)
     out = (*outside[:2], channels)
-    params = build("tw_pool", **geometry, **{"in": inside, "out": out, "out_min": -100, "out_max": 100})
+    params = build(
+        "tw_pool",
+        **geometry,
+        **{"in": inside, "out": out, "out_min": -100, "out_max": 100, "away_from": -128 * int(rng.integers(2))},
+    )
     # every window must hold a part of the map
     empty = any(
         (extent - 1) * stride - pad >= size
@@ -393,6 +404,9 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
     "tw_fully_connected_s8": fully_connected,
+    "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
+    "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
+    "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
     "tw_pad_s8": pad,
     "tw_concatenation_s8": concatenation,
     **{name: partial(pool, kernel=name) for name in POOLS},

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import SPECS, activations, conv, elementwise, extrema, fully_connected, layout, quantization, reduce, softmax
+from ..ops import SPECS, activations, conv, elementwise, extrema, fully_connected, layout, pool, quantization, reduce, softmax
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -60,8 +60,7 @@ def emit_conv(layer: Layer) -> Code:
     groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else conv.groups(graph, op)
     weights = layer.input(1).data
     assert weights is not None
-    params = layer.struct(
-        "tw_conv",
+    members: tuple[Members, ...] = (
         {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
         {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
@@ -72,8 +71,19 @@ def emit_conv(layer: Layer) -> Code:
         },
         {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
     )
+    params = weighted(layer, "tw_conv", "conv", members)
     note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
     return Code(params, plain_call(layer), note)
+
+
+def weighted(layer: Layer, ctype: str, inner: str, members: Sequence[Members]) -> str:
+    """The parameters of an op with weights; those with a zero point are the member `inner` of a struct that has it too."""
+    zero = conv.weights_zero(layer.graph, layer.op)
+    if zero == 0:
+        return layer.struct(ctype, *members)
+    return layer.struct(
+        f"{ctype}_offset", *({f"{inner}.{key}": v for key, v in m.items()} for m in members), {"weights_zero": zero}
+    )
 
 
 def activation_note(activation: str) -> str:
@@ -87,8 +97,7 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
-    params = layer.struct(
-        "tw_fully_connected",
+    members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
         {
@@ -101,6 +110,7 @@ def emit_fully_connected(layer: Layer) -> Code:
             "per_channel": int(len(multiplier) > 1),
         },
     )
+    params = weighted(layer, "tw_fully_connected", "dense", members)
     return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
@@ -110,6 +120,7 @@ def emit_pool(layer: Layer) -> Code:
         "tw_pool",
         {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
+        {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
         clamp(layer, attrs["activation"]),
     )
     return Code(params, plain_call(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))

@@ -131,6 +131,8 @@ def _op(
         "Inputs": _ints(builder, [-1 if name is None else indices[name] for name in op.inputs]),
         "Outputs": _ints(builder, [indices[name] for name in op.outputs]),
     }
+    if op.attrs.get("unsigned"):
+        raise CompileError("was uint8 and cannot be written as int8 without changing its results", op=op)
     name, write = OPTIONS[op.kind]
     if name is not None:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
+from ..ops.conv import weights_zero
 from ..ops.layout import paddings, permutation, slice_index
 from ..ops.reduce import axes
 from . import geometry, lag
@@ -79,9 +80,16 @@ def _row(
     return Variant(name, kinds or own, types, (f"{name}.c",), applies, lag=lag)
 
 
+def _weights_are_offset(graph: Graph, op: Op) -> bool:
+    return weights_zero(graph, op) != 0
+
+
 VARIANTS: tuple[Variant, ...] = (
+    _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),

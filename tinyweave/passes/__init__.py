@@ -10,6 +10,7 @@ from ..ir import Graph, verify
 from .check_ops import check_ops
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
+from .shift_uint8 import shift_uint8
 from .strip_edges import strip_edges
 from .tensor_map import Source, TensorMap, compose, source
 
@@ -18,6 +19,7 @@ __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "source"]
 PASSES = (
     fold_constants,
     drop_unused,
+    shift_uint8,
     check_ops,  # what follows may rely on it
     strip_edges,  # not when the edges stay as the file has them
 )
