@@ -129,7 +129,8 @@ def variant_for(graph: Graph, op: Op) -> Variant:
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
-    raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}", op=op)
+    hint = "; quantise the model to int8 first" if pair == ("float32", "float32") else ""
+    raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
 
 
 def sources(names: Iterable[str]) -> list[Path]:
