@@ -17,6 +17,7 @@ from cases import tiny
 
 from tinyweave import api
 from tinyweave.cli import main, read_inputs
+from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 
@@ -56,7 +57,7 @@ def bad(capsys, *arguments: object) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "devices"])
+@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "devices"])
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
@@ -280,10 +281,46 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 
 @pytest.mark.emulator
 def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emulator):
-    assert run("deploy", chain, "--ram", "500", "--flash", "2k", "-o", tmp_path / "net") == 1
+    assert run("deploy", chain, "--ram", "100", "--flash", "2k", "-o", tmp_path / "net") == 1
     printed = capsys.readouterr().out
     assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
     assert "does not fit" in (tmp_path / "net" / "report.md").read_text()
+
+
+@pytest.mark.emulator
+def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core(capsys, chain, emulator, monkeypatch):
+    built: list[str] = []
+    build = api.emulated.build
+    monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
+    assert run("compare", chain, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(built) == len(set(built))
+    assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
+    assert {board["measured_on"] for board in found["compare"]} == set(built)
+    for board in found["compare"]:
+        assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
+        assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))
+    assert found["fits"] is True and "stm32f746" in found["boards"]
+    assert lookup(found, "ram.arena") == 128 and lookup(found, "ram.total") is None
+    assert run("compare", chain) == 0
+    shown = capsys.readouterr().out
+    assert f"{len(found['compare'])} boards" in shown and "xtensa-lx6 *" in shown and "xtensa-lx6 by cortex-m4" in shown
+
+
+@pytest.mark.emulator
+def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys, tmp_path, emulator, monkeypatch):
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(tiny.chain()))
+    board = replace(
+        api.all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512))
+    )
+    monkeypatch.setattr(api, "all_devices", lambda: (board,))
+    assert run("compare", path, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["fits"] is False and found["boards"] == []
+    assert found["compare"][0]["ram"]["left"] < 0 and found["compare"][0]["flash"]["left"] < 0
+    assert run("compare", path) == 1
+    assert "too little RAM and Flash" in capsys.readouterr().out
 
 
 @pytest.mark.emulator

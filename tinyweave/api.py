@@ -25,7 +25,7 @@ from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
-from .simulate import compare, cortexm, litert
+from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
 from .simulate.run import touched
 
@@ -103,6 +103,27 @@ class Deployment:
     def excess(self) -> dict[str, int]:
         """Bytes by which ram and flash exceed their limits, 0 where they fit."""
         return excess(self.profile, self.limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One model on one board, as measured on the board's core or on the one that stands for it."""
+
+    device: Device
+    profile: Profile
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.device.ram, self.device.flash)
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """Bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
+        return excess(self.profile, self.limits)
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
 
 
 def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
@@ -236,8 +257,8 @@ def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample of `inputs`."""
-    firmware, sizes = cortexm.build(folder, model.name, core), compare.output_bytes(model.graph)
-    runs = [cortexm.invoke(firmware, plan.arena, compare.pack(sample), sizes) for sample in inputs]
+    firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
+    runs = [emulated.invoke(firmware, plan.arena, compare.pack(sample), sizes) for sample in inputs]
     return [compare.unpack(model.graph, result) for result in runs]
 
 
@@ -248,18 +269,45 @@ def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence
         return _profile(model, plan, Path(folder), core, sample if sample is not None else samples(model, 1, 0)[0])
 
 
-def _profile(model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray]) -> Profile:
+def compare_boards(
+    model: Model,
+    plan: Plan,
+    devices: Sequence[Device] | None = None,
+    *,
+    sample: Sequence[np.ndarray] | None = None,
+    progress: Progress | None = None,
+) -> list[Fit]:
+    """The model on every known board, or on `devices`: built and run once for each core that they have."""
+    chosen = all_devices() if devices is None else devices
+    cores = list(dict.fromkeys(map(emulated_core, chosen)))
+    profiles = {}
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(source(model, plan), Path(folder))
+        inputs = sample if sample is not None else samples(model, 1, 0)[0]
+        for done, core in enumerate(cores):
+            if progress:
+                progress(f"building and running on the emulated {core}", done, len(cores))
+            profiles[core] = _profile(model, plan, Path(folder), core, inputs, by_step=False)
+    return [Fit(device, profiles[emulated_core(device)]) for device in chosen]
+
+
+def _profile(
+    model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray], *, by_step: bool = True
+) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
-    firmware = cortexm.build(folder, model.name, core)
-    a, b = (cortexm.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
-    traced = cortexm.invoke(cortexm.build(folder, model.name, core, trace=True), plan.arena, inputs, outputs)
+    firmware = emulated.build(folder, model.name, core)
+    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    per_step: Sequence[int] = ()
+    if by_step:
+        traced = emulated.build(folder, model.name, core, trace=True)
+        per_step = emulated.invoke(traced, plan.arena, inputs, outputs).per_step
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
         compiler=firmware.compiler,
         instructions=a.instructions,
-        per_step=tuple(traced.per_step),
+        per_step=tuple(per_step),
         arena=dict(plan.arena),
         touched=touched(a, b),
         stack=a.stack,
@@ -306,4 +354,4 @@ def emulated_core(device: Device | None) -> str:
     """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
-    return device.core if device.core in cortexm.CORES else DEFAULT_CORE
+    return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

@@ -28,7 +28,7 @@ from .ir import CompileError, Tensor
 from .plan import to_json
 from .report import text
 from .report.markdown import markdown
-from .report.record import device_record, record
+from .report.record import comparison_record, device_record, record
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -317,6 +317,35 @@ def deploy(
         text.show_verdict(screen, found)
         print(f"C and the report with every layer: {folder}")
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
+
+
+@app.command()
+def compare(
+    model: ModelFile,
+    *,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    inputs: Inputs = None,
+    as_json: Json = False,
+) -> int:
+    """Hold a model against every known board.
+
+    Builds and runs it once per core, and says for each board what is left of its RAM and Flash, or what is missing.
+    Exits with 1 if it fits none.
+
+    Example: tinyweave compare kws.tflite
+    """
+    loaded = _load(model, io)
+    planned = api.plan(loaded, schedule)
+    given = read_inputs(inputs, loaded)
+    with _progress() as report:
+        boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
+    found = comparison_record(loaded, planned, boards)
+    if as_json:
+        _print_json(found)
+    else:
+        text.show_comparison(text.console(), found)
+    return 0 if found["fits"] else DOES_NOT_FIT
 
 
 @app.command()

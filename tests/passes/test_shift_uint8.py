@@ -18,7 +18,7 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.passes import run_passes
 from tinyweave.passes.shift_uint8 import SAME, UNSIGNED, shift_uint8
-from tinyweave.simulate import compare, cortexm, host
+from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.litert import Worker
 
 KINDS = sorted((SAME | UNSIGNED) & set(GENERATORS) - {"shape"})
@@ -74,7 +74,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path:
     graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
     assert not any(t.dtype == "uint8" for op in graph.ops if op.kind != "quantize" for t in graph.outputs_of(op))
     arena = emit_to(graph, tmp_path)
-    program, firmware = host.build(tmp_path, graph.name, sanitize=True), cortexm.build(tmp_path, graph.name, "cortex-m4")
+    program, firmware = host.build(tmp_path, graph.name, sanitize=True), emulated.build(tmp_path, graph.name, "cortex-m4")
     expected: list[list[np.ndarray]] = [[], []]
     for case in chosen:
         for sample, run in enumerate(litert.run(to_tflite(case.graph), case.inputs)):
@@ -83,7 +83,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path:
         x = [array for case in chosen for array in case.inputs[sample]]
         computed = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
         on_host = compare.unpack(graph, host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph)))
-        on_core = compare.unpack(graph, cortexm.invoke(firmware, arena, compare.pack(x), compare.output_bytes(graph)))
+        on_core = compare.unpack(graph, emulated.invoke(firmware, arena, compare.pack(x), compare.output_bytes(graph)))
         owners = [case for case in chosen for _ in case.graph.outputs]
         for case, want, name, a, b in zip(owners, expected[sample], graph.outputs, on_host, on_core, strict=True):
             for where, have in (("numpy", computed[name]), ("host", a), ("core", b)):
@@ -174,8 +174,8 @@ def test_weights_become_symmetric_where_their_distances_fit() -> None:
 
 def test_kinds_that_round_otherwise_are_refused() -> None:
     graph = small()
-    odd = replace(graph, ops=(graph.ops[0], replace(graph.ops[1], kind="resize_bilinear")))
-    with pytest.raises(CompileError, match=r"resize_bilinear\): on uint8 is not supported: .*; quantise the model to int8"):
+    odd = replace(graph, ops=(graph.ops[0], replace(graph.ops[1], kind="transpose_conv")))
+    with pytest.raises(CompileError, match=r"transpose_conv\): on uint8 is not supported: .*; quantise the model to int8"):
         shift_uint8(odd)
 
 

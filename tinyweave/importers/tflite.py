@@ -24,7 +24,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 ABSENT = -1  # an optional input that is not there
-MAX_COUNT = 1 << 16  # tensors, ops
+MAX_COUNT = 1 << 16  # tensors
+MAX_OPS = 1 << 12  # planning takes time that grows with their square; the largest network known here has some hundreds
 MAX_RANK = 8
 MAX_BYTES = (1 << 31) - 1  # of one tensor: offsets are int32 in the emitted C
 TYPES = {
@@ -76,9 +77,9 @@ def _graph(data: bytes, name: str) -> Graph:
             "only one is supported: export without control flow",
         )
     subgraph = model.Subgraphs(0)
-    for what, count in (("tensors", subgraph.TensorsLength()), ("ops", subgraph.OperatorsLength())):
-        if count > MAX_COUNT:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {MAX_COUNT} are supported")
+    for what, count, most in (("tensors", subgraph.TensorsLength(), MAX_COUNT), ("ops", subgraph.OperatorsLength(), MAX_OPS)):
+        if count > most:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
 
     file = _File(data, model)
     count = subgraph.TensorsLength()
@@ -184,6 +185,13 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if size > MAX_BYTES:
         raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
+    if quant and dtype in ("int8", "uint8", "int16"):
+        limits = np.iinfo(dtype)
+        wrong = [zero for zero in quant.zero_point if not limits.min <= zero <= limits.max]
+        if wrong:
+            raise CompileError(
+                f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
+            )
     values = file.buffer(table.Buffer(), dtype)
     if values is None:
         if written:
@@ -287,6 +295,22 @@ def _conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"stride": stride, "dilation": dilation, "padding": padding, "activation": _activation(o, op)}
 
 
+def _transpose_conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
+    attrs = {"stride": stride, "padding": ((0, 0), (0, 0)), "activation": _activation(o, op)}
+    if o.Padding() == tflite.Padding.SAME:
+        shape = inputs[0]
+        if shape is None or shape.data is None or shape.elements != 4:
+            raise CompileError(
+                "has SAME padding and an output shape that only the running network knows", "make it constant", op=op
+            )
+        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
+        attrs["padding"] = same_padding(h, kernel[0], stride[0]), same_padding(w, kernel[1], stride[1])
+    elif o.Padding() != tflite.Padding.VALID:
+        raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
+    return attrs
+
+
 def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
     kernel, stride = _size("kernel", o.FilterHeight(), o.FilterWidth(), op), _size("stride", o.StrideH(), o.StrideW(), op)
     padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=(1, 1))
@@ -332,6 +356,17 @@ def _reshape(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"new_shape": None if o.NewShapeIsNone() else _ints(o, "NewShape", op)}
 
 
+def _mirror_pad(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    modes = {tflite.MirrorPadMode.REFLECT: "reflect", tflite.MirrorPadMode.SYMMETRIC: "symmetric"}
+    if o.Mode() not in modes:
+        raise CompileError(f"has the mode number {o.Mode()}", f"supported: {', '.join(modes.values())}", op=op)
+    return {"mode": modes[o.Mode()]}
+
+
+def _resize(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"align_corners": o.AlignCorners(), "half_pixel_centers": o.HalfPixelCenters()}
+
+
 def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {}
 
@@ -341,12 +376,16 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "arg_max": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_to_space_nd": (None, _nothing),
+    "broadcast_to": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
+    "depth_to_space": ("DepthToSpaceOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
     "depthwise_conv_2d": ("DepthwiseConv2DOptions", _conv),
     "dequantize": (None, _nothing),
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
     "hard_swish": (None, _nothing),
     "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
     "logistic": (None, _nothing),
@@ -354,9 +393,11 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "maximum": (None, _nothing),
     "mean": ("ReducerOptions", _reducer),
     "minimum": (None, _nothing),
+    "mirror_pad": ("MirrorPadOptions", _mirror_pad),
     "mul": ("MulOptions", _product),
     "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "pad": (None, _nothing),
+    "padv2": (None, _nothing),
     "prelu": (None, _nothing),
     "quantize": (None, _nothing),
     "reduce_max": ("ReducerOptions", _reducer),
@@ -365,11 +406,21 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "relu6": (None, _nothing),
     "relu_n1_to_1": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_bilinear": ("ResizeBilinearOptions", _resize),
+    "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": (None, _nothing),
+    "slice": (None, _nothing),
     "softmax": ("SoftmaxOptions", lambda o, op, inputs: {"beta": o.Beta()}),
+    "space_to_batch_nd": (None, _nothing),
+    "space_to_depth": ("SpaceToDepthOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
+    "split": (None, _nothing),
+    "split_v": (None, _nothing),
     "squeeze": ("SqueezeOptions", lambda o, op, inputs: {"axes": _ints(o, "SqueezeDims", op)}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
     "tanh": (None, _nothing),
+    "tile": (None, _nothing),
     "transpose": (None, _nothing),
+    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
+    "unpack": ("UnpackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
 }

@@ -12,13 +12,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op
-from . import activations, conv, elementwise, extrema, float32, fully_connected, layout, pool, quantization, reduce, softmax
+from ..ir import CompileError, Graph, Op, Tensor
+from . import (
+    activations,
+    conv,
+    elementwise,
+    extrema,
+    float32,
+    fully_connected,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 
-__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "run", "spec_for"]
+__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "run", "spec_for"]
 
-FAMILIES = (activations, conv, elementwise, extrema, fully_connected, layout, pool, quantization, reduce, softmax)
+FAMILIES = (
+    activations,
+    conv,
+    elementwise,
+    extrema,
+    fully_connected,
+    layout,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    transpose_conv,
+)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
 FLOAT32 = float32.specs(SPECS)
 
@@ -27,6 +56,11 @@ def spec_for(graph: Graph, op: Op) -> OpSpec:
     """The row of an op of a known kind: its float32 form where its input is float32."""
     first = graph.optional_input(op, 0)
     return FLOAT32[op.kind] if op.kind in FLOAT32 and first is not None and first.dtype == "float32" else SPECS[op.kind]
+
+
+def data(graph: Graph, op: Op) -> Tensor:
+    """The input that `op` works on."""
+    return graph.input(op, SPECS[op.kind].data)
 
 
 def check(graph: Graph) -> Graph:

@@ -16,14 +16,14 @@ from .tensor_map import TensorMap
 
 # on these LiteRT gives the int8 result plus 128
 SAME = frozenset(
-    "add arg_max batch_to_space_nd concatenation depth_to_space expand_dims gather hard_swish leaky_relu logistic max_pool_2d "
+    "add arg_max batch_to_space_nd broadcast_to concatenation depth_to_space expand_dims gather hard_swish leaky_relu logistic max_pool_2d "
     "maximum mean minimum mirror_pad mul pack pad padv2 prelu reduce_max reduce_min relu relu6 relu_n1_to_1 reshape "
     "resize_nearest_neighbor shape slice softmax space_to_batch_nd space_to_depth split split_v squeeze strided_slice sub tanh "
     "tile transpose unpack".split()
 )
-UNSIGNED = frozenset(("average_pool_2d", "conv_2d", "depthwise_conv_2d", "fully_connected"))
+WEIGHTED = frozenset(("conv_2d", "depthwise_conv_2d", "fully_connected"))
+UNSIGNED = WEIGHTED | {"average_pool_2d", "resize_bilinear"}
 CONVERSIONS = frozenset(("quantize", "dequantize"))  # have a uint8 form of their own
-WEIGHTED = UNSIGNED - {"average_pool_2d"}
 
 
 def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir import CompileError, Graph, itemsize
 from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
@@ -21,8 +23,11 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
-        if graph.tensors[name].data is not None:
-            raise CompileError("is a network output with a constant value", "remove it from the model", tensor=name)
+        data = graph.tensors[name].data
+        if data is not None and not np.isfinite(data).all():
+            raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
+    if all(tensor.data is not None for tensor in graph.tensors.values()):
+        raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
     order = file_order(graph)
     owner = views(graph)
     variants = tuple(_variant(graph, index) for index in range(len(graph.ops)))
@@ -69,7 +74,7 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
             if name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    end |= {owner[name]: steps for name in graph.outputs}
+    end |= {owner[name]: steps for name in graph.outputs if name in owner}
     return tuple(
         Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)

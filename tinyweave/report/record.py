@@ -6,7 +6,7 @@ None, never 0. docs/JSON.md says what each key means.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -83,6 +83,35 @@ def record(
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
     }
+
+
+def comparison_record(model: api.Model, plan: Plan, boards: Sequence[api.Fit]) -> Record:
+    """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    found = record(model, plan=plan)
+    return found | {
+        "fits": any(board.fits for board in boards),
+        "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
+        "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram, b.device.name))],
+    }
+
+
+def _fit(board: api.Fit) -> Record:
+    needs = {"ram": board.profile.ram, "flash": board.profile.flash}
+    caps = {"ram": board.limits.ram, "flash": board.limits.flash}
+    parts = {
+        key: {"total": needs[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - needs[key]}
+        for key in needs
+    }
+    device = board.device
+    return (
+        {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "fits": board.fits}
+        | parts
+        | {
+            "measured_on": board.profile.core,
+            "instructions": board.profile.instructions,
+            "compiler": board.profile.compiler,
+        }
+    )
 
 
 def device_record(device: Device) -> Record:

@@ -285,11 +285,59 @@ def show_device(out: Console, device: Device) -> None:
         out.print(Text(f"  {line}"))
     for line in [
         device.note,
+        f"in the emulator a {device.nearest} stands for its core" if device.nearest else "",
         f"also known as: {', '.join(device.aliases)}" if device.aliases else "",
         *(f"source: {s}" for s in device.sources),
     ]:
         if line:
             out.print(Text(line))
+
+
+def show_comparison(out: Console, record: Record) -> None:
+    """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
+    boards = record["compare"]
+    heading(out, f"{record['model']['name']} on {_counted(len(boards), 'board')}: fits {len(record['boards'])}")
+    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6}))
+    out.print(Text(lines[0], style="dim"))
+    for board, line in zip(boards, lines[1:], strict=True):
+        out.print(Text(line, style="" if board["fits"] else "red"))
+    out.print()
+    show_lines(out, comparison_lines(record))
+
+
+def comparison_rows(record: Record) -> list[tuple[str, ...]]:
+    """A headed row per board: needed and left in bytes, left below 0 where it does not fit."""
+    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "RAM", "RAM left", "Flash", "Flash left", "")]
+    for board in record["compare"]:
+        ram, flash = board["ram"], board["flash"]
+        over = [name for name, part in (("RAM", ram), ("Flash", flash)) if part["left"] is not None and part["left"] < 0]
+        rows.append(
+            (
+                board["name"],
+                board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
+                f"{board['clock_hz'] / 1e6:g}",
+                *(_count(ram[key]) for key in ("total", "left")),
+                _count(flash["total"]),
+                "external" if flash["limit"] is None else _count(flash["left"]),
+                f"too little {' and '.join(over)}" if over else "fits",
+            )
+        )
+    return rows
+
+
+def comparison_lines(record: Record) -> list[str]:
+    """Where the RAM goes, whose figures are another core's, and how often the network was run."""
+    cores = {board["measured_on"]: board["instructions"] for board in record["compare"]}
+    lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
+    if record["peak"]:
+        lines.append(f"peak: {size(record['peak']['bytes'])} live at {record['peak']['op']}, step {record['peak']['step'] + 1}")
+    played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
+    if played:
+        pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
+        lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
+    if any(board["flash"]["limit"] is None for board in record["compare"]):
+        lines.append("external: Flash lies beside the chip and differs by board")
+    return lines
 
 
 def show_target(out: Console, record: Record) -> None:

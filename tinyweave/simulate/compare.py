@@ -16,7 +16,7 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor
 from ..plan import Plan
-from . import cortexm, host
+from . import emulated, host
 from .run import Run, touched
 
 Sample = Sequence[np.ndarray]
@@ -170,9 +170,9 @@ def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Callable[[Sa
 
 
 def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Callable[[Sample, int], Run]]:
-    firmware = cortexm.build(folder, name, core)
+    firmware = emulated.build(folder, name, core)
     sizes = output_bytes(plan.graph)
-    return firmware.compiler, lambda sample, fill: cortexm.invoke(firmware, plan.arena, pack(sample), sizes, fill=fill)
+    return firmware.compiler, lambda sample, fill: emulated.invoke(firmware, plan.arena, pack(sample), sizes, fill=fill)
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
@@ -227,8 +227,8 @@ def first_layer(plan: Plan, folder: Path, name: str, sample: Sample, core: str |
             host.build(folder, name, trace=True), plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump
         )
     else:
-        firmware = cortexm.build(folder, name, core, trace=True)
-        run = cortexm.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
+        firmware = emulated.build(folder, name, core, trace=True)
+        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
     for (step, output), raw in zip(wanted, run.dumps, strict=True):
         tensor = graph.tensors[output]
         text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))
