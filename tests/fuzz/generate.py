@@ -414,6 +414,17 @@ def transpose_conv(g: Growth) -> None:
     g.emit("transpose_conv", [wanted, weights, x.name, bias], attrs, quant)
 
 
+def batch_matmul(g: Growth) -> None:
+    x, turned = anything(g), g.rng.random() < 0.5
+    if 2 <= len(x.shape) <= 5:
+        depth, columns = x.shape[-1], g.rng.randint(1, 6)
+        data = g.numpy.integers(-128, 128, (columns, depth) if turned else (depth, columns), dtype=np.int8)
+        y = g.constant("matrix", data, g.quant())
+        scale = float(np.float32(x.scale * g.tensors[y].scale * 90 * depth**0.5))
+        quant = Quant((scale,), (g.rng.randint(-128, 127),))
+        g.emit("batch_matmul", [x.name, y], {"adj_x": False, "adj_y": turned}, quant)
+
+
 def softmax(g: Growth) -> None:
     if (x := anything(g)).scale < 16:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
@@ -476,6 +487,7 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "space_to_batch_nd": (0.4, space_to_batch_nd),
     "batch_to_space_nd": (0.4, batch_to_space_nd),
     "transpose_conv": (0.8, transpose_conv),
+    "batch_matmul": (0.5, batch_matmul),
     "softmax": (0.4, softmax),
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),

@@ -238,6 +238,20 @@ def test_a_zero_point_beyond_its_type_is_refused(file: bytes) -> None:
     refuses(patch_vector(file, quantization, 10, 0, 128), "flat", "zero point 128, which int8 cannot hold")
 
 
+@pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FC00000])  # infinities, not a number
+def test_an_option_that_is_not_a_number_is_refused(bits: int) -> None:
+    def options(model: tflite.Model) -> Any:
+        table = model.Subgraphs(0).Operators(0).BuiltinOptions()
+        softmax = tflite.SoftmaxOptions()
+        softmax.Init(table.Bytes, table.Pos)
+        return softmax
+
+    tensors = [Tensor("x", (1, 4), "int8", Q), Tensor("y", (1, 4), "int8", Quant((1 / 256,), (-128,)))]
+    op = Op("softmax_0", "softmax", ("x",), ("y",), {"beta": 2.0})
+    file = to_tflite(verify(Graph("net", {t.name: t for t in tensors}, (op,), ("x",), ("y",))))
+    refuses(patch(file, options, 4, "<I", bits), "softmax_0", "has the beta")
+
+
 def test_unsupported_features_are_named(file: bytes) -> None:
     def code(model: tflite.Model) -> Any:
         return model.OperatorCodes(1)

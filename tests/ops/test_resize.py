@@ -14,7 +14,7 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant
 from tinyweave.plan import plan
-from tinyweave.simulate import compare, cortexm, host
+from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.litert import Worker
 
 CASES = list(cases("resize_bilinear"))[:21]
@@ -58,9 +58,9 @@ def test_emitted_c_equals_the_reference(case: Case, tmp_path: Path) -> None:
     for name, text in emit(made, graph.name, Origin("case.tflite", "0" * 64)).files.items():
         (tmp_path / name).write_text(text)
     program = host.build(tmp_path, graph.name, sanitize=True)
-    firmware = cortexm.build(tmp_path, graph.name, "cortex-m4")
+    firmware = emulated.build(tmp_path, graph.name, "cortex-m4")
     for x in values(case):
         expected = [array.tobytes() for array in ops.run(graph, {graph.inputs[0]: x}).values()]
         arguments = (made.arena, compare.pack([x]), compare.output_bytes(graph))
         assert host.invoke(program, *arguments).outputs == expected
-        assert cortexm.invoke(firmware, *arguments).outputs == expected
+        assert emulated.invoke(firmware, *arguments).outputs == expected

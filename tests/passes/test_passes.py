@@ -262,7 +262,8 @@ def test_real_models_lose_their_shape_arithmetic_and_their_edges(shared: Path) -
         assert (kept.inputs, kept.outputs) == (before.inputs, before.outputs)
         ends = [stripped.tensors[name] for name in (*stripped.inputs, *stripped.outputs)]
         computes = any(tensor.dtype == "int8" for tensor in stripped.tensors.values())  # else it only moves uint8
-        assert all(tensor.dtype == "int8" or tensor.data is not None for tensor in ends) or not computes, path.name
+        inner = all(tensor.dtype in ("int8", "int64") or tensor.data is not None for tensor in ends)  # int64: of an arg_max
+        assert inner or not computes, path.name
         checked += 1
     assert checked >= 60
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from itertools import chain
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -248,7 +248,11 @@ def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
         raise CompileError(f"has no {name}", "the file may be damaged", op=op)
     options = getattr(tflite, name)()
     options.Init(union.Bytes, union.Pos)
-    return read(options, op, inputs)
+    attrs = read(options, op, inputs)
+    for key, value in attrs.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
+    return attrs
 
 
 def _activation(o: Any, op: Op) -> str:
@@ -376,6 +380,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "arg_max": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
@@ -386,6 +391,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
+    "gather_nd": (None, _nothing),
     "hard_swish": (None, _nothing),
     "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
     "logistic": (None, _nothing),

@@ -111,6 +111,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
     _row("tw_resize_bilinear_s8", applies=lambda graph, op: not resize.is_unsigned(op)),
     _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=lambda graph, op: resize.is_unsigned(op)),
+    _row("tw_batch_matmul_s8"),
     _row("tw_mean_s8", applies=_reduces),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
@@ -133,6 +134,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_gather_nd", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
 )
 

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Tensor
 from . import (
     activations,
+    batch_matmul,
     conv,
     elementwise,
     extrema,
     float32,
     fully_connected,
+    gather_nd,
     layout,
     pieces,
     pool,
@@ -35,10 +37,12 @@ __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_cons
 
 FAMILIES = (
     activations,
+    batch_matmul,
     conv,
     elementwise,
     extrema,
     fully_connected,
+    gather_nd,
     layout,
     pieces,
     pool,

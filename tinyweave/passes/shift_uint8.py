@@ -2,7 +2,8 @@
 
 Inputs and outputs of the graph stay uint8 behind a quantize. Where LiteRT rounds uint8 otherwise than int8, the op gets the
 attribute `unsigned`, which its reference and its kernel follow, and so have ops whose weights then have a zero point.
-Kinds of which neither is true are refused. A uint8 tensor that only a quantize or dequantize touches stays.
+Kinds of which neither is true are refused. Tensors that only a quantize or dequantize touches stay, and networks that only
+move their elements.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import numpy as np
 from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild
 from .tensor_map import TensorMap
 
+# these move elements, of any type
+MOVES = frozenset(
+    "batch_to_space_nd broadcast_to concatenation depth_to_space expand_dims gather mirror_pad pack pad padv2 reshape "
+    "resize_nearest_neighbor shape slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose "
+    "unpack".split()
+)
 # on these LiteRT gives the int8 result plus 128
-SAME = frozenset(
-    "add arg_max batch_to_space_nd broadcast_to concatenation depth_to_space expand_dims gather hard_swish leaky_relu logistic max_pool_2d "
-    "maximum mean minimum mirror_pad mul pack pad padv2 prelu reduce_max reduce_min relu relu6 relu_n1_to_1 reshape "
-    "resize_nearest_neighbor shape slice softmax space_to_batch_nd space_to_depth split split_v squeeze strided_slice sub tanh "
-    "tile transpose unpack".split()
+SAME = MOVES | frozenset(
+    "add arg_max hard_swish leaky_relu logistic max_pool_2d maximum mean minimum mul prelu reduce_max reduce_min relu relu6 "
+    "relu_n1_to_1 softmax sub tanh".split()
 )
 WEIGHTED = frozenset(("conv_2d", "depthwise_conv_2d", "fully_connected"))
 UNSIGNED = WEIGHTED | {"average_pool_2d", "resize_bilinear"}
@@ -34,8 +39,8 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
         for name in (*op.inputs, *op.outputs)
         if name is not None and _is_quantised_uint8(graph.tensors[name])
     }
-    if not shifted:
-        return graph, {}
+    if not any(op.kind not in MOVES and not shifted.isdisjoint((*op.inputs, *op.outputs)) for op in graph.ops):
+        return graph, {}  # nothing computes on uint8
     tensors = {name: _shifted(tensor) if name in shifted else tensor for name, tensor in graph.tensors.items()}
     edges: dict[str, str] = {}  # uint8 edge -> the int8 tensor behind it
     for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
