@@ -1,9 +1,9 @@
 """Damages real models in every way that it knows, and sees that the compiler never breaks.
 
 In: folders of .tflite files (--models). Out: what became of each damaged file: compiled, or refused with one line. Anything
-else (another exception, a signal, more than --limit-s seconds or --limit-mb megabytes) is a find, kept in --keep with its seed,
-and the exit code is 1. A damaged file's number is its seed: `--first N --count 1` makes it again. Each worker is a process
-under limits; all of import, passes, plan and emit run in it.
+else (an exception, a signal, too much time or memory) is a find, kept in --keep under its seed, with exit code 1; `--first N
+--count 1` makes file N again. Import, passes, plan and emit run in processes under limits. With `--run N`, the C of every Nth
+file that compiles is also built with sanitizers, run on this machine, and compared with the numpy reference.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BATCH = 250
+GOOD = ("compiled", "refused", "equal")
 
 INTEGERS = (
     0,
@@ -267,6 +268,39 @@ def front(data: bytes, float_io: bool) -> int:
     return sum(len(text.encode("ascii")) for text in files.values())
 
 
+def differs(data: bytes, seed: int) -> str | None:
+    """What is wrong with the C of a file that compiles, None when it gives the reference's bytes or is too large to ask."""
+    from tinyweave import ops
+    from tinyweave.codegen import Origin, emit
+    from tinyweave.cost.macs import macs
+    from tinyweave.importers.tflite import from_tflite
+    from tinyweave.ir import CompileError
+    from tinyweave.passes import run_passes
+    from tinyweave.plan import plan
+    from tinyweave.simulate import compare, host
+
+    graph, _ = run_passes(from_tflite(data, "hostile"), float_io=True)
+    made = plan(graph)
+    if macs(graph) > 20_000_000 or sum(made.arena.values()) > 4 << 20:
+        return None
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
+        for file, text in emit(made, "hostile", Origin("hostile.tflite", "0" * 64)).files.items():
+            (Path(name) / file).write_text(text)
+        try:
+            program = host.build(Path(name), "hostile", sanitize=True)
+            for sample in compare.samples(graph, 4, seed, [])[::3]:
+                expected = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)))
+                run = host.invoke(program, made.arena, compare.pack(sample), compare.output_bytes(graph))
+                for output, array in zip(graph.outputs, compare.unpack(graph, run), strict=True):
+                    if difference := compare.difference(expected[output], array):
+                        return f"output '{output[:100]}': {difference}"
+        except CompileError as error:
+            return str(error)
+        except Exception:
+            return traceback.format_exc(limit=-6)
+    return None
+
+
 def mutant(files: list[Path], seed: int) -> tuple[bytes, random.Random, str]:
     rng = random.Random(seed)
     file = rng.choice(files)
@@ -376,6 +410,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--limit-s", type=float, default=20, help="seconds per file")
     parser.add_argument("--limit-mb", type=int, default=1024, help="megabytes beyond what an idle worker has")
+    parser.add_argument("--run", type=int, default=0, metavar="N", help="run every Nth that compiles")
     parser.add_argument("--keep", type=Path, help="folder for the files that broke something")
     parser.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -392,9 +427,12 @@ def main() -> int:
     slowest: dict[str, Any] = {"seconds": 0.0}
     begun = time.monotonic()
     for result in results(command, files, options.first, options.count, options.limit_s):
+        if result["outcome"] == "compiled" and options.run and (counts["compiled"] + counts["equal"]) % options.run == 0:
+            result["why"] = differs(mutant(files, result["seed"])[0], result["seed"])
+            result["outcome"] = "differs" if result["why"] else "equal"
         counts[result["outcome"]] += 1
         slowest = max(slowest, result, key=lambda r: r["seconds"])
-        if result["outcome"] not in ("compiled", "refused"):
+        if result["outcome"] not in GOOD:
             print(f"seed {result['seed']} ({result['file']}): {result['outcome']}\n{result['why']}", flush=True)
             if options.keep:
                 options.keep.mkdir(parents=True, exist_ok=True)
@@ -403,7 +441,7 @@ def main() -> int:
             print(f"{sum(counts.values())} files, {time.monotonic() - begun:.0f} s: {dict(counts)}", flush=True)
     print(f"{len(files)} models, {sum(counts.values())} damaged files in {time.monotonic() - begun:.0f} s: {dict(counts)}")
     print(f"the slowest took {slowest['seconds']:.1f} s: seed {slowest.get('seed')} ({slowest.get('file')})")
-    return 1 if set(counts) - {"compiled", "refused"} else 0
+    return 1 if set(counts) - set(GOOD) else 0
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def bad(capsys, *arguments: object) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "devices"])
+@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "reorder", "devices"])
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
@@ -165,6 +165,8 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
         (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
         (("devices", "toaster"), "unknown device 'toaster'"),
+        (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
+        (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
@@ -422,3 +424,23 @@ def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
     monkeypatch.chdir(root)
     assert run("plan", "examples/spoken_digits/digits.tflite", "--device", "nrf52840") == 0
     assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")
+
+
+def test_reorder_writes_a_file_a_table_and_a_picture(capsys, chain, tmp_path):
+    out, table, picture = tmp_path / "new" / "chain.tflite", tmp_path / "chain.csv", tmp_path / "chain.svg"
+    assert run("reorder", chain, "-o", out, "--csv", table, "--figure", picture) == 0
+    printed = capsys.readouterr().out
+    assert "file order: 128 B" in printed and "no order needs less" in printed and "saved: 0 B (live)" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert out.read_bytes() == chain.read_bytes(), "a chain has one order"
+    assert len(table.read_text().splitlines()) == 11 and picture.read_text().startswith("<svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.csv", "chain.svg", "new"]
+
+
+def test_reorder_as_json(capsys, chain):
+    assert run("reorder", chain, "--count", "working_set", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["optimal"] is True and record["count"] == "working_set" and record["out"] is None
+    assert set(record["orders"]) == {"file", "best"}
+    best = record["orders"]["best"]
+    assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]

@@ -19,18 +19,22 @@ import numpy as np
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
 from .devices import Device, all_devices
+from .exporters import tflite as tflite_exporter
 from .importers import tflite
 from .ir import CompileError, Graph
 from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
+from .plan.order import Order, best_order, each_its_own, live_owners
+from .plan.overlap import views
 from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
 from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
+COUNTS = {"live": views, "working_set": each_its_own}
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -82,6 +86,22 @@ class Limits:
 
     ram: int | None
     flash: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reordering:
+    """The ops of a file in the file's order and in the best one; owner: who shares bytes with whom by this count."""
+
+    model: Model
+    count: str
+    owner: dict[str, str]
+    best: Order
+    file: bytes
+
+    def live(self, order: Sequence[int]) -> list[dict[str, int]]:
+        """Per step the tensors that are alive, and their bytes."""
+        tensors = self.model.original.tensors
+        return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +163,18 @@ def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
 def plan(model: Model, schedule: str = "layer") -> Plan:
     """The checked memory plan of a model."""
     return planning.plan(model.graph, schedule)
+
+
+def reorder(model: Model, count: str = "live") -> Reordering:
+    """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
+
+    `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
+    """
+    if count not in COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
+    owner = COUNTS[count](model.original)
+    best = best_order(model.original, owner)
+    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
 
 
 def source(model: Model, plan: Plan, command: str = "", device: Device | None = None) -> Source:

@@ -515,3 +515,21 @@ def random_network(seed: int, steps: int | None = None) -> Graph:
     read = {name for op in g.ops for name in op.inputs}
     outputs = tuple(name for op in g.ops for name in op.outputs if name not in read)
     return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs))
+
+
+def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
+    """Any order in which each op comes after those that it reads from and those that touched its state before it."""
+    done: list[int] = []
+    while len(done) < len(graph.ops):
+        done.append(rng.choice([i for i in range(len(graph.ops)) if i not in done and _may_run(graph, i, done)]))
+    return tuple(done)
+
+
+def _may_run(graph: Graph, index: int, done: list[int]) -> bool:
+    op = graph.ops[index]
+    state = {n for n in (*op.inputs, *op.outputs) if n is not None and graph.tensors[n].role == "state"}
+    return all(
+        i in done
+        for i, other in enumerate(graph.ops[:index])
+        if set(other.outputs).intersection(op.inputs) or state.intersection(other.inputs + other.outputs)
+    )

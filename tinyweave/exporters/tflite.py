@@ -1,4 +1,4 @@
-"""A Graph as a .tflite file that LiteRT and Netron open.
+"""A Graph as a .tflite file that LiteRT and Netron open; and a file with its ops in another order.
 
 In: a Graph. Out: bytes, the same for equal graphs. One row of OPTIONS per op kind writes its attributes as the schema's
 option table; explicit padding is written as SAME or VALID, the only two that the format has.
@@ -22,6 +22,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 BUFFER_ALIGN = 16
+SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 TYPES = {
     "float32": tflite.TensorType.FLOAT32,
     "int32": tflite.TensorType.INT32,
@@ -405,3 +407,31 @@ def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
 def _product_scale(graph: Graph, op: Op) -> float:
     a, b, out = graph.input(op, 0), graph.input(op, 1), graph.output(op)
     return a.scale * b.scale / out.scale if a.quant and b.quant and out.quant else 0.0
+
+
+def reordered(file: bytes, order: Sequence[int]) -> bytes:
+    """The file with the ops of its first subgraph in `order`, which counts them as a Graph does; all else stays as it is.
+
+    Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
+    """
+    model = tflite.Model.GetRootAs(file, 0)
+    metadata = [model.Metadata(index) for index in range(model.MetadataLength())]
+    if any(entry.Name() == b"model_control_dependencies" for entry in metadata):
+        raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
+    subgraph = model.Subgraphs(0)
+    count = subgraph.OperatorsLength()
+    setup = [index for index in range(count) if _code(model, subgraph.Operators(index)) in SETUP]
+    rest = [index for index in range(count) if index not in setup]
+    assert sorted(order) == list(range(len(rest))), "every op runs exactly once"
+    places = [subgraph.Operators(index)._tab.Pos for index in (*setup, *(rest[index] for index in order))]
+    # the field's slot in the table leads to the vector: its length, then per op how far behind its reference the op lies
+    vector = subgraph._tab.Vector(subgraph._tab.Offset(OPERATORS_SLOT))
+    references = [place - (vector + 4 * index) for index, place in enumerate(places)]
+    if min(references, default=1) <= 0:
+        raise CompileError("its ops lie before the list of them", "write the file anew with TensorFlow's converter")
+    return file[:vector] + struct.pack(f"<{count}I", *references) + file[vector + 4 * count :]
+
+
+def _code(model: tflite.Model, operator: tflite.Operator) -> int:
+    code = model.OperatorCodes(operator.OpcodeIndex())
+    return int(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()))

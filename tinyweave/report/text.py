@@ -293,6 +293,32 @@ def show_device(out: Console, device: Device) -> None:
             out.print(Text(line))
 
 
+def show_reordering(out: Console, record: Record) -> None:
+    """The working set of each step in the best order, a bar of its bytes, and what the order saves."""
+    before, after = record["orders"]["file"], record["orders"]["best"]
+    width = out.width if out.is_terminal else WIDTH
+    rows = [["step", "layer", "bytes"]]
+    rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
+    lines = align(rows, frozenset({0, 2}))
+    room = max(MIN_BAR, min(MAX_BAR, (width - len(lines[-1])) // 3))
+    blocks = out.is_terminal and out.encoding.lower().startswith("utf")
+    out.print(Text(f"{lines[0]}  {'':{room}}  alive: outputs of", style="dim"))
+    for number, (line, step) in enumerate(zip(lines[1:], after["steps"], strict=True)):
+        drawn = bar(step["bytes"], before["peak"], room, blocks)
+        names = ", ".join(f"{record['producers'].get(name, 'input')} {count:,}" for name, count in step["tensors"].items())
+        names = clean(names, max(16, width - len(line) - room - 4))
+        out.print(Text(f"{line}  {drawn:<{room}}  {names}", style="bold yellow" if number == after["step"] else ""))
+    proof = "no order needs less" if record["optimal"] else f"no order needs less than {size(record['lower_bound'])}"
+    show_lines(
+        out,
+        [
+            f"file order: {size(before['peak'])} at {before['op']}, step {(before['step'] or 0) + 1}",
+            f"best order: {size(after['peak'])} at {after['op']}, step {(after['step'] or 0) + 1}; {proof}",
+            f"saved: {before['peak'] - after['peak']:,} B ({record['count']})",
+        ],
+    )
+
+
 def show_comparison(out: Console, record: Record) -> None:
     """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
     boards = record["compare"]

@@ -3,7 +3,7 @@
 In: nothing. Out: CORES, by the name that devices/*.toml use. `isa` chooses the compiler here and the registers, the
 disassembler and the calling convention in emulator.py. Cores without floats in hardware compute them in the compiler's
 library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, only single precision on a Cortex-M7, and no
-Cortex-M55, which QEMU plays.
+Cortex-M55, which QEMU plays. An unaligned access, which stops a real Cortex-M0, stops no emulator: sanitizers on the host do.
 """
 
 from __future__ import annotations
