@@ -325,6 +325,14 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
 
 
+def _log_softmax(rng: Rng) -> Iterator[Drawn]:
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    for shape, in_scale in itertools.product(shapes, (None, None, None, 1e-3, 0.05, 0.1, 1.5, 0.25)):
+        x = activation("input", shape, rng)
+        x = x if in_scale is None else rescaled(x, in_scale)
+        yield f"{_text(shape)}-scale{x.scale:.3g}", [x], activation("output", (), rng, quant=Quant((1 / 16,), (127,))), {}
+
+
 def _relu(rng: Rng) -> Iterator[Drawn]:
     for number in range(40):
         x, out = activation("input", (1, 4, 5, 13), rng), activation("output", (), rng)
@@ -781,6 +789,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "gather_nd": _gather_nd,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
+    "log_softmax": _log_softmax,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "maximum": _extremum,

@@ -430,6 +430,12 @@ def softmax(g: Growth) -> None:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 
+def log_softmax(g: Growth) -> None:
+    x = anything(g)
+    if 1 <= len(x.shape) <= 4:
+        g.emit("log_softmax", [x.name], {}, Quant((1 / 16,), (127,)))
+
+
 def logistic(g: Growth) -> None:
     g.emit("logistic", [anything(g).name], {}, Quant((1 / 256,), (-128,)))
 
@@ -489,6 +495,7 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "transpose_conv": (0.8, transpose_conv),
     "batch_matmul": (0.5, batch_matmul),
     "softmax": (0.4, softmax),
+    "log_softmax": (0.2, log_softmax),
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),
     "relu6": (0.5, unary("relu6")),

@@ -389,6 +389,9 @@ def elementwise(rng: Rng, name: str) -> Trial:
         params, keep = build("tw_lookup", **shape, table=table), (table,)
     elif name == "tw_softmax_s8":
         params = build("tw_softmax", **shape, multiplier=1 << 30, left_shift=23, difference_min=-248)
+    elif name == "tw_log_softmax_s8":
+        scaling = {"multiplier": 1 << 30, "left_shift": 23, "reverse_multiplier": 1 << 30, "reverse_shift": -21}
+        params = build("tw_log_softmax", **shape, **scaling, difference_min=-248)
     elif name == "tw_leaky_relu_s16":
         slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -2), strict=True))
         params = build("tw_leaky_relu", **shape, in_zero=0, out_zero=0, **slopes)
@@ -448,7 +451,7 @@ def concatenation(rng: Rng) -> Trial:
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
 CONVERSIONS = sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern))
-ELEMENTWISE = ("tw_lookup_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
+ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
 
 # kernel -> what draws a trial of it, for each kernel that takes views
 TRIALS: dict[str, Callable[[Rng], Trial]] = {

@@ -25,6 +25,7 @@ from ..ops import (
     extrema,
     fully_connected,
     layout,
+    log_softmax,
     pieces,
     pool,
     quantization,
@@ -357,6 +358,12 @@ def emit_softmax(layer: Layer) -> Code:
     return Code(params, plain_call(layer))
 
 
+def emit_log_softmax(layer: Layer) -> Code:
+    parameters = log_softmax.parameters(layer.graph, layer.op)
+    params = layer.struct("tw_log_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
+    return Code(params, plain_call(layer))
+
+
 def emit_pad(layer: Layer) -> Code:
     paddings = layout.paddings(layer.graph, layer.op)
     block = geometry.padded(layer.input().shape, paddings)
@@ -465,6 +472,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "reduce_min": emit_reduce_extremum,
     "arg_max": emit_arg_max,
     "softmax": emit_softmax,
+    "log_softmax": emit_log_softmax,
     "pad": emit_pad,
     "padv2": emit_pad,
     "resize_bilinear": emit_resize_bilinear,

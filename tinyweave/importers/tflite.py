@@ -394,6 +394,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "gather_nd": (None, _nothing),
     "hard_swish": (None, _nothing),
     "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
+    "log_softmax": (None, _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "maximum": (None, _nothing),

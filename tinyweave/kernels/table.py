@@ -122,6 +122,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_arg_max_s8_s32", ("arg_max",), ("int8", "int32")),
     _row("tw_arg_max_s8_s64", ("arg_max",), ("int8", "int64")),
     _row("tw_softmax_s8", lag=lag.in_place),
+    _row("tw_log_softmax_s8", lag=lag.in_place),
     _row("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), lag=lag.in_place),
     _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), lag=lag.in_place),
     _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.in_place),
