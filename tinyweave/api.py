@@ -260,15 +260,25 @@ def _litert(model: Model) -> compare.Reference:
         homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
         ops = [model.original.producer[home] for home in homes]
         places = [model.original.ops[op].outputs.index(home) for op, home in zip(ops, homes, strict=True)]
-        return [[run.layers[op][place] for op, place in zip(ops, places, strict=True)] for run in runs]
+        dtypes = [model.graph.tensors[name].dtype for name in model.graph.outputs]
+        wanted = list(zip(ops, places, dtypes, strict=True))
+        return [[_shifted(run.layers[op][place], dtype) for op, place, dtype in wanted] for run in runs]
 
     return run
 
 
+def _shifted(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Values as the tensor of `dtype` holds them that the passes made of a uint8 one, or the other way round."""
+    if values.dtype == np.dtype(dtype):
+        return values
+    return np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype)
+
+
 def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
     """What to feed the file's own input so that `name`, which may lie behind a stripped quantize, holds `values`."""
-    if name in model.original.inputs:
-        return values
+    home = tensor_source(model.tensors, name)[0]
+    if home in model.original.inputs:
+        return _shifted(values, model.original.tensors[home].dtype)
     op = model.original.ops[model.original.producer[name]]
     outer, inner = model.original.input(op), model.original.output(op)
     real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)

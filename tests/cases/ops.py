@@ -325,6 +325,14 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
 
 
+def _log_softmax(rng: Rng) -> Iterator[Drawn]:
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    for shape, in_scale in itertools.product(shapes, (None, None, None, 1e-3, 0.05, 0.1, 1.5, 0.25)):
+        x = activation("input", shape, rng)
+        x = x if in_scale is None else rescaled(x, in_scale)
+        yield f"{_text(shape)}-scale{x.scale:.3g}", [x], activation("output", (), rng, quant=Quant((1 / 16,), (127,))), {}
+
+
 def _relu(rng: Rng) -> Iterator[Drawn]:
     for number in range(40):
         x, out = activation("input", (1, 4, 5, 13), rng), activation("output", (), rng)
@@ -704,8 +712,74 @@ def _shape(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
 
 
+def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
+    for number in range(64):
+        dtype = "int16" if number % 4 == 3 else "int8"
+        x, out = activation("input", (1, 4, 5, 13), rng, dtype=dtype), activation("output", (), rng, dtype=dtype)
+        if number % 2:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
+        alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
+        yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
+
+
+def _prelu(rng: Rng) -> Iterator[Drawn]:
+    pairs = [((1, 4, 5, 3), (1, 1, 3)), ((1, 4, 5, 3), (1, 1, 1, 3)), ((1, 4, 5, 3), (1,)), ((1, 4, 5, 3), (4, 5, 3))]
+    pairs += [((1, 4, 5, 3), (1, 5, 1)), ((7, 6), (6,)), ((2, 3, 4), (1, 4)), ((30,), (30,))]
+    for number in range(48):
+        shape, slopes = pairs[number % len(pairs)]
+        x, alpha, out = activation("input", shape, rng), activation("alpha", slopes, rng), activation("output", (), rng)
+        if number % 3:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 3 == 1 else rng.uniform(0.3, 1.5)))
+        if number % 5:
+            alpha = constant("alpha", rng.integers(-128, 128, slopes).astype(np.int8), alpha.quant)
+        yield f"{_text(shape)}-{_text(slopes)}", [x, alpha], out, {}
+
+
+def _hard_swish(rng: Rng) -> Iterator[Drawn]:
+    for number in range(80):
+        x, out = activation("input", (1, 16, 32), rng), activation("output", (), rng)
+        if number % 2:
+            out = rescaled(out, x.scale * rng.uniform(0.3, 1.5))
+        out = rescaled(out, max(out.scale, x.scale / 100))
+        yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
+
+
+def _extremum(rng: Rng) -> Iterator[Drawn]:
+    for number in range(66):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+        a, out = activation("a", first, rng), activation("output", (), rng)
+        b = replace(a, name="b", shape=second)
+        if number % 3:
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
+        if number % 11 == 7:
+            b = a
+        yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], replace(out, quant=a.quant), {}
+
+
+def _reduce(rng: Rng) -> Iterator[Drawn]:
+    for about, operands, out, attrs in _mean(rng):
+        assert operands[0] is not None
+        yield about, operands, replace(out, quant=operands[0].quant), attrs
+
+
+def _arg_max(rng: Rng) -> Iterator[Drawn]:
+    chosen = [
+        ((1, 4, 5, 3), (3, -1, 1, 2, 0)),
+        ((1, 70), (1, 0)),
+        ((33,), (0,)),
+        ((1, 12, 10, 60), (-1, 2)),
+        ((2, 90, 4), (1, -1)),
+    ]
+    for dtype in ("int32", "int64"):
+        for shape, places in chosen:
+            for axis in places:
+                operands = [activation("input", shape, rng), constant("axis", np.array(axis, np.int32))]
+                yield f"{_text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
+
+
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "add": _add,
+    "arg_max": _arg_max,
     "average_pool_2d": _pool,
     "batch_matmul": _batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
@@ -720,17 +794,26 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "fully_connected": _fully_connected,
     "gather": _gather,
     "gather_nd": _gather_nd,
+    "hard_swish": _hard_swish,
+    "leaky_relu": _leaky_relu,
+    "log_softmax": _log_softmax,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
+    "maximum": _extremum,
     "mean": _mean,
+    "minimum": _extremum,
     "mirror_pad": _mirror_pad,
     "mul": _mul,
     "pack": _pack,
     "pad": _pad,
     "padv2": _padv2,
+    "prelu": _prelu,
     "quantize": _quantize,
+    "reduce_max": _reduce,
+    "reduce_min": _reduce,
     "relu": _relu,
     "relu6": _relu,
+    "relu_n1_to_1": _relu,
     "reshape": _reshape,
     "resize_bilinear": _resize_bilinear,
     "resize_nearest_neighbor": lambda rng: _resize(rng, _copied_types(rng)),

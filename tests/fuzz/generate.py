@@ -194,6 +194,9 @@ def binary(kind: str) -> Callable[[Growth], None]:
         else:
             y = g.rng.choice(same)
         a, b = (x.scale, g.tensors[y].scale)
+        if kind in ("minimum", "maximum"):
+            g.emit(kind, [x.name, y], {}, x.quant)
+            return
         scale = max(a, b) * g.rng.uniform(0.8, 2.0) if kind != "mul" else a * b * 60
         quant = Quant((float(np.float32(scale)),), (g.rng.randint(-128, 127),))
         g.emit(kind, [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, quant)
@@ -217,6 +220,42 @@ def mean(g: Growth) -> None:
     axes = g.rng.choice([[1, 2], [2, 1], [1], [3], [1, 2, 3]]) if len(x.shape) == 4 else [len(x.shape) - 1]
     quant = x.quant if g.rng.random() < 0.5 else g.quant()
     g.emit("mean", [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": g.rng.random() < 0.5}, quant)
+
+
+def reduce_extremum(kind: str) -> Callable[[Growth], None]:
+    def grow(g: Growth) -> None:
+        x = anything(g)
+        axes = g.rng.sample(range(len(x.shape)), g.rng.randint(1, len(x.shape)))
+        g.emit(kind, [x.name, g.constant("axes", np.array(axes, np.int32))], {"keep_dims": True}, x.quant)
+
+    return grow
+
+
+def arg_max(g: Growth) -> None:
+    x, dtype = anything(g), g.rng.choice(["int32", "int64"])
+    axis = g.constant("axis", np.array(g.rng.randrange(len(x.shape)), np.int32))
+    g.emit("arg_max", [x.name, axis], dtype=dtype)
+    out = g.live.pop()  # nothing reads an index
+    g.tensors[out] = Tensor(out, g.tensors[out].shape, dtype)
+
+
+def prelu(g: Growth) -> None:
+    x = anything(g)
+    if len(x.shape) > 4:
+        return
+    shape = (*[1] * (len(x.shape) - 2), x.shape[-1])
+    alpha = g.constant("alpha", g.numpy.integers(-128, 128, shape, dtype=np.int8), g.quant())
+    g.emit("prelu", [x.name, alpha])
+
+
+def leaky_relu(g: Growth) -> None:
+    g.emit("leaky_relu", [anything(g).name], {"alpha": float(np.float32(g.rng.uniform(0, 0.5)))})
+
+
+def hard_swish(g: Growth) -> None:
+    x = anything(g)
+    quant = Quant((float(np.float32(x.scale * g.rng.uniform(0.4, 1.5))),), (g.rng.randint(-128, 127),))
+    g.emit("hard_swish", [x.name], {}, quant)
 
 
 def pad(g: Growth) -> None:
@@ -405,6 +444,12 @@ def softmax(g: Growth) -> None:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 
+def log_softmax(g: Growth) -> None:
+    x = anything(g)
+    if 1 <= len(x.shape) <= 4:
+        g.emit("log_softmax", [x.name], {}, Quant((1 / 16,), (127,)))
+
+
 def logistic(g: Growth) -> None:
     g.emit("logistic", [anything(g).name], {}, Quant((1 / 256,), (-128,)))
 
@@ -431,6 +476,14 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "add": (2, binary("add")),
     "sub": (0.5, binary("sub")),
     "mul": (1, binary("mul")),
+    "minimum": (0.4, binary("minimum")),
+    "maximum": (0.4, binary("maximum")),
+    "prelu": (0.5, prelu),
+    "leaky_relu": (0.4, leaky_relu),
+    "hard_swish": (0.4, hard_swish),
+    "reduce_max": (0.3, reduce_extremum("reduce_max")),
+    "reduce_min": (0.2, reduce_extremum("reduce_min")),
+    "arg_max": (0.2, arg_max),
     "average_pool_2d": (1, pool("average_pool_2d")),
     "max_pool_2d": (1, pool("max_pool_2d")),
     "mean": (0.5, mean),
@@ -456,9 +509,11 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "transpose_conv": (0.8, transpose_conv),
     "batch_matmul": (0.5, batch_matmul),
     "softmax": (0.4, softmax),
+    "log_softmax": (0.2, log_softmax),
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),
     "relu6": (0.5, unary("relu6")),
+    "relu_n1_to_1": (0.3, unary("relu_n1_to_1")),
     "quantize": (0.5, unary("quantize")),
     "transpose": (0.6, transpose),
 }

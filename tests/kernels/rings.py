@@ -229,6 +229,13 @@ def windowed(rng: Rng, c: int, dilated: bool) -> tuple[dict[str, Any], Shape, Sh
     return geometry, (h, w, c), (out_h, out_w, 0), reads
 
 
+def offset(rng: Rng, trial: Trial, inner: str) -> Trial:
+    """The same with weights that have a zero point."""
+    (call,) = trial.calls
+    params = build(f"{type(call.params).__name__}_offset", **{inner: call.params, "weights_zero": int(rng.integers(-128, 128))})
+    return Trial([Call(f"{call.kernel}_offset", params, call.inputs)], trial.inputs, trial.out, trial.keep)
+
+
 def convolution(rng: Rng, depthwise: bool) -> Trial:
     groups, group_in, group_out = (int(n) for n in rng.integers(1, (4, 7, 8)))
     groups, group_in = (groups * group_in, 1) if depthwise else (groups, group_in)
@@ -304,7 +311,11 @@ def pool(rng: Rng, kernel: str) -> Trial:
     channels = int(rng.integers(1, 7))
     geometry, inside, outside, reads = windowed(rng, channels, False)
     out = (*outside[:2], channels)
-    params = build("tw_pool", **geometry, **{"in": inside, "out": out, "out_min": -100, "out_max": 100})
+    params = build(
+        "tw_pool",
+        **geometry,
+        **{"in": inside, "out": out, "out_min": -100, "out_max": 100, "away_from": -128 * int(rng.integers(2))},
+    )
     # every window must hold a part of the map
     empty = any(
         (extent - 1) * stride - pad >= size
@@ -322,6 +333,9 @@ def fully_connected(rng: Rng) -> Trial:
     params = build("tw_fully_connected", **{"in": (h, w, depth), "out": (h, w, units)}, **tables, **quantised(rng))
     keep = (weights, bias, multiplier, shift)
     return Trial([Call("tw_fully_connected_s8", params, (0,))], [operand(rng, (h, w, depth))], (h, w, units), keep)
+
+
+SLOPES = ("positive_multiplier", "positive_shift", "negative_multiplier", "negative_shift")
 
 
 def binary(rng: Rng, name: str) -> Trial:
@@ -353,6 +367,11 @@ def binary(rng: Rng, name: str) -> Trial:
             "out_shift": int(rng.integers(-20, -16)),
         }
         params = build("tw_add", **common, **scales, **shifts, left_shift=20)
+    elif name == "tw_extremum_s8":
+        params = build("tw_extremum", a=sides[0], b=sides[1], out=out, larger=int(rng.integers(2)))
+    elif name == "tw_prelu_s8":
+        slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -6), strict=True))
+        params = build("tw_prelu", a=sides[0], b=sides[1], out=out, **zeros, **slopes)
     else:
         params = build("tw_mul", **common, multiplier=int(rng.integers(1 << 30, 1 << 31)), shift=int(rng.integers(-9, 0)))
     inputs = [operand(rng, (s[0] * s[1], s[2], s[3]), reads(s)) for s in sides]
@@ -362,12 +381,20 @@ def binary(rng: Rng, name: str) -> Trial:
 def elementwise(rng: Rng, name: str) -> Trial:
     h, w, c = (int(n) for n in rng.integers(1, 7, 3))
     in_bytes, out_bytes = (4 if "_f32_" in name else 1), (4 if name.endswith("_f32") else 1)
+    if name.endswith("_s16"):
+        in_bytes = out_bytes = 2
     shape, keep = {"shape": (h, w, c)}, ()
     if name == "tw_lookup_s8":
         table = values(rng, (256,))
         params, keep = build("tw_lookup", **shape, table=table), (table,)
     elif name == "tw_softmax_s8":
         params = build("tw_softmax", **shape, multiplier=1 << 30, left_shift=23, difference_min=-248)
+    elif name == "tw_log_softmax_s8":
+        scaling = {"multiplier": 1 << 30, "left_shift": 23, "reverse_multiplier": 1 << 30, "reverse_shift": -21}
+        params = build("tw_log_softmax", **shape, **scaling, difference_min=-248)
+    elif name == "tw_leaky_relu_s16":
+        slopes = dict(zip(SLOPES, (1 << 30, 1, int(rng.integers(1 << 30, 1 << 31)), -2), strict=True))
+        params = build("tw_leaky_relu", **shape, in_zero=0, out_zero=0, **slopes)
     elif "requantize" in name:
         low = 0 if name.endswith("u8") else -128
         params = build(
@@ -422,15 +449,18 @@ def concatenation(rng: Rng) -> Trial:
 
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
-BINARY = ("tw_add_s8", "tw_mul_s8")
+BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
 CONVERSIONS = sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern))
-ELEMENTWISE = ("tw_lookup_s8", "tw_softmax_s8", *CONVERSIONS)
+ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
 
 # kernel -> what draws a trial of it, for each kernel that takes views
 TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
     "tw_fully_connected_s8": fully_connected,
+    "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
+    "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
+    "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
     **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
     "tw_transpose_conv_s8": transpose_conv,
     "tw_pad_s8": pad,

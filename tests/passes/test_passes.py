@@ -11,7 +11,7 @@ import pytest
 from tests.cases.ops import GENERATORS, cases
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
-from tinyweave.ops import run
+from tinyweave.ops import SPECS, run, spec_for
 from tinyweave.passes import compose, run_passes, source
 from tinyweave.passes.check_ops import check_ops
 from tinyweave.passes.copies_to_views import KEEPS_ORDER, copies_to_views
@@ -256,11 +256,14 @@ def test_real_models_lose_their_shape_arithmetic_and_their_edges(shared: Path) -
             kept, stripped = run_passes(before, float_io=True)[0], run_passes(before, float_io=False)[0]
         except CompileError:
             continue
+        if any(spec_for(kept, op) is not SPECS[op.kind] for op in kept.ops):
+            continue  # computes in float32
         assert not {op.kind for op in kept.ops} & {"shape", "pack"}, path.name
         assert (kept.inputs, kept.outputs) == (before.inputs, before.outputs)
         ends = [stripped.tensors[name] for name in (*stripped.inputs, *stripped.outputs)]
         computes = any(tensor.dtype == "int8" for tensor in stripped.tensors.values())  # else it only moves uint8
-        assert all(tensor.dtype == "int8" or tensor.data is not None for tensor in ends) or not computes, path.name
+        inner = all(tensor.dtype in ("int8", "int64") or tensor.data is not None for tensor in ends)  # int64: of an arg_max
+        assert inner or not computes, path.name
         checked += 1
     assert checked >= 60
 

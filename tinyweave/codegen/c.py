@@ -72,7 +72,7 @@ def value(item: object) -> str:
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
     """A static constant struct; each mapping of `members` is one line of designated initialisers."""
-    lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members]
+    lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members if line]
     return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -16,12 +17,17 @@ from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
 from ..ops import (
+    SPECS,
+    activations,
     batch_matmul,
     conv,
     elementwise,
+    extrema,
     fully_connected,
     layout,
+    log_softmax,
     pieces,
+    pool,
     quantization,
     reduce,
     resize,
@@ -89,8 +95,7 @@ def emit_conv(layer: Layer) -> Code:
     groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else conv.groups(graph, op)
     weights = layer.input(1).data
     assert weights is not None
-    params = layer.struct(
-        "tw_conv",
+    members: tuple[Members, ...] = (
         {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
@@ -101,8 +106,19 @@ def emit_conv(layer: Layer) -> Code:
         },
         {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
     )
+    params = weighted(layer, "tw_conv", "conv", members)
     note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
     return Code(params, image_calls(layer), note)
+
+
+def weighted(layer: Layer, ctype: str, inner: str, members: Sequence[Members]) -> str:
+    """The parameters of an op with weights; those with a zero point are the member `inner` of a struct that has it too."""
+    zero = conv.weights_zero(layer.graph, layer.op)
+    if zero == 0:
+        return layer.struct(ctype, *members)
+    return layer.struct(
+        f"{ctype}_offset", *({f"{inner}.{key}": v for key, v in m.items()} for m in members), {"weights_zero": zero}
+    )
 
 
 def activation_note(activation: str) -> str:
@@ -116,8 +132,7 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
-    params = layer.struct(
-        "tw_fully_connected",
+    members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
         {
@@ -130,6 +145,7 @@ def emit_fully_connected(layer: Layer) -> Code:
             "per_channel": int(len(multiplier) > 1),
         },
     )
+    params = weighted(layer, "tw_fully_connected", "dense", members)
     return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
@@ -139,6 +155,7 @@ def emit_pool(layer: Layer) -> Code:
         "tw_pool",
         {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
+        {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
         clamp(layer, attrs["activation"]),
     )
     return Code(
@@ -204,15 +221,19 @@ def emit_resize_bilinear(layer: Layer) -> Code:
     return Code(params, image_calls(layer))
 
 
-def binary_members(layer: Layer) -> tuple[Members, Members]:
-    a, b, out = layer.input(), layer.input(1), layer.output
-    shapes = geometry.broadcast(a.shape, b.shape)
+def operand_members(layer: Layer) -> tuple[Members, Members]:
+    """Extents and zero points of two operands and the output."""
+    tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
+    shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None
-    return (
-        dict(zip(("a", "b", "out"), shapes, strict=True)),
-        {"a_zero": a.zero_point, "b_zero": b.zero_point, "out_zero": out.zero_point}
-        | dict(clamp(layer, layer.op.attrs["activation"])),
-    )
+    return dict(zip(tensors, shapes, strict=True)), {
+        f"{name}_zero": tensor.zero_point for name, tensor in tensors.items() if tensor.quant
+    }
+
+
+def binary_members(layer: Layer) -> tuple[Members, Members]:
+    shapes, zeros = operand_members(layer)
+    return shapes, {**zeros, **clamp(layer, layer.op.attrs["activation"])}
 
 
 def emit_add(layer: Layer) -> Code:
@@ -234,6 +255,50 @@ def emit_mul(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 
+def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
+    (positive, positive_shift), (negative, negative_shift) = slopes
+    return (
+        {"positive_multiplier": positive, "positive_shift": positive_shift},
+        {"negative_multiplier": negative, "negative_shift": negative_shift},
+    )
+
+
+def emit_prelu(layer: Layer) -> Code:
+    slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
+    return Code(layer.struct("tw_prelu", *operand_members(layer), *slopes), plain_call(layer, inputs=(0, 1)))
+
+
+def emit_leaky_relu(layer: Layer) -> Code:
+    if layer.input().dtype == "int8":
+        return emit_lookup(layer)
+    params = layer.struct(
+        "tw_leaky_relu",
+        {"shape": hwc(layer.input().shape)},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
+    )
+    return Code(params, plain_call(layer))
+
+
+def emit_extremum(layer: Layer) -> Code:
+    larger = {"larger": int(layer.op.kind == "maximum")}
+    return Code(layer.struct("tw_extremum", operand_members(layer)[0], larger), plain_call(layer, inputs=(0, 1)))
+
+
+def emit_reduce_extremum(layer: Layer) -> Code:
+    groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
+    assert groups is not None
+    larger = {"larger": int(layer.op.kind == "reduce_max")}
+    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
+    return Code(layer.struct("tw_reduce_extremum", groups._asdict(), larger), plain_call(layer), f"over axes {axes}")
+
+
+def emit_arg_max(layer: Layer) -> Code:
+    shape, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
+    extents = {"outer": prod(shape[:axis]), "depth": shape[axis], "inner": prod(shape[axis + 1 :])}
+    return Code(layer.struct("tw_arg_max", extents), plain_call(layer), f"along axis {axis}")
+
+
 def emit_relu(layer: Layer) -> Code:
     rescale = elementwise.relu_rescale(layer.graph, layer.op)
     return requantization(layer, rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind))
@@ -250,7 +315,8 @@ def requantization(layer: Layer, multiplier: int, shift: int, limits: Members) -
 
 
 def emit_lookup(layer: Layer) -> Code:
-    table = layer.table("table", elementwise.table(layer.graph, layer.op), "int8_t")
+    (values,) = SPECS[layer.op.kind].reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
+    table = layer.table("table", values, "int8_t")
     params = layer.struct("tw_lookup", {"shape": hwc(layer.input().shape)}, {"table": table})
     return Code(params, plain_call(layer))
 
@@ -289,6 +355,12 @@ def emit_mean(layer: Layer) -> Code:
 def emit_softmax(layer: Layer) -> Code:
     parameters = softmax.parameters(layer.graph, layer.op)
     params = layer.struct("tw_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
+    return Code(params, plain_call(layer))
+
+
+def emit_log_softmax(layer: Layer) -> Code:
+    parameters = log_softmax.parameters(layer.graph, layer.op)
+    params = layer.struct("tw_log_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
     return Code(params, plain_call(layer))
 
 
@@ -392,8 +464,14 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "add": emit_add,
     "sub": emit_add,
     "mul": emit_mul,
+    "minimum": emit_extremum,
+    "maximum": emit_extremum,
+    "prelu": emit_prelu,
+    "leaky_relu": emit_leaky_relu,
     "relu": emit_relu,
     "relu6": emit_relu,
+    "relu_n1_to_1": emit_relu,
+    "hard_swish": emit_lookup,
     "logistic": emit_lookup,
     "tanh": emit_lookup,
     "quantize": emit_quantize,
@@ -401,7 +479,11 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "cast": emit_cast,
     "gather_nd": emit_gather_nd,
     "mean": emit_mean,
+    "reduce_max": emit_reduce_extremum,
+    "reduce_min": emit_reduce_extremum,
+    "arg_max": emit_arg_max,
     "softmax": emit_softmax,
+    "log_softmax": emit_log_softmax,
     "pad": emit_pad,
     "padv2": emit_pad,
     "resize_bilinear": emit_resize_bilinear,

@@ -135,6 +135,8 @@ def _op(
         "Inputs": _ints(builder, [-1 if name is None else indices[name] for name in op.inputs]),
         "Outputs": _ints(builder, [indices[name] for name in op.outputs]),
     }
+    if op.attrs.get("unsigned"):
+        raise CompileError("was uint8 and cannot be written as int8 without changing its results", op=op)
     name, write = OPTIONS[op.kind]
     if name is not None:
         try:
@@ -211,6 +213,10 @@ def _pool(graph: Graph, op: Op) -> Fields:
     }
 
 
+def _reducer(graph: Graph, op: Op) -> Fields:
+    return {"KeepDims": op.attrs["keep_dims"]}
+
+
 def _sum(graph: Graph, op: Op) -> Fields:
     # the int16 kernels have a second arithmetic for power-of-two scales; tinyweave means the general one
     return {**_activation(graph, op), "PotScaleInt16": False}
@@ -254,6 +260,7 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 # kind -> the schema's table of options and what to write into it
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
+    "arg_max": ("ArgMaxOptions", lambda graph, op: {"OutputType": TYPES[graph.output(op).dtype]}),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
@@ -268,17 +275,26 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda graph, op: {"Axis": op.attrs["axis"], "BatchDims": op.attrs["batch_dims"]}),
     "gather_nd": ("GatherNdOptions", _nothing),
+    "hard_swish": ("HardSwishOptions", _nothing),
+    "leaky_relu": ("LeakyReluOptions", lambda graph, op: {"Alpha": _float32(op.attrs["alpha"], op=op)}),
+    "log_softmax": ("LogSoftmaxOptions", _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
-    "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
+    "maximum": ("MaximumMinimumOptions", _nothing),
+    "mean": ("ReducerOptions", _reducer),
+    "minimum": ("MaximumMinimumOptions", _nothing),
     "mirror_pad": ("MirrorPadOptions", lambda graph, op: {"Mode": MIRROR_MODES[op.attrs["mode"]]}),
     "mul": ("MulOptions", _activation),
     "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
     "pad": ("PadOptions", _nothing),
     "padv2": ("PadV2Options", _nothing),
+    "prelu": (None, _nothing),
     "quantize": ("QuantizeOptions", _nothing),
+    "reduce_max": ("ReducerOptions", _reducer),
+    "reduce_min": ("ReducerOptions", _reducer),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
+    "relu_n1_to_1": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
     "resize_bilinear": ("ResizeBilinearOptions", _resize),
     "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
@@ -302,6 +318,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
 # kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise
 VERSIONS = {
     "add": (2, 3),
+    "arg_max": (2, 1),
     "average_pool_2d": (2, 3),
     "batch_matmul": (2, 3),
     "batch_to_space_nd": (2, 4),
@@ -314,16 +331,23 @@ VERSIONS = {
     "fully_connected": (4, 7),
     "gather": (2, 4),
     "gather_nd": (1, 3),
+    "leaky_relu": (2, 2),
+    "log_softmax": (2, 1),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
+    "maximum": (2, 4),
     "mean": (2, 3),
+    "minimum": (2, 4),
     "mirror_pad": (2, 3),
     "mul": (2, 4),
     "pack": (2, 3),
     "pad": (2, 3),
     "padv2": (2, 3),
+    "reduce_max": (2, 3),
+    "reduce_min": (2, 3),
     "relu": (2, 3),
     "relu6": (2, 3),
+    "relu_n1_to_1": (1, 2),
     "resize_bilinear": (2, 4),
     "resize_nearest_neighbor": (2, 4),
     "slice": (2, 4),

@@ -321,6 +321,10 @@ def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"kernel": kernel, "stride": stride, "padding": padding, "activation": _activation(o, op)}
 
 
+def _reducer(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"keep_dims": o.KeepDims()}
+
+
 def _product(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"activation": _activation(o, op)}
 
@@ -374,6 +378,7 @@ def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
 # kind -> the schema's table of options (None: nothing in it matters) and what to read from it
 READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
+    "arg_max": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
@@ -388,17 +393,26 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
     "gather_nd": (None, _nothing),
+    "hard_swish": (None, _nothing),
+    "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
+    "log_softmax": (None, _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
-    "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),
+    "maximum": (None, _nothing),
+    "mean": ("ReducerOptions", _reducer),
+    "minimum": (None, _nothing),
     "mirror_pad": ("MirrorPadOptions", _mirror_pad),
     "mul": ("MulOptions", _product),
     "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "pad": (None, _nothing),
     "padv2": (None, _nothing),
+    "prelu": (None, _nothing),
     "quantize": (None, _nothing),
+    "reduce_max": ("ReducerOptions", _reducer),
+    "reduce_min": ("ReducerOptions", _reducer),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
+    "relu_n1_to_1": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
     "resize_bilinear": ("ResizeBilinearOptions", _resize),
     "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),

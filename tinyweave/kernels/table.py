@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
 from ..ops import data, layout, resize
+from ..ops.conv import weights_zero
 from ..ops.layout import paddings, permutation, slice_index
 from ..ops.pieces import PIECES, pad_value, pieces
 from ..ops.reduce import axes
@@ -94,9 +95,16 @@ def _row(
     return Variant(name, kinds or own, types, (f"{name}.c",), applies, lag=lag)
 
 
+def _weights_are_offset(graph: Graph, op: Op) -> bool:
+    return weights_zero(graph, op) != 0
+
+
 VARIANTS: tuple[Variant, ...] = (
+    _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8"),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
@@ -107,9 +115,16 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_mean_s8", applies=_reduces),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
+    _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.in_place),
+    _row("tw_prelu_s8", applies=_broadcasts, lag=lag.in_place),
+    _row("tw_leaky_relu_s16", ("leaky_relu",), ("int16", "int16"), lag=lag.in_place),
+    _row("tw_reduce_extremum_s8", ("reduce_max", "reduce_min"), applies=_reduces),
+    _row("tw_arg_max_s8_s32", ("arg_max",), ("int8", "int32")),
+    _row("tw_arg_max_s8_s64", ("arg_max",), ("int8", "int64")),
     _row("tw_softmax_s8", lag=lag.in_place),
-    _row("tw_lookup_s8", ("logistic", "tanh"), lag=lag.in_place),
-    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=lag.in_place),
+    _row("tw_log_softmax_s8", lag=lag.in_place),
+    _row("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), lag=lag.in_place),
+    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), lag=lag.in_place),
     _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.in_place),
     _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.in_place),
     _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.in_place),
@@ -137,7 +152,8 @@ def variant_for(graph: Graph, op: Op) -> Variant:
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
-    raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}", op=op)
+    hint = "; quantise the model to int8 first" if pair == ("float32", "float32") else ""
+    raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
 
 
 def sources(names: Iterable[str]) -> list[Path]:

@@ -14,7 +14,7 @@ void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_ra
             const int32_t count = (rows.end - rows.begin) * (cols.end - cols.begin);
             const int32_t first = tw_offset(&in, top + rows.begin, left + cols.begin, p->in.c);
             for (int32_t channel = 0; channel < p->in.c; ++channel) {
-                int32_t sum = 0;
+                int32_t sum = -p->away_from * count;
                 int32_t offset = first + channel;
                 for (int32_t ky = rows.begin; ky < rows.end; ++ky) {
                     const int8_t *from = (const int8_t *)in.data + offset;
@@ -25,7 +25,7 @@ void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_ra
                     offset = tw_down(offset, in.row_stride, ring);
                 }
                 const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-                *to++ = (int8_t)tw_clamp(mean, p->out_min, p->out_max);
+                *to++ = (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
             }
         }
     }

@@ -6,9 +6,8 @@
 
 #include "tw_dot.h"
 
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. */
-static void add_products(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
-                         int32_t filters, int32_t *sums)
+void tw_conv_2d_products(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in,
+                         const int8_t *weights, int32_t filters, int32_t *sums)
 {
     const int32_t depth = p->in.c / p->groups;
     const int32_t filter = p->kernel.h * p->kernel.w * depth;
@@ -50,7 +49,7 @@ void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range rang
                 while (channel < end) {
                     const int32_t filters = end - channel >= 4 ? 4 : 1;
                     int32_t sums[4] = {0, 0, 0, 0};
-                    add_products(p, &in, &window, first_in, p->weights + channel * filter, filters, sums);
+                    tw_conv_2d_products(p, &in, &window, first_in, p->weights + channel * filter, filters, sums);
                     tw_conv_finish(p, channel, sums, filters, to + channel);
                     channel += filters;
                 }

@@ -6,7 +6,7 @@
 
 #include "tw_dot.h"
 
-static int8_t rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
+int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum)
 {
     const int32_t index = p->per_channel ? channel : 0;
     const int32_t scaled = tw_requantize_once(tw_add_bias(sum, p->bias, channel), p->multiplier[index], p->shift[index]);
@@ -32,7 +32,7 @@ void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view
                 }
                 weights += filters * depth;
                 for (int32_t i = 0; i < filters; ++i, ++channel) {
-                    *to++ = rescale(p, channel, sums[i]);
+                    *to++ = tw_fully_connected_rescale(p, channel, sums[i]);
                 }
             }
             from += depth;

@@ -21,4 +21,7 @@ void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *ou
 /* The same for a range of the output, from and to parts of maps. */
 void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
 
+/* The output of a sum of products of `channel`. */
+int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum);
+
 #endif

@@ -64,9 +64,11 @@ def weights_are_constant(graph: Graph, op: Op) -> bool:
 
 
 def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
-    """the weights must be int8 with zero point 0, one scale for all or one per output channel"""
+    """the weights must be int8 with zero point 0, one scale for all or one per output channel (uint8: one, any zero point)"""
     weights = graph.input(op, 1)
     channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
+    if op.attrs.get("unsigned"):
+        return weights.dtype == "int8" and per_tensor(weights)
     if weights.dtype != "int8" or weights.quant is None or any(weights.quant.zero_point):
         return False
     return weights.quant.axis in (None, channel_axis)

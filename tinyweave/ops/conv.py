@@ -1,7 +1,8 @@
 """conv_2d and depthwise_conv_2d on int8 maps with int8 weights per tensor or per output channel.
 
 sum = bias + sum((x - zero_point) * weight) in int32, then `requant`'s multiplier per channel, rounded twice, and the clamp.
-Source: TFLite reference_integer_ops conv.h, depthwise_conv.h.
+With the attribute `unsigned` (the op was uint8) weights may have a zero point, and input and weight scale are multiplied in
+float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h, depthwiseconv_uint8.h.
 """
 
 from __future__ import annotations
@@ -33,8 +34,17 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     x, weights, out = graph.input(op), graph.input(op, 1), graph.output(op)
     assert weights.quant is not None
     channels = out.shape[-1]
+    if op.attrs.get("unsigned"):
+        product = float(np.float32(x.scale) * np.float32(weights.scale))
+        return quantize_multipliers([product / out.scale] * channels)
     scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * channels
     return quantize_multipliers(x.scale * scale / out.scale for scale in scales)
+
+
+def weights_zero(graph: Graph, op: Op) -> int:
+    """The weights' zero point, 0 unless the op was uint8."""
+    quant = graph.input(op, 1).quant
+    return 0 if quant is None else quant.zero_point[0]
 
 
 def kernel_size(graph: Graph, op: Op) -> Size:
@@ -55,7 +65,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = _operands(arrays)
+    x, weights, bias = _operands(graph, op, arrays)
     group_count, out_c, group_in = groups(graph, op), weights.shape[0], weights.shape[3]
     # float64 products sum exactly below 2^53, and BLAS is fast: [groups, in, out] per tap
     filters = weights.astype(np.float64).reshape(group_count, out_c // group_count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
@@ -68,7 +78,7 @@ def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = _operands(arrays)
+    x, weights, bias = _operands(graph, op, arrays)
     shape, channels = infer(graph, op)[0], x.shape[3]
     filters = weights[0].astype(np.int32).reshape(*weights.shape[1:3], channels, -1)
     total = np.zeros((*shape[:3], channels, filters.shape[3]), np.int32)
@@ -78,10 +88,13 @@ def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) ->
     return [finish(graph, op, _biased(total.reshape(shape), bias))]
 
 
-def _operands(arrays: OptionalArrays) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int32] | None]:
+def _operands(
+    graph: Graph, op: Op, arrays: OptionalArrays
+) -> tuple[NDArray[np.int8], NDArray[np.int16], NDArray[np.int32] | None]:
+    """The input, the weights less their zero point, and the bias."""
     x, weights = arrays[0], arrays[1]
     assert x is not None and weights is not None
-    return x, weights, arrays[2] if len(arrays) > 2 else None
+    return x, weights.astype(np.int16) - np.int16(weights_zero(graph, op)), arrays[2] if len(arrays) > 2 else None
 
 
 def _taps(graph: Graph, op: Op, x: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:

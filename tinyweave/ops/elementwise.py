@@ -1,4 +1,4 @@
-"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, logistic, tanh.
+"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, relu_n1_to_1, logistic, tanh.
 
 Source: TFLite reference_integer_ops add.h, mul.h; activations.cc, where logistic and tanh are tables of 256 results of float32
 arithmetic.
@@ -150,6 +150,7 @@ SPECS = (
     OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu),
+    _unary("relu_n1_to_1", reference_relu),
     _unary("logistic", reference_table, logistic_output_is_256th),
     _unary("tanh", reference_table),
 )

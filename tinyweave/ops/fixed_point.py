@@ -124,10 +124,10 @@ def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
     """(r, bits) with 1 / x ~ r / 2^(31 + bits) for x > 0 with that many integer bits (TFLite GetReciprocal)."""
     x = np.asarray(x, np.int64)
     headroom = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
-    return _one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
+    return one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
 
 
-def _one_over_one_plus(a: Int64) -> Int64:
+def one_over_one_plus(a: Int64) -> Int64:
     """1 / (1 + a) for 0 <= a < 1, Q31 in and out, by three Newton steps on Q2.29."""
     half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up
     x = 1515870810 + high_mul(half_denominator, -1010580540)  # 48/17 - 32/17 d

@@ -20,6 +20,7 @@ from .constraints import (
     weights_are_constant,
     weights_are_symmetric_int8,
 )
+from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
 
@@ -64,7 +65,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights = arrays[0], arrays[1]
     assert x is not None and weights is not None
     centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
-    total = (centred @ weights.T.astype(np.float64)).astype(np.int64)
+    total = (centred @ (weights.T.astype(np.float64) - weights_zero(graph, op))).astype(np.int64)
     if len(arrays) > 2 and arrays[2] is not None:
         total = total + arrays[2]
     return [finish(graph, op, total).reshape(infer(graph, op)[0])]

@@ -1,7 +1,7 @@
 """average_pool_2d and max_pool_2d on int8 maps.
 
-The average divides by the number of positions inside the map, rounded half away from zero. Input and output share their
-quantisation. Source: TFLite reference_integer_ops pooling.h.
+The average divides by the number of positions inside the map, halves rounded away from 0, or with the attribute `unsigned`
+(the op was uint8) away from -128. Input and output share their quantisation. Source: TFLite reference_integer_ops pooling.h.
 """
 
 from __future__ import annotations
@@ -33,19 +33,25 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [_clamp(graph, op, highest)]
 
 
+def away_from(op: Op) -> int:
+    """The value away from which an average rounds its halves."""
+    return -128 if op.attrs.get("unsigned") else 0
+
+
 def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = arrays[0]
     assert x is not None
     shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, np.int64)
-    for _, _, seen in taps(x.astype(np.int64), kernel=kernel, stride=stride, padding=padding, fill=0):
+    least = away_from(op)
+    for _, _, seen in taps(x.astype(np.int64) - least, kernel=kernel, stride=stride, padding=padding, fill=0):
         total += seen
     rows, columns = (
         positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
         for a in (0, 1)
     )
     count = (rows[:, None] * columns[None, :])[None, :, :, None]
-    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count))]
+    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + least)]
 
 
 def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:

@@ -16,6 +16,7 @@ from .fuse_pad import fuse_pad
 from .merge_moves import merge_moves
 from .merge_rescales import merge_rescales
 from .share_constants import share_constants
+from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
 from .tensor_map import Source, TensorMap, compose, source
@@ -25,6 +26,7 @@ __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "source"]
 PASSES = (
     fold_constants,
     drop_unused,
+    shift_uint8,
     check_ops,  # what follows may rely on it
     copies_to_views,
     strip_edges,  # not when the edges stay as the file has them

@@ -31,7 +31,7 @@ def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
             continue
         left -= work
         arrays = [None if tensor is None else tensor.data for tensor in known.inputs_of(op)]
-        for tensor, data in zip(known.outputs_of(op), ops.SPECS[op.kind].reference(known, op, arrays), strict=True):
+        for tensor, data in zip(known.outputs_of(op), ops.spec_for(known, op).reference(known, op, arrays), strict=True):
             tensors[tensor.name] = replace(tensor, data=data, role="constant")
     return rebuild(graph, tensors=tensors, ops=tuple(kept)), {}
 

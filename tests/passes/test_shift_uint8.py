@@ -1,0 +1,211 @@
+"""uint8 networks become int8 ones that give LiteRT's uint8 bytes: the cases of every kind as uint8, and real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.ops import GENERATORS, Case, activation, cases, constant, single_op
+from codegen.test_kinds import emit_to, union
+
+from tinyweave import api, ops
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.kernels.table import variant_for
+from tinyweave.passes import run_passes
+from tinyweave.passes.shift_uint8 import MOVES, SAME, UNSIGNED, shift_uint8
+from tinyweave.simulate import compare, emulated, host
+from tinyweave.simulate.litert import Worker
+
+KINDS = sorted((SAME | UNSIGNED) & set(GENERATORS) - {"shape"})
+AT_MOST = 40
+
+
+@pytest.fixture(scope="module")
+def litert() -> Iterator[Worker]:
+    with Worker() as worker:
+        yield worker
+
+
+def as_uint8(array: np.ndarray) -> np.ndarray:
+    return array.view(np.uint8) ^ np.uint8(128) if array.dtype == np.int8 else array
+
+
+def uint8_case(case: Case, rng: np.random.Generator) -> Case:
+    """The case with its int8 tensors as uint8; weights get one scale for all and, mostly, a zero point that is not 128."""
+    tensors = {}
+    for tensor in case.graph.tensors.values():
+        quant = tensor.quant
+        if tensor.name == "weights" and quant is not None:
+            quant = Quant((max(quant.scale),), (int(rng.choice([0, rng.integers(-128, 128)])),))
+        if tensor.name == "bias":
+            scale = case.graph.tensors["input"].scale * max(case.graph.tensors["weights"].quant.scale)
+            tensor = replace(tensor, quant=Quant((float(np.float32(scale)),), (0,)))
+        elif tensor.dtype == "int8" and quant is not None:
+            shifted = Quant(quant.scale, tuple(zero + 128 for zero in quant.zero_point), quant.axis)
+            data = None if tensor.data is None else as_uint8(tensor.data)
+            tensor = replace(tensor, dtype="uint8", data=data, quant=shifted)
+        tensors[tensor.name] = tensor
+    return Case(case.id, verify(replace(case.graph, tensors=tensors)), [[as_uint8(x) for x in s] for s in case.inputs])
+
+
+def uint8_cases(kind: str) -> Iterator[Case]:
+    rng, taken = np.random.default_rng(len(kind)), 0
+    for case in cases(kind):
+        if taken < AT_MOST and any(t.dtype == "int8" for t in case.graph.tensors.values()):
+            try:
+                variant_for(case.graph, case.graph.ops[0])
+            except CompileError:
+                if not ops.SPECS[kind].view:
+                    continue
+            taken += 1
+            yield uint8_case(case, rng)
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", KINDS)
+def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path: Path) -> None:
+    chosen = list(uint8_cases(kind))
+    assert len(chosen) >= 8
+    graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
+    computes = [op for op in graph.ops if op.kind not in MOVES | {"quantize"}]
+    assert not any(t.dtype == "uint8" for op in computes for t in graph.outputs_of(op))
+    arena = emit_to(graph, tmp_path)
+    program, firmware = host.build(tmp_path, graph.name, sanitize=True), emulated.build(tmp_path, graph.name, "cortex-m4")
+    expected: list[list[np.ndarray]] = [[], []]
+    for case in chosen:
+        for sample, run in enumerate(litert.run(to_tflite(case.graph), case.inputs)):
+            expected[sample] += run.outputs
+    for sample in range(2):
+        x = [array for case in chosen for array in case.inputs[sample]]
+        computed = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
+        on_host = compare.unpack(graph, host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph)))
+        on_core = compare.unpack(graph, emulated.invoke(firmware, arena, compare.pack(x), compare.output_bytes(graph)))
+        owners = [case for case in chosen for _ in case.graph.outputs]
+        for case, want, name, a, b in zip(owners, expected[sample], graph.outputs, on_host, on_core, strict=True):
+            for where, have in (("numpy", computed[name]), ("host", a), ("core", b)):
+                assert compare.difference(want, have) is None, f"{case.id}, sample {sample}, {where}"
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", ["conv_2d", "fully_connected"])
+def test_scales_are_multiplied_as_litert_does(kind: str, litert: Worker) -> None:
+    """conv_2d multiplies input and weight scale in float32, fully_connected in float64; biases at which these differ tell."""
+    rng, told = np.random.default_rng(0), 0
+    for _ in range(8):
+        x_scale, w_scale = (float(np.float32(v)) for v in np.exp(rng.uniform(-7, -5, 2)))
+        out_scale = float(np.float32(x_scale * w_scale * np.exp(rng.uniform(8.5, 9.3))))
+        x = activation(
+            "input", (1, 1, 1, 1)[-2 if kind == "fully_connected" else -4 :], rng, dtype="uint8", quant=Quant((x_scale,), (7,))
+        )
+        out = activation("output", (), rng, dtype="uint8", quant=Quant((out_scale,), (128,)))
+        single, double = float(np.float32(x_scale) * np.float32(w_scale)) / out_scale, x_scale * w_scale / out_scale
+        sums = np.arange(int(-120 / double), int(120 / double))
+        differ = np.flatnonzero(np.floor(sums * single + 0.5) != np.floor(sums * double + 0.5))[:64]
+        if not len(differ):
+            continue
+        told += len(differ)
+        bias = constant("bias", sums[differ].astype(np.int32), Quant((float(np.float32(x_scale * w_scale)),), (0,)))
+        shape = (len(differ), *x.shape[1:])
+        weights = constant("weights", np.full(shape, 9, np.uint8), Quant((w_scale,), (9,)))
+        attrs = (
+            {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
+            if kind == "conv_2d"
+            else {"keep_num_dims": False}
+        )
+        out = replace(out, shape=(*x.shape[:-1], len(differ)))
+        tensors = {t.name: t for t in (x, weights, bias, out)}
+        op = Op("op", kind, ("input", "weights", "bias"), ("output",), {**attrs, "activation": "none"})
+        graph = verify(Graph("g", tensors, (op,), ("input",), ("output",)))
+        array = np.zeros(x.shape, np.uint8)
+        (run,) = litert.run(to_tflite(graph), [[array]])
+        shifted, _ = run_passes(graph, float_io=True)
+        assert np.array_equal(ops.run(shifted, {"input": array})["output"], run.outputs[0])
+    assert told > 10
+
+
+def small() -> Graph:
+    """A uint8 add of its input with a constant, then a relu."""
+    quant = Quant((0.5,), (100,))
+    x, y, z = (Tensor(name, (1, 4), "uint8", quant) for name in "xyz")
+    c = constant("c", np.array([[0, 100, 200, 255]], np.uint8), quant)
+    ops_ = (Op("add_0", "add", ("x", "c"), ("y",), {"activation": "none"}), Op("relu_1", "relu", ("y",), ("z",)))
+    return verify(Graph("g", {t.name: t for t in (x, y, z, c)}, ops_, ("x",), ("z",)))
+
+
+def test_inner_tensors_move_and_edges_stay() -> None:
+    graph, sources = shift_uint8(small())
+    assert [(op.name, op.kind, op.inputs, op.outputs) for op in graph.ops] == [
+        ("quantize_input_0", "quantize", ("x",), ("x_int8",)),
+        ("add_0", "add", ("x_int8", "c"), ("y",)),
+        ("relu_1", "relu", ("y",), ("z_int8",)),
+        ("quantize_output_0", "quantize", ("z_int8",), ("z",)),
+    ]
+    assert sources == {"x_int8": ("x", None), "z_int8": ("z", None)}
+    assert {name: (t.dtype, t.zero_point) for name, t in graph.tensors.items()} == {
+        "x": ("uint8", 100), "x_int8": ("int8", -28), "c": ("int8", -28), "y": ("int8", -28), "z_int8": ("int8", -28),
+        "z": ("uint8", 100),
+    }  # fmt: skip
+    assert graph.tensors["c"].data.tolist() == [[-128, -28, 72, 127]]
+    verify(graph)
+
+
+def test_int8_networks_with_uint8_edges_stay_as_they_are() -> None:
+    x, y = activation("x", (1, 4), np.random.default_rng(0), dtype="uint8"), activation("y", (), np.random.default_rng(0))
+    graph = single_op("quantize", [x], y, {})
+    assert shift_uint8(graph) == (graph, {})
+
+
+def test_weights_become_symmetric_where_their_distances_fit() -> None:
+    rng = np.random.default_rng(0)
+    x, out = activation("input", (1, 3), rng, dtype="uint8"), activation("output", (1, 2), rng, dtype="uint8")
+    for values, zero, expected in (([60, 200], 120, 0), ([0, 250], 120, -8)):
+        weights = constant("weights", np.array([values[:1] * 3, values[1:] * 3], np.uint8), Quant((0.01,), (zero,)))
+        op = Op("op", "fully_connected", ("input", "weights"), ("output",), {"activation": "none", "keep_num_dims": False})
+        graph = Graph("g", {t.name: t for t in (x, weights, out)}, (op,), ("input",), ("output",))
+        shifted, _ = shift_uint8(graph)
+        found = shifted.input(shifted.ops[1], 1)
+        assert found.zero_point == expected
+        assert (found.data.astype(int) - expected == weights.data.astype(int) - zero).all()
+
+
+def test_kinds_that_round_otherwise_are_refused() -> None:
+    graph = small()
+    odd = replace(graph, ops=(graph.ops[0], replace(graph.ops[1], kind="transpose_conv")))
+    with pytest.raises(CompileError, match=r"transpose_conv\): on uint8 is not supported: .*; quantise the model to int8"):
+        shift_uint8(odd)
+
+
+def test_what_was_uint8_cannot_be_exported_as_int8() -> None:
+    graph, _ = run_passes(next(uint8_cases("average_pool_2d")).graph, float_io=True)
+    with pytest.raises(CompileError, match="was uint8 and cannot be written as int8"):
+        to_tflite(graph)
+
+
+def test_weights_of_int8_files_must_be_symmetric() -> None:
+    x, out = activation("input", (1, 3), np.random.default_rng(0)), activation("output", (), np.random.default_rng(0))
+    weights = constant("weights", np.ones((2, 3), np.int8), Quant((0.01,), (5,)))
+    with pytest.raises(CompileError, match="must be int8 with zero point 0"):
+        single_op("fully_connected", [x, weights], out, {"activation": "none", "keep_num_dims": False})
+
+
+@pytest.mark.shared
+@pytest.mark.litert
+@pytest.mark.parametrize("io", ["model", "int8"])
+def test_a_real_uint8_model(io: str, shared: Path) -> None:
+    model = api.load(shared / "models" / "google-coral__test_data__mobilenet_v1_0.25_128_quant.tflite", io)
+    edge = model.graph.tensors[model.graph.inputs[0]].dtype, model.graph.tensors[model.graph.outputs[0]].dtype
+    assert edge == (("uint8", "uint8") if io == "model" else ("int8", "int8"))
+    result = api.verify(model, api.plan(model), count=2, core=None)
+    assert result.ok, result.first_difference
+    assert result.reference.startswith("LiteRT's reference kernels")
+
+
+def test_export_and_import_keep_uint8() -> None:
+    case = next(uint8_cases("conv_2d"))
+    again = from_tflite(to_tflite(case.graph), case.graph.name)
+    assert again.tensors["input"].dtype == "uint8"

@@ -1,0 +1,75 @@
+"""Ops that compare values and compute none: minimum, maximum (with broadcasting), reduce_max, reduce_min, arg_max.
+
+Values are compared as they are stored, whatever their scales. Source: TFLite reference/maximum_minimum.h, reduce.h,
+arg_min_max.h.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Graph, Op
+from .constraints import arity, operands_are_constant, same_quantisation, same_type
+from .elementwise import infer_binary, shapes_broadcast, window_binary
+from .reduce import axes, axes_exist
+from .reduce import infer as infer_reduce
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+
+INDEX_TYPES = ("int32", "int64")
+
+
+def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    a, b = arrays
+    assert a is not None and b is not None
+    return [np.minimum(a, b) if op.kind == "minimum" else np.maximum(a, b)]
+
+
+def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    extreme = x.max(axis=axes(graph, op)) if op.kind == "reduce_max" else x.min(axis=axes(graph, op))
+    return [np.asarray(extreme, x.dtype).reshape(infer_reduce(graph, op)[0])]
+
+
+def arg_axis(graph: Graph, op: Op) -> int:
+    """The axis that an arg_max searches, not negative."""
+    return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
+
+
+def infer_arg_max(graph: Graph, op: Op) -> list[Shape]:
+    shape, axis = graph.input(op).shape, arg_axis(graph, op)
+    return [(*shape[:axis], *shape[axis + 1 :])]
+
+
+def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = arrays[0]
+    assert x is not None
+    return [np.asarray(x.argmax(axis=arg_axis(graph, op)), graph.output(op).dtype)]
+
+
+def inputs_have_one_type(graph: Graph, op: Op) -> bool:
+    """both inputs and the output must have the same type"""
+    return graph.input(op).dtype == graph.input(op, 1).dtype == graph.output(op).dtype
+
+
+def axis_exists(graph: Graph, op: Op) -> bool:
+    """the axis must be one number within the input's rank, and the input must not be empty"""
+    axis, rank = constant(graph, op, 1), len(graph.input(op).shape)
+    return axis.size == 1 and -rank <= int(axis.ravel()[0]) < rank and graph.input(op).elements > 0
+
+
+def output_is_an_index(graph: Graph, op: Op) -> bool:
+    """the output must be int32 or int64"""
+    return graph.output(op).dtype in INDEX_TYPES
+
+
+PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
+REDUCE = (arity(2), same_type, same_quantisation, operands_are_constant, axes_exist)
+
+SPECS = (
+    OpSpec("minimum", infer_binary, reference_pair, PAIR, window=window_binary),
+    OpSpec("maximum", infer_binary, reference_pair, PAIR, window=window_binary),
+    OpSpec("reduce_max", infer_reduce, reference_reduce, REDUCE),
+    OpSpec("reduce_min", infer_reduce, reference_reduce, REDUCE),
+    OpSpec("arg_max", infer_arg_max, reference_arg_max, (arity(2), operands_are_constant, axis_exists, output_is_an_index)),
+)

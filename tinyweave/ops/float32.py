@@ -1,0 +1,175 @@
+"""Kinds that compute, on float32: what a float network gives before it is quantised. No kernel runs it.
+
+`SPECS` has the int8 row's shapes, MACs and windows with other references and constraints. Sums are taken in float64 and
+rounded once, so that they lie within a few units of float32 of LiteRT's, whose order of summation differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from . import activations, constraints, conv, elementwise, fully_connected, pool, reduce, softmax
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays
+from .window import positions, taps
+
+Float = NDArray[np.float64]
+LIMITS = {"none": (-np.inf, np.inf), "relu": (0.0, np.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+ONE_SCALE = frozenset(  # what only integers need
+    (
+        constraints.input_is_int8,
+        constraints.inputs_are_int8,
+        constraints.output_is_int8,
+        constraints.weights_are_symmetric_int8,
+        constraints.bias_is_constant_int32,
+        activations.types_are_int8_or_int16,
+        activations.output_step_is_large,
+        elementwise.output_scale_is_large,
+        elementwise.logistic_output_is_256th,
+        fully_connected.scale_is_small,
+        softmax.scale_is_in_range,
+        softmax.output_is_a_probability,
+    )
+)
+
+
+def _operand(arrays: OptionalArrays, index: int = 0) -> Float:
+    x = arrays[index]
+    assert x is not None
+    return x.astype(np.float64)
+
+
+def _finish(values: NDArray[Any], activation: str = "none") -> Arrays:
+    with np.errstate(over="ignore"):
+        return [np.clip(values, *LIMITS[activation]).astype(np.float32)]
+
+
+def _biased(op: Op, total: Float, arrays: OptionalArrays) -> Arrays:
+    bias = 0.0 if len(arrays) < 3 or arrays[2] is None else _operand(arrays, 2)
+    return _finish(total + bias, op.attrs["activation"])
+
+
+def _conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights, groups = _operand(arrays), _operand(arrays, 1), conv.groups(graph, op)
+    shape = conv.infer(graph, op)[0]
+    filters = weights.reshape(groups, -1, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
+    total = np.zeros((groups, int(np.prod(shape[:3])), shape[3] // groups))
+    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
+        total += seen.reshape(-1, groups, weights.shape[3]).transpose(1, 0, 2) @ filters[ky, kx]
+    return _biased(op, total.transpose(1, 0, 2).reshape(shape), arrays)
+
+
+def _depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights = _operand(arrays), _operand(arrays, 1)
+    shape, channels = conv.infer(graph, op)[0], x.shape[3]
+    filters = weights[0].reshape(*weights.shape[1:3], channels, -1)
+    total = np.zeros((*shape[:3], channels, filters.shape[3]))
+    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
+        total += seen[..., None] * filters[ky, kx]
+    return _biased(op, total.reshape(shape), arrays)
+
+
+def _where(op: Op) -> dict[str, Any]:
+    return {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
+
+
+def _fully_connected(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    weights = _operand(arrays, 1)
+    total = _operand(arrays).reshape(-1, weights.shape[1]) @ weights.T
+    return [array.reshape(fully_connected.infer(graph, op)[0]) for array in _biased(op, total, arrays)]
+
+
+def _average_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, shape, kernel = _operand(arrays), pool.infer(graph, op)[0], op.attrs["kernel"]
+    total = np.zeros(shape)
+    for _, _, seen in taps(x, kernel=kernel, fill=0, **_where(op)):
+        total += seen
+    rows, columns = (
+        positions(
+            x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=op.attrs["stride"][a], before=op.attrs["padding"][a][0]
+        ).sum(axis=1)
+        for a in (0, 1)
+    )
+    return _finish(total / (rows[:, None] * columns[None, :])[None, :, :, None], op.attrs["activation"])
+
+
+def _max_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    highest = np.full(pool.infer(graph, op)[0], np.finfo(np.float32).min, np.float64)
+    padded = np.pad(_operand(arrays), ((0, 0), *op.attrs["padding"], (0, 0)), constant_values=np.finfo(np.float32).min)
+    where = {"stride": op.attrs["stride"], "padding": ((0, 0), (0, 0))}
+    for _, _, seen in taps(padded, kernel=op.attrs["kernel"], fill=0, **where):
+        np.maximum(highest, seen, out=highest)
+    return _finish(highest, op.attrs["activation"])
+
+
+def _binary(compute: Callable[[Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
+    return lambda graph, op, arrays: _finish(compute(_operand(arrays), _operand(arrays, 1)), op.attrs.get("activation", "none"))
+
+
+def _unary(compute: Callable[[Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
+    return lambda graph, op, arrays: _finish(compute(_operand(arrays)))
+
+
+def _logistic(x: Float) -> Float:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = _operand(arrays)
+    return _finish(np.where(x > 0, x, x * np.float32(op.attrs["alpha"])))
+
+
+def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return _finish(_operand(arrays).mean(axis=reduce.axes(graph, op)).reshape(reduce.infer(graph, op)[0]))
+
+
+def _softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = _operand(arrays)
+    exponential = np.exp((x - x.max(axis=-1, keepdims=True)) * np.float32(op.attrs["beta"]))
+    return _finish(exponential / exponential.sum(axis=-1, keepdims=True))
+
+
+def tensors_are_float32(graph: Graph, op: Op) -> bool:
+    """all tensors must be float32 where the input is (a dynamic-range model has int8 weights: quantise its activations too)"""
+    tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None]
+    return all(t.dtype == "float32" or (op.kind == "mean" and t.dtype == "int32") for t in tensors)
+
+
+REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
+    "add": _binary(np.add),
+    "average_pool_2d": _average_pool_2d,
+    "conv_2d": _conv_2d,
+    "depthwise_conv_2d": _depthwise_conv_2d,
+    "fully_connected": _fully_connected,
+    "hard_swish": _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "leaky_relu": _leaky_relu,
+    "logistic": _unary(_logistic),
+    "max_pool_2d": _max_pool_2d,
+    "mean": _mean,
+    "mul": _binary(np.multiply),
+    "prelu": _binary(lambda x, alpha: np.where(x >= 0, x, x * alpha)),
+    "relu": _unary(lambda x: np.maximum(x, 0)),
+    "relu6": _unary(lambda x: np.clip(x, 0, 6)),
+    "relu_n1_to_1": _unary(lambda x: np.clip(x, -1, 1)),
+    "softmax": _softmax,
+    "sub": _binary(np.subtract),
+    "tanh": _unary(np.tanh),
+}
+
+
+def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
+    """The float32 rows, made from the int8 ones."""
+
+    def kept(spec: OpSpec) -> tuple[Constraint, ...]:
+        shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)
+        return (*shared, tensors_are_float32)
+
+    return {
+        kind: replace(rows[kind], reference=reference, constraints=kept(rows[kind])) for kind, reference in REFERENCES.items()
+    }
