@@ -244,6 +244,11 @@ def emit_strided_copy(layer: Layer) -> Code:
     return Code(params, plain_call(layer), f"to axes {order}" if permuted else "")
 
 
+def emit_memcpy(layer: Layer) -> Code:
+    """read_variable, where it is no view, and assign_variable."""
+    return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
+
+
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "conv_2d": emit_conv,
     "depthwise_conv_2d": emit_conv,
@@ -266,4 +271,6 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "pack": emit_concatenation,
     "transpose": emit_strided_copy,
     "strided_slice": emit_strided_copy,
+    "read_variable": emit_memcpy,
+    "assign_variable": emit_memcpy,
 }

@@ -36,7 +36,7 @@ class OpSpec:
     infer: shapes of the outputs. reference: the outputs' values. macs: (graph, op, clipped) -> multiply-accumulates,
     window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
     every output may read all of the input. constraints: predicates; the docstring of one is its error text and its line
-    in the documentation. view: the outputs hold the first input's bytes unchanged.
+    in the documentation. view: the outputs hold the first input's bytes unchanged. state: which inputs are state.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class OpSpec:
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
     window: Callable[[Graph, Op], Window | None] = lambda graph, op: None
     view: bool = False
+    state: tuple[int, ...] = ()
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:

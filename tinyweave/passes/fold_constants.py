@@ -31,5 +31,6 @@ def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
 
 def _is_known(graph: Graph, op: Op) -> bool:
     inputs = [tensor for tensor in graph.inputs_of(op) if tensor is not None]
-    small = sum(tensor.bytes for tensor in graph.outputs_of(op)) <= MAX_BYTES
-    return small and op.kind in ops.SPECS and (op.kind == "shape" or all(map(is_constant, inputs)))
+    outputs = graph.outputs_of(op)
+    foldable = sum(tensor.bytes for tensor in outputs) <= MAX_BYTES and all(tensor.role != "state" for tensor in outputs)
+    return foldable and op.kind in ops.SPECS and (op.kind == "shape" or all(map(is_constant, inputs)))
