@@ -34,6 +34,7 @@ check: lint types test
 
 bench: setup
 	$(BIN)/python bench/emulator_speed.py
+	$(BIN)/python bench/accuracy.py
 	$(BIN)/python bench/models.py
 
 clean:

@@ -17,7 +17,6 @@ import numpy as np
 
 from tinyweave import api, cli
 from tinyweave.devices import find
-from tinyweave.simulate import cortexm
 
 HERE = Path(__file__).parent
 MODEL, INPUTS, TRUTH = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "inputs.csv"
@@ -34,10 +33,8 @@ def relative(path: Path) -> str:
 def recognise(folder: Path, device: str, inputs: np.ndarray) -> list[np.ndarray]:
     """The probabilities that the C in `folder` computes on the emulated core of `device`, int8 [10] per input."""
     model = api.load(MODEL)
-    arena = api.plan(model).arena
-    firmware = cortexm.build(folder, NAME, api.emulated_core(find(device)))
-    size = model.graph.tensors[model.graph.outputs[0]].bytes
-    return [np.frombuffer(cortexm.invoke(firmware, arena, [x.tobytes()], [size]).outputs[0], np.int8) for x in inputs]
+    outputs = api.run(model, api.plan(model), folder, [[x] for x in inputs], api.emulated_core(find(device)))
+    return [probabilities.reshape(-1) for (probabilities,) in outputs]
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from cases.tiny import NETWORKS
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, Source, c, emit
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Op
 from tinyweave.plan import Buffer, Plan, check, plan
 from tinyweave.plan.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, host, toolchain
@@ -41,6 +41,18 @@ def test_compiles_without_warnings(name: str, tmp_path: Path) -> None:
         files = sorted(str(path) for path in tmp_path.glob("*.c"))
         done = subprocess.run([*compiler.command, *STRICT, *files], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0, f"{compiler.name}: {done.stderr}"
+
+
+def test_a_network_of_views_compiles_without_warnings(tmp_path: Path) -> None:
+    chain = NETWORKS["chain"]()
+    x = chain.tensors["image"]
+    flat = replace(x, name="flat", shape=(1, 64))
+    op = Op("reshape_0", "reshape", ("image",), ("flat",), {"new_shape": (1, 64)})
+    graph = Graph("views", {"image": x, "flat": flat}, (op,), ("image",), ("flat",))
+    write(source_of(graph), tmp_path)
+    command = [*toolchain.host().command, *STRICT, "views.c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", NETWORKS)

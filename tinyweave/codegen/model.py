@@ -338,7 +338,10 @@ def _access(plan: Plan, name: str, which: str) -> str:
 def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None]) -> str:
     graph = plan.graph
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
-    lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in plan.arena]
+    calls = "".join(code.call for code in codes.values() if code is not None)
+    used = [memory for memory in plan.arena if f"{memory} + AT_" in calls]
+    lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in used]
+    lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
     lines += ["    (void)io; /* nothing is streamed */"]
     for step, stage in enumerate(plan.stages):
         lines.append("")

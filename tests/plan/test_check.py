@@ -1,0 +1,96 @@
+"""The independent check: it accepts every plan of the planner and refuses every damaged one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from cases.tiny import NETWORKS
+from fuzz.generate import random_network
+
+from tinyweave.ir import CompileError
+from tinyweave.plan import Plan, Stage, check, from_json, plan, to_json
+
+Damage = Callable[[Plan], Plan]
+
+
+def moved(made: Plan, name: str, offset: int) -> Plan:
+    offsets = {**made.offsets, name: offset}
+    arena = max(offsets[b.name] + b.bytes for b in made.buffers)
+    return replace(made, offsets=offsets, arena={"sram": arena})
+
+
+DAMAGES: dict[str, tuple[str, Damage]] = {
+    "an output over its own input": ("own operand", lambda p: moved(p, "conv", p.offsets["image"])),
+    "an offset that is not aligned": ("multiple of", lambda p: moved(p, "scores", p.offsets["scores"] + 1)),
+    "an arena that is larger than its use": ("claimed", lambda p: replace(p, arena={"sram": p.arena["sram"] + 1})),
+    "an arena that is smaller than its use": ("claimed", lambda p: replace(p, arena={"sram": p.arena["sram"] - 1})),
+    "a stage left out": ("exactly once", lambda p: replace(p, stages=p.stages[:-1])),
+    "a stage run twice": ("exactly once", lambda p: replace(p, stages=(*p.stages, p.stages[-1]))),
+    "stages in an impossible order": ("no longer intact", lambda p: replace(p, stages=p.stages[::-1])),
+    "a layer without code": ("not a view", lambda p: replace(p, variants=("", *p.variants[1:]))),
+    "a buffer smaller than its tensor": (
+        "leaves its buffer",
+        lambda p: replace(p, buffers=tuple(replace(b, bytes=b.bytes - 1) if b.name == "image" else b for b in p.buffers)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_plans_are_refused(name: str) -> None:
+    said, damage = DAMAGES[name]
+    made = plan(NETWORKS["chain"]())
+    with pytest.raises((AssertionError, CompileError), match=said):
+        check(damage(made))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> None:
+    """Two buffers alive in the same step, laid over each other, are always found."""
+    made = plan(random_network(seed))
+    assert check(made) is made
+    alive = [
+        (a, b)
+        for i, a in enumerate(made.buffers)
+        for b in made.buffers[i + 1 :]
+        if max(a.start, b.start) + 1 < min(a.end, b.end) + 1 and a.bytes and b.bytes
+    ]
+    for a, b in alive[:6]:
+        with pytest.raises(AssertionError):
+            check(moved(made, b.name, made.offsets[a.name]))
+
+
+def test_a_view_that_moves_is_refused() -> None:
+    made = plan(NETWORKS["residual"]())
+    places = {**made.places, "flat": replace(made.places["flat"], buffer="sum")}
+    with pytest.raises(AssertionError):
+        check(replace(made, places=places))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_json_round_trip(name: str) -> None:
+    made = plan(NETWORKS[name]())
+    again = from_json(to_json(made), made.graph)
+    assert to_json(again) == to_json(made)
+    assert again.stages == made.stages
+    assert isinstance(again.stages[0], Stage)
+    check(again)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 99}', '{"version": 1, "graph": "other"}'])
+def test_what_is_no_plan_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(CompileError) as error:
+        from_json(text, NETWORKS["chain"]())
+    assert "\n" not in str(error.value)
+
+
+def test_a_constant_output_is_refused() -> None:
+    graph = NETWORKS["chain"]()
+    with pytest.raises(CompileError, match="constant"):
+        plan(replace(graph, outputs=("scores", "fc.bias")))
+
+
+def test_an_unknown_schedule_is_refused() -> None:
+    with pytest.raises(CompileError, match="layer"):
+        plan(NETWORKS["chain"](), "fastest")

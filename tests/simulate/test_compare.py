@@ -1,0 +1,115 @@
+"""Verification itself: it passes what is right, and names the layer, the element and the values of what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.tiny import NETWORKS
+
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import CompileError, Graph
+from tinyweave.plan import Plan, plan
+from tinyweave.simulate import compare
+from tinyweave.simulate.run import Fault
+
+pytestmark = pytest.mark.emulator
+
+
+def emitted(made: Plan, folder: Path) -> Path:
+    for file, text in emit(made, made.graph.name, Origin("tiny.tflite", "0" * 64)).files.items():
+        (folder / file).write_text(text)
+    return folder
+
+
+def edit(folder: Path, file: str, old: str, new: str) -> None:
+    text = (folder / file).read_text()
+    assert text.count(old) == 1, old
+    (folder / file).write_text(text.replace(old, new))
+
+
+def verify(made: Plan, folder: Path, count: int = 4) -> compare.Verification:
+    cases = compare.samples(made.graph, count, 0)
+    return compare.verify(made, folder, made.graph.name, cases, core="cortex-m4")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_right_code_is_right(name: str, tmp_path: Path) -> None:
+    made = plan(NETWORKS[name]())
+    result = verify(made, emitted(made, tmp_path))
+    assert result.ok
+    assert result.first_difference is None
+    assert result.max_abs_diff == 0
+    assert {place: dict(used) for place, used in result.touched.items()} == {"host": made.arena, "cortex-m4": made.arena}
+    assert set(result.compilers) == {"host", "cortex-m4"}
+
+
+def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"]())
+    folder = emitted(made, tmp_path)
+    edit(
+        folder, "chain.c", ".in_zero = -128, .out_zero = -10, .out_min = -10", ".in_zero = -128, .out_zero = -9, .out_min = -10"
+    )
+    result = verify(made, folder)
+    assert not result.ok
+    assert result.max_abs_diff > 0
+    assert result.first_difference is not None
+    assert "depthwise_conv_2d_1 (depthwise_conv_2d), step 2 of 5" in result.first_difference
+    assert "instead of" in result.first_difference
+
+
+def test_an_arena_that_is_not_used_to_its_end_is_not_right(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"]())
+    claimed = replace(made, arena={"sram": made.arena["sram"] + 4})
+    result = verify(claimed, emitted(claimed, tmp_path))
+    assert result.first_difference is None
+    assert not result.ok
+
+
+def test_a_write_outside_the_arena_is_a_fault(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"]())
+    folder = emitted(made, tmp_path)
+    edit(folder, "chain.c", "AT_CONV_2D_0           =  0,", "AT_CONV_2D_0           = 96,")
+    with pytest.raises(Fault):
+        verify(made, folder)
+
+
+def test_a_read_of_what_nobody_wrote_is_a_fault(tmp_path: Path) -> None:
+    """The depthwise layer reads four bytes further on, which no step wrote: the outputs follow the noise."""
+    made = plan(NETWORKS["chain"]())
+    wider = replace(made, arena={"sram": made.arena["sram"] + 64})
+    folder = emitted(wider, tmp_path)
+    edit(folder, "chain.c", "sram + AT_CONV_2D_0, sram + AT_DEPTHWISE", "sram + 128, sram + AT_DEPTHWISE")
+    with pytest.raises(Fault, match="nobody wrote"):
+        verify(wider, folder)
+
+
+def test_samples_start_with_the_given_ones_then_the_edges() -> None:
+    graph: Graph = NETWORKS["chain"]()
+    given = [[np.full((1, 8, 8, 1), 5, np.int8)]]
+    chosen = compare.samples(graph, 6, 1, given)
+    assert [int(x[0].min()) for x in chosen[:4]] == [5, -128, 127, -128]
+    assert len(chosen) == 6
+    assert not np.array_equal(chosen[4][0], chosen[5][0])
+    assert len(compare.samples(graph, 1, 0, given * 3)) == 3
+
+
+def test_a_given_sample_of_another_type_is_refused() -> None:
+    with pytest.raises(CompileError, match="needs int8"):
+        compare.samples(NETWORKS["chain"](), 1, 0, [[np.zeros((1, 8, 8, 1), np.float32)]])
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "said"),
+    [
+        (np.array([1, 2, 3], np.int8), np.array([1, 5, 4], np.int8), "2 of 3 elements, the first at [1]: 5 instead of 2"),
+        (np.array([[0.5, -0.0]], np.float32), np.array([[0.5, 0.0]], np.float32), "the first at [0, 1]: 0.0 instead of -0.0"),
+    ],
+)
+def test_difference_speaks_of_bytes(want: np.ndarray, have: np.ndarray, said: str) -> None:
+    text = compare.difference(want, have)
+    assert text is not None
+    assert said in text
+    assert compare.difference(want, want.copy()) is None
