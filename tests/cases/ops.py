@@ -1,7 +1,7 @@
-"""Generated single-op graphs with inputs, many per kind, for every implementation of an op to be compared on.
+"""Generated graphs of one op with inputs, many per kind, for every implementation of an op to be compared on.
 
 `cases(kind)` gives the same cases on every call: attributes, shapes, scales and values come from a generator seeded by the
-kind's name. Each list of arrays in `Case.inputs` is one inference.
+kind's name. Each list of arrays in `Case.inputs` is one inference; where there is state they follow on each other.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Case:
 def cases(kind: str) -> Iterator[Case]:
     """The cases of one kind, named `<kind>-<number>-<what it is about>`."""
     rng = np.random.default_rng(zlib.crc32(kind.encode()))
-    for number, (about, operands, output, attrs) in enumerate(GENERATORS[kind](rng)):
-        graph = single_op(kind, operands, output, attrs)
-        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in ("any", "extreme")])
+    for number, (about, *drawn) in enumerate(GENERATORS[kind](rng)):
+        graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
+        styles = ("any", "extreme", "any", "extreme") if graph.init else ("any", "extreme")
+        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
 
 
 def single_op(kind: str, operands: list[Tensor | None], output: Tensor, attrs: dict[str, Any]) -> Graph:
@@ -99,6 +100,7 @@ def integers(name: str, *values: Any) -> Tensor:
 
 
 Drawn = tuple[str, list[Tensor | None], Tensor, dict[str, Any]]
+DrawnGraph = tuple[str, Graph]
 
 
 def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
@@ -438,13 +440,48 @@ def _pack(rng: Rng) -> Iterator[Drawn]:
         yield f"{count}-at{axis}", operands, tensor("output", ()), {"axis": axis}
 
 
+def through_state(kind: str, x: Tensor, initial: Array, *, computed: bool) -> Graph:
+    """The input is assigned to a variable, the output read from it, `kind` first; `computed` puts a relu before and after."""
+    state = replace(x, name="memory", role="state")
+    tensors = [x, state, replace(x, name="read"), constant("memory.initial", initial, x.quant)]
+    assign, read = ("x", "memory"), ("memory", "read")
+    ops, output = [], "read"
+    if computed:
+        tensors += [replace(x, name="before"), replace(x, name="after")]
+        ops, assign, output = [("relu", "x", "before")], ("before", "memory"), "after"
+    moves = [("read_variable", *read), ("assign_variable", *assign)]
+    moves = moves if kind == "read_variable" else moves[::-1]
+    if computed:  # a value is read where the state lies, and computed there, when the old one has been used
+        used = ("relu", "read", "after")
+        ops = [moves[0], used, *ops, moves[1]] if kind == "read_variable" else [*ops, *moves, used]
+    else:
+        ops = moves
+    named = tuple(Op(f"{op}_{i}", op, (source,), (target,)) for i, (op, source, target) in enumerate(ops))
+    init = (Op("init_memory", "assign_variable", ("memory.initial",), ("memory",)),)
+    return check(verify(Graph(kind, {t.name: t for t in tensors}, named, ("x",), (output,), init)))
+
+
+def _variable(kind: str) -> Callable[[Rng], Iterator[DrawnGraph]]:
+    def draw(rng: Rng) -> Iterator[DrawnGraph]:
+        for dtype, shape, computed in itertools.product(("int8", "int16", "float32"), ((1, 4, 5, 3), (7,)), (False, True)):
+            if computed and dtype != "int8":
+                continue
+            x = activation("x", shape, rng, dtype=dtype)
+            full = rng.integers(-100, 100, shape).astype(dtype)
+            for about, initial in (("zeros", np.zeros_like(full)), ("values", full)):
+                yield f"{dtype}-{_text(shape)}-{about}", through_state(kind, x, initial, computed=computed)
+
+    return draw
+
+
 def _shape(rng: Rng) -> Iterator[Drawn]:
     for shape, dtype in itertools.product(((1, 4, 5, 3), (7,), (2, 3)), ("int32", "int64")):
         yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
 
 
-GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
+GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "add": _add,
+    "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
     "concatenation": _concatenation,
     "conv_2d": _conv_2d,
@@ -459,6 +496,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "pack": _pack,
     "pad": _pad,
     "quantize": _quantize,
+    "read_variable": _variable("read_variable"),
     "relu": _relu,
     "relu6": _relu,
     "reshape": _reshape,

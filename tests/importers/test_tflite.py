@@ -15,9 +15,10 @@ import pytest
 import tflite
 
 from tests.cases.ops import GENERATORS, cases
+from tests.cases.tiny import NETWORKS
 from tinyweave.exporters import tflite as exporter
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.importers.tflite import MAX_COUNT, READERS, from_tflite
+from tinyweave.importers.tflite import MAX_COUNT, READERS, WITHOUT_VALUE, from_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
 
@@ -99,7 +100,7 @@ def test_every_kind_comes_back_as_it_was_written(kind: str) -> None:
 
 
 def test_every_kind_has_a_reader() -> None:
-    assert set(READERS) == set(SPECS)
+    assert set(READERS) - set(WITHOUT_VALUE) == set(SPECS)
 
 
 # by hand from out = ceil(size / stride), needed = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
@@ -193,6 +194,38 @@ def test_parts_that_overlap_cannot_multiply(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(exporter, "_buffer", once)
     refuses(to_tflite(graph), "its parts overlap")
+
+
+def test_variables_come_back_as_state() -> None:
+    graph = NETWORKS["stream"]()
+    assert diff(without_axis_of_one(graph), from_tflite(to_tflite(graph), "stream")) == []
+
+
+def test_odd_variables_are_refused() -> None:
+    file = to_tflite(NETWORKS["stream"]())
+
+    def op(subgraph: int, index: int) -> Callable[[tflite.Model], Any]:
+        return lambda model: model.Subgraphs(subgraph).Operators(index)
+
+    def options(model: tflite.Model) -> Any:
+        called = tflite.CallOnceOptions()
+        table = op(0, 0)(model).BuiltinOptions()
+        called.Init(table.Bytes, table.Pos)
+        return called
+
+    kinds = {"call_once": 0, "var_handle": 1, "assign_variable": 2, "read_variable": 3}
+    assert [op(0, i)(tflite.Model.GetRootAs(file, 0)).OpcodeIndex() for i in (0, 1, 2, 3)] == [0, 1, 1, 3]
+    for number in (0, 7):
+        refuses(patch(file, options, 4, "<i", number), "call_once_0", f"calls the subgraph {number}")
+    refuses(patch(file, op(1, 1), 4, "<I", kinds["read_variable"]), "call_once_0", "more than to assign")
+    refuses(patch_vector(file, op(1, 1), 6, 0, 1), "call_once_0", "not of a constant to a variable")
+    refuses(patch_vector(file, op(1, 1), 6, 1, 2), "call_once_0", "not of a constant to a variable")
+    refuses(patch_vector(file, op(1, 3), 6, 0, 0), "call_once_0", "twice")
+    refuses(patch(file, op(1, 3), 4, "<I", kinds["var_handle"]), "has 0 outputs")
+    reads = tflite.Model.GetRootAs(file, 0).Subgraphs(0).Operators(3)
+    assert reads.OpcodeIndex() == kinds["read_variable"]
+    refuses(patch_vector(file, op(0, 3), 6, 0, reads.Outputs(0)), "read_variable_0")
+    refuses(patch_vector(file, lambda m: m.Subgraphs(0), 8, 0, reads.Inputs(0)), "input or output of the network")
 
 
 def test_what_is_not_a_model_is_refused(file: bytes) -> None:

@@ -262,7 +262,12 @@ def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None
         " * say what each member means. */\n"
     )
     parts += [code.params for code in codes.values() if code is not None and code.params]
-    parts += [_setup(plan, name, reset), _access(plan, name, "input"), _access(plan, name, "output"), _invoke(plan, name, codes)]
+    parts += [
+        _setup(plan, name, reset),
+        _access(plan, name, "input"),
+        _access(plan, name, "output"),
+        _invoke(plan, name, codes),
+    ]
     return "\n".join(parts).replace("{P}", prefix)
 
 

@@ -1,8 +1,8 @@
 """A .tflite file as a Graph.
 
 In: the file's bytes, which nobody vouches for. Out: a verified Graph: SAME and VALID padding as numbers, constants as arrays,
-op names `<kind>_<position>`, tensor names unique; variables as state tensors, which `init` sets up. Whatever is damaged, absurd
-or unsupported ends as one CompileError. Source: TFLite schema.fbs; READERS has a row per op kind.
+op names `<kind>_<position>`, tensor names unique; variables as state tensors, which `init` sets up. Whatever is damaged,
+absurd or unsupported ends as one CompileError. Source: TFLite schema.fbs; READERS has a row per op kind.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ ACTIVATIONS = {
 }
 
 
+WITHOUT_VALUE = ("var_handle", "call_once")  # they are no ops of the graph
 CHANGING_STATE = ("unidirectional_sequence_lstm", "svdf")  # they change the variable tensors that they read
 
 
@@ -90,15 +91,17 @@ def _graph(data: bytes, name: str) -> Graph:
         if tensor.role == "state":
             init.append(_first_value(tensor, tensors))
 
-    ops = []
+    ops: list[Op] = []
     for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
-        if kind in ("var_handle", "call_once"):
+        if kind in WITHOUT_VALUE:
             continue
-        op = Op(f"{kind}_{position}", kind, (), ())
+        op = Op(f"{kind}_{len(ops)}", kind, (), ())
         for index in (*main.reads[position], *main.writes[position]):
             if index in main.handles and index not in names:
                 raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
-        op = _with_operands(op, [names.get(i) for i in main.reads[position]], [names[i] for i in main.writes[position]], tensors)
+        op = _with_operands(
+            op, [names.get(i) for i in main.reads[position]], [names[i] for i in main.writes[position]], tensors
+        )
         ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
     inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
     return Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init))
@@ -178,7 +181,9 @@ def _assignments(
         if kind != "assign_variable":
             continue
         if len(reads) != 2 or reads[0] not in part.handles or reads[1] in (ABSENT, *part.handles):
-            raise CompileError("has an assignment that is not of a constant to a variable", "the file may be damaged", op=caller)
+            raise CompileError(
+                "has an assignment that is not of a constant to a variable", "the file may be damaged", op=caller
+            )
         variable = part.handles[reads[0]]
         if variable in variables:
             raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
