@@ -41,11 +41,15 @@ def cases(kind: str) -> Iterator[Case]:
 
 def single_op(kind: str, operands: list[Tensor | None], output: Tensor, attrs: dict[str, Any]) -> Graph:
     """A checked graph of one op; the output's shape is inferred, inputs are the operands without data."""
-    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), (output.name,), attrs)
     present = [t for t in operands if t is not None]
-    tensors = {t.name: t for t in (*present, output)}
-    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None))
-    graph = Graph(kind, tensors, (op,), inputs, (output.name,))
+    state = [t for t in present if t.role == "state"]
+    initial = [constant(f"{t.name}.initial", np.full(t.shape, t.quant and t.zero_point, t.dtype), t.quant) for t in state]
+    init = tuple(Op(f"init_{t.name}", "assign_variable", (c.name,), (t.name,)) for t, c in zip(state, initial, strict=True))
+    outputs = (output.name, *(t.name for t in state))
+    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), outputs, attrs)
+    tensors = {t.name: t for t in (*present, *initial, output)}
+    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None and t.role != "state"))
+    graph = Graph(kind, tensors, (op,), inputs, (output.name,), init)
     shape = tuple(int(extent) for extent in SPECS[kind].infer(graph, op)[0])
     return check(verify(replace(graph, tensors={**tensors, output.name: replace(output, shape=shape)})))
 
@@ -205,6 +209,33 @@ def _fully_connected(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", shape, rng)
         operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
         yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
+
+
+def _lstm(rng: Rng) -> Iterator[Drawn]:
+    for number in range(24):
+        depth, cells = int(rng.choice([1, 3, 8, 17])), int(rng.choice([1, 2, 5, 16]))
+        batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
+        x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
+        out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.004, 0.02))
+        spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
+
+        def matrix(name: str, columns: int, source: Tensor, rows: int = cells, spread: float = spread) -> Tensor:
+            scale = float(np.float32(spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.5, 2)))
+            return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
+
+        weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
+        recurrent = [matrix(f"recurrent_{i}", cells, out) for i in range(4)]
+        bias = [
+            constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))
+            for i, w in enumerate(weights)
+        ]
+        bias = [replace(b, quant=Quant((float(np.float32(b.scale)),), (0,))) for b in bias]
+        hidden = Tensor("hidden", (batch, cells), "int8", out.quant, role="state")
+        cell = Tensor("cell", (batch, cells), "int16", Quant((2.0 ** -int(rng.integers(9, 16)),), (0,)), role="state")
+        operands = [x, *weights, *recurrent, None, None, None, *bias, None, None, hidden, cell, None, None, None, None]
+        clip = float(rng.choice([0.0, 0.25, 10.0]))
+        about = f"{batch}x{time}x{depth}to{cells}-clip{clip}{'-time-major' if time_major else ''}"
+        yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}
 
 
 SHAPE_PAIRS = (
@@ -507,4 +538,5 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "sub": _add,
     "tanh": _table,
     "transpose": _transpose,
+    "unidirectional_sequence_lstm": _lstm,
 }

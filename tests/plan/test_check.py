@@ -46,8 +46,8 @@ def test_damaged_plans_are_refused(name: str) -> None:
 
 
 STATE_DAMAGES: dict[str, tuple[str, Damage]] = {
-    "state under a layer's output": ("no longer intact", lambda p: moved(p, "past", p.offsets["y"])),
-    "state under the input": ("no longer intact|own operand", lambda p: moved(p, "past", p.offsets["x"])),
+    "state under a layer's output": ("shares bytes", lambda p: moved(p, "past", p.offsets["y"])),
+    "state under the input": ("shares bytes", lambda p: moved(p, "past", p.offsets["x"])),
     "reads and writes in another order": (
         "keep their order",
         lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),

@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import conv, elementwise, fully_connected, layout, quantization, reduce, softmax
+from ..ops import conv, elementwise, fully_connected, layout, lstm, quantization, reduce, softmax
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -244,6 +244,36 @@ def emit_strided_copy(layer: Layer) -> Code:
     return Code(params, plain_call(layer), f"to axes {order}" if permuted else "")
 
 
+def emit_lstm(layer: Layer) -> Code:
+    """The weights of a cell's four gates lie together, since they share each input."""
+    graph, op = layer.graph, layer.op
+    p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
+    extents, (cells, depth) = layer.input().shape, layer.input(lstm.WEIGHTS).shape
+    steps = {time: 1 if time else extents[1], batch: 1 if batch else extents[1]}
+
+    def together(first: int) -> np.ndarray:
+        gates = [layer.input(first + gate).data for gate in range(lstm.GATES)]
+        return np.stack([data for data in gates if data is not None], axis=1)
+
+    def scales(pairs: Sequence[tuple[int, int]]) -> Members:
+        return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
+
+    params = layer.struct(
+        "tw_lstm",
+        {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
+        {"batch_step": steps[batch], "time_step": steps[time]},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        {"cell_bits": p.cell_bits, "cell_clip": p.cell_clip},
+        {"in": scales(p.input_scales)},
+        {"recurrent": scales(p.recurrent_scales)},
+        {"multiplier": p.hidden_scale[0], "shift": p.hidden_scale[1]},
+        {"weights": layer.table("weights", together(lstm.WEIGHTS), "int8_t")},
+        {"recurrent_weights": layer.table("recurrent_weights", together(lstm.RECURRENT), "int8_t")},
+        {"bias": layer.table("bias", together(lstm.BIAS))},
+    )
+    return Code(params, plain_call(layer, inputs=(0, lstm.HIDDEN, lstm.CELL)), f"{extents[time]} steps")
+
+
 def emit_memcpy(layer: Layer) -> Code:
     """read_variable, where it is no view, and assign_variable."""
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
@@ -271,6 +301,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "pack": emit_concatenation,
     "transpose": emit_strided_copy,
     "strided_slice": emit_strided_copy,
+    "unidirectional_sequence_lstm": emit_lstm,
     "read_variable": emit_memcpy,
     "assign_variable": emit_memcpy,
 }

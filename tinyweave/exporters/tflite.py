@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import flatbuffers
@@ -46,6 +47,7 @@ def to_tflite(graph: Graph) -> bytes:
     variables = _variables(graph)
     initial = {op.inputs[0] for op in graph.init}
     main = [t for t in graph.tensors.values() if t.name not in initial]
+    main += [tensor for op in graph.ops for tensor in _intermediates(graph, op)]
     indices = {t.name: index for index, t in enumerate(main)}
     constants = [t for t in graph.tensors.values() if t.data is not None]
     buffer_of = {t.name: index for index, t in enumerate(constants, start=1)}
@@ -102,6 +104,14 @@ def _variables(graph: Graph) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
+    """The tensors that TFLite's LSTM has for scales inside of it: of a plain one only the last counts, its result's."""
+    if op.kind != "unidirectional_sequence_lstm":
+        return []
+    unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
+    return [*unused, replace(graph.output(op), name=f"{op.name}.hidden", shape=(0,))]
+
+
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
     name = builder.CreateString(tensor.name)
     return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=_ints(builder, []), HasRank=True)
@@ -141,10 +151,20 @@ def _initialiser(
 Options = tuple[str, int]  # the schema's name of a table of options, and the table
 
 
-def _operator(builder: flatbuffers.Builder, code: int, inputs: list[int], outputs: list[int], options: Options | None) -> int:
+def _operator(
+    builder: flatbuffers.Builder,
+    code: int,
+    inputs: list[int],
+    outputs: list[int],
+    options: Options | None,
+    *,
+    intermediates: Sequence[int] = (),
+) -> int:
     fields: Fields = {"OpcodeIndex": code, "Inputs": _ints(builder, inputs), "Outputs": _ints(builder, outputs)}
     if options is not None:
         fields |= {"BuiltinOptions": options[1], "BuiltinOptionsType": getattr(tflite.BuiltinOptions, options[0])}
+    if intermediates:
+        fields["Intermediates"] = _ints(builder, intermediates)
     return _table(builder, "Operator", **fields)
 
 
@@ -218,7 +238,8 @@ def _op(
         table = _table(builder, name, **written)
     except (struct.error, TypeError) as error:
         raise CompileError(f"has an attribute that .tflite cannot hold: {error}", op=op) from error
-    return _operator(builder, code, inputs, outputs, (name, table))
+    intermediates = [indices[tensor.name] for tensor in _intermediates(graph, op)]
+    return _operator(builder, code, inputs, outputs, (name, table), intermediates=intermediates)
 
 
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
@@ -273,6 +294,16 @@ def _pool(graph: Graph, op: Op) -> Fields:
         "FilterHeight": kernel_h,
         "FilterWidth": kernel_w,
         **_activation(graph, op),
+    }
+
+
+def _lstm(graph: Graph, op: Op) -> Fields:
+    if op.attrs["activation"] != "tanh":
+        raise CompileError("must have the activation tanh", "there is no other LSTM", op=op)
+    return {
+        "FusedActivationFunction": tflite.ActivationFunctionType.TANH,
+        "CellClip": _float32(op.attrs["cell_clip"], op=op),
+        "TimeMajor": op.attrs["time_major"],
     }
 
 
@@ -337,6 +368,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "sub": ("SubOptions", _sum),
     "tanh": (None, _nothing),
     "transpose": ("TransposeOptions", _nothing),
+    "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
 }
 
 # kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise

@@ -102,6 +102,8 @@ def _graph(data: bytes, name: str) -> Graph:
         op = _with_operands(
             op, [names.get(i) for i in main.reads[position]], [names[i] for i in main.writes[position]], tensors
         )
+        if kind == "unidirectional_sequence_lstm":
+            _check_hidden(file, main, operator, op, tensors)
         ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
     inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
     return Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init))
@@ -218,6 +220,15 @@ def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors
     elif op.kind in CHANGING_STATE:
         outputs = [*outputs, *state]
     return replace(op, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
+    """The fifth intermediate tensor quantises what the LSTM computes, before a projection; without one it is the output."""
+    intermediates = _indices(file.vector(operator, "Intermediates"), 0, main.table.TensorsLength())
+    if len(intermediates) > 4 and op.outputs:
+        table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
+        if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
+            raise CompileError("quantises its hidden state in another way than its output", "export it again", op=op)
 
 
 def _interface(names: Mapping[int, str], handles: Container[int], index: int) -> str:
@@ -451,6 +462,14 @@ def _reshape(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"new_shape": None if o.NewShapeIsNone() else _ints(o, "NewShape", op)}
 
 
+def _lstm(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    if o.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
+        raise CompileError(f"has the fused activation number {o.FusedActivationFunction()}", "supported: tanh", op=op)
+    if o.DiagonalRecurrentTensors():
+        raise CompileError("has diagonal recurrent weights", "export the model with full matrices", op=op)
+    return {"activation": "tanh", "cell_clip": float(o.CellClip()), "time_major": bool(o.TimeMajor())}
+
+
 def _var_handle(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"container": o.Container() or b"", "shared_name": o.SharedName() or b""}
 
@@ -489,5 +508,6 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "sub": ("SubOptions", _sum),
     "tanh": (None, _nothing),
     "transpose": (None, _nothing),
+    "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
     "var_handle": ("VarHandleOptions", _var_handle),
 }

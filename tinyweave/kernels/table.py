@@ -114,6 +114,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", types=ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
+    _row("tw_unidirectional_sequence_lstm_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph
-from . import conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax, state
+from . import conv, elementwise, fully_connected, layout, lstm, pool, quantization, reduce, softmax, state
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 from .state import initial_state
 
 __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "initial_state", "run"]
 
-FAMILIES = (conv, elementwise, fully_connected, layout, pool, quantization, reduce, softmax, state)
+FAMILIES = (conv, elementwise, fully_connected, layout, lstm, pool, quantization, reduce, softmax, state)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
 
 

@@ -49,6 +49,11 @@ def _check_extent(plan: Plan) -> None:
         offset = plan.offsets[buffer.name]
         assert offset >= 0 and offset % buffer.align == 0, f"{buffer.name} lies at {offset}, not a multiple of {buffer.align}"
         highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
+    extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
+    for name in (name for name, tensor in plan.graph.tensors.items() if tensor.role == "state"):
+        home = plan.places[name].buffer
+        others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
+        assert not others, f"the state '{name}' shares bytes with {others}"
     assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
