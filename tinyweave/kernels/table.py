@@ -13,7 +13,7 @@ from pathlib import Path
 from ..ir import CompileError, Graph, Op, itemsize
 from ..ops.layout import paddings, permutation, slice_index
 from ..ops.reduce import axes
-from . import geometry
+from . import geometry, lag
 
 FOLDER = Path(__file__).parent
 
@@ -36,21 +36,8 @@ class Variant:
     files: tuple[str, ...]
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
-    lag: Callable[[Graph, Op], int | None] = lambda graph, op: None
+    lag: Callable[[Graph, Op], int | None] = lag.none
     cores: tuple[str, ...] = ()
-
-
-def _in_place(graph: Graph, op: Op) -> int | None:
-    """Each element is read before its place is written, so an operand of the output's shape may share its first byte."""
-    out = graph.output(op)
-    operands = [t for t in graph.inputs_of(op) if t is not None and t.data is None]
-    return 0 if all(t.shape == out.shape and itemsize(t.dtype) >= itemsize(out.dtype) for t in operands) else None
-
-
-def _widening(graph: Graph, op: Op) -> int | None:
-    """The write of element i, wider than the input's, must not reach the input's element i + 1."""
-    x, out = graph.input(op), graph.output(op)
-    return max(x.elements - 1, 0) * (itemsize(out.dtype) - itemsize(x.dtype))
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:
@@ -85,7 +72,7 @@ def _row(
     types: tuple[str, str] = S8,
     *,
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
-    lag: Callable[[Graph, Op], int | None] = lambda graph, op: None,
+    lag: Callable[[Graph, Op], int | None] = lag.none,
 ) -> Variant:
     """A portable kernel without scratch in a file of its name; the name tells the kind unless `kinds` does."""
     own = (name.removeprefix("tw_").removesuffix("_s8"),)
@@ -93,24 +80,24 @@ def _row(
 
 
 VARIANTS: tuple[Variant, ...] = (
-    _row("tw_conv_2d_s8"),
-    _row("tw_depthwise_conv_2d_s8"),
-    _row("tw_fully_connected_s8"),
-    _row("tw_average_pool_2d_s8"),
-    _row("tw_max_pool_2d_s8"),
+    _row("tw_conv_2d_s8", lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_fully_connected_s8", lag=lag.by_row),
+    _row("tw_average_pool_2d_s8", lag=lag.by_channel),
+    _row("tw_max_pool_2d_s8", lag=lag.by_channel),
     _row("tw_mean_s8", applies=_reduces),
-    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=_in_place),
-    _row("tw_mul_s8", applies=_broadcasts, lag=_in_place),
-    _row("tw_softmax_s8", lag=_in_place),
-    _row("tw_lookup_s8", ("logistic", "tanh"), lag=_in_place),
-    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=_in_place),
-    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=_in_place),
-    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=_in_place),
-    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=_in_place),
-    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=_in_place),
-    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=_in_place),
-    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=_widening),
-    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=_widening),
+    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
+    _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
+    _row("tw_softmax_s8", lag=lag.in_place),
+    _row("tw_lookup_s8", ("logistic", "tanh"), lag=lag.in_place),
+    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6"), lag=lag.in_place),
+    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.in_place),
+    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.in_place),
+    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.in_place),
+    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.in_place),
+    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.in_place),
+    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.widening),
+    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.widening),
     _row("tw_pad_s8", types=ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
