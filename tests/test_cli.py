@@ -280,7 +280,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 
 @pytest.mark.emulator
 def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emulator):
-    assert run("deploy", chain, "--ram", "500", "--flash", "2k", "-o", tmp_path / "net") == 1
+    assert run("deploy", chain, "--ram", "100", "--flash", "2k", "-o", tmp_path / "net") == 1
     printed = capsys.readouterr().out
     assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
     assert "does not fit" in (tmp_path / "net" / "report.md").read_text()
