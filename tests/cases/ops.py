@@ -85,7 +85,7 @@ def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int
     if quant is None and dtype != "float32":
         info = np.iinfo(dtype)
         zero_points = (int(info.min), 0, int(info.max), int(rng.integers(info.min, info.max)))
-        quant = Quant((scale(rng),), (0 if dtype == "int16" else zero_points[rng.integers(4)],))
+        quant = Quant((scale(rng),), (0 if dtype in ("int16", "int32") else zero_points[rng.integers(4)],))
     return Tensor(name, shape, dtype, quant)
 
 
@@ -176,6 +176,27 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
+    yield from _conv_2d_int16(rng)
+
+
+def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
+    """Half of the scales let some outputs saturate."""
+    for number in range(40):
+        size, attrs, about = _windowed(rng, dilated=True)
+        kernel, groups = attrs.pop("_kernel"), 2 if number % 5 == 0 else 1
+        group_in, out_c = int(rng.choice([1, 3, 4, 16])), groups * int(rng.choice([1, 2, 5]))
+        x, weights = (
+            activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
+            _weights(rng, (out_c, *kernel, group_in), 0),
+        )
+        assert weights.quant is not None
+        products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
+        spread = (kernel[0] * kernel[1] * group_in) ** 0.5 * 75 * 19000
+        out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
+        bias = rng.integers(int(-2 * spread), int(2 * spread), out_c).astype(np.int64)
+        axis = None if len(products) == 1 else 0
+        operands: list[Tensor | None] = [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))]
+        yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
 def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
@@ -269,6 +290,17 @@ def _add(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
 
 
+def _sum(rng: Rng) -> Iterator[Drawn]:
+    yield from _add(rng)
+    for first, second in SHAPE_PAIRS * 3:
+        a, b, out = (
+            activation(name, shape, rng, dtype="int16") for name, shape in (("a", first), ("b", second), ("output", ()))
+        )
+        if rng.integers(2):
+            out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
+        yield f"{_text(first)}-{_text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
 def _mul(rng: Rng) -> Iterator[Drawn]:
     for about, (a, b), out, attrs in _add(rng):
         assert a is not None and b is not None
@@ -340,6 +372,12 @@ def _quantize(rng: Rng) -> Iterator[Drawn]:
                 x = replace(x, quant=Quant((0.5,), (-128 if source == "int8" else 0,)))
                 out = replace(out, quant=Quant((0.5,), (-128 if target == "int8" else 0,)))
             yield f"{source}to{target}", [x], out, {}
+    for source, target in (("int32", "int16"), ("int32", "int8"), ("int16", "int32")):
+        for _ in range(8):
+            x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
+            # wide to narrow by less than 1, since 32 bits may not overflow; narrow to wide by more
+            ratio = np.exp2(rng.uniform(-20, -1) if source == "int32" else rng.uniform(0, 14))
+            yield f"{source}to{target}", [x], rescaled(out, x.scale / ratio), {}
 
 
 def _dequantize(rng: Rng) -> Iterator[Drawn]:
@@ -511,7 +549,7 @@ def _shape(rng: Rng) -> Iterator[Drawn]:
 
 
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
-    "add": _add,
+    "add": _sum,
     "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
     "concatenation": _concatenation,
@@ -535,7 +573,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "softmax": _softmax,
     "squeeze": _squeeze,
     "strided_slice": _strided_slice,
-    "sub": _add,
+    "sub": _sum,
     "tanh": _table,
     "transpose": _transpose,
     "unidirectional_sequence_lstm": _lstm,

@@ -14,6 +14,7 @@ from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
 from ..ops import conv, elementwise, fully_connected, layout, lstm, quantization, reduce, softmax
+from ..ops.fixed_point import reduced_multiplier
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -51,7 +52,30 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
     return f"{kernel[0]}x{kernel[1]}/{step}{spread}"
 
 
+def emit_conv_s16(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    kernel, attrs, (weights, bias) = conv.kernel_size(graph, op), op.attrs, (layer.input(1).data, layer.input(2).data)
+    assert weights is not None and bias is not None
+    multiplier, shift = conv.requant(graph, op)
+    params = layer.struct(
+        "tw_conv_s16",
+        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": conv.groups(graph, op)},
+        clamp(layer, attrs["activation"]),
+        {"weights": layer.table("weights", weights, "int8_t"), "bias": layer.table("bias", bias, "int64_t")},
+        {
+            "multiplier": layer.table("multiplier", reduced_multiplier(multiplier), "int16_t"),
+            "shift": layer.table("shift", shift, "int8_t"),
+        },
+    )
+    note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
+    return Code(params, plain_call(layer), note)
+
+
 def emit_conv(layer: Layer) -> Code:
+    if layer.output.dtype == "int16":
+        return emit_conv_s16(layer)
     graph, op = layer.graph, layer.op
     kernel, attrs = conv.kernel_size(graph, op), op.attrs
     multiplier, shift = conv.requant(graph, op)
@@ -130,7 +154,7 @@ def emit_add(layer: Layer) -> Code:
     params = layer.struct(
         "tw_add",
         *binary_members(layer),
-        {"left_shift": elementwise.ADD_LEFT_SHIFT},
+        {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
         {"b_multiplier": second.multiplier, "b_shift": second.shift},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
@@ -178,7 +202,16 @@ def emit_quantize(layer: Layer) -> Code:
         return Code(params, plain_call(layer), note)
     info = np.iinfo(target.dtype)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
-    code = requantization(layer, multiplier, shift, {"out_min": int(info.min), "out_max": int(info.max)})
+    limits = {"out_min": int(info.min), "out_max": int(info.max)}
+    if layer.kernel == "tw_requantize_any":
+        scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
+        params = layer.struct(
+            "tw_requantization_any",
+            {"scale": scale | limits | {"multiplier": multiplier, "shift": shift}},
+            {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
+        )
+        return Code(params, plain_call(layer), note)
+    code = requantization(layer, multiplier, shift, limits)
     return Code(code.params, code.call, note)
 
 

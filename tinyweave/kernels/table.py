@@ -17,7 +17,7 @@ from . import geometry, lag
 
 FOLDER = Path(__file__).parent
 
-S8, ANY = ("int8", "int8"), ("any", "any")
+S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,10 @@ def _moves(graph: Graph, op: Op) -> bool:
     return moved(graph, op) is not None
 
 
+def _is_signed(graph: Graph, op: Op) -> bool:
+    return {graph.input(op).dtype, graph.output(op).dtype} <= {"int8", "int16", "int32"}
+
+
 def _row(
     name: str,
     kinds: tuple[str, ...] = (),
@@ -101,6 +105,11 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", types=ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
+    _row("tw_conv_2d_s16", ("conv_2d",), S16),
+    _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
+    _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),
+    _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32")),
+    _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed),
     _row("tw_unidirectional_sequence_lstm_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )
