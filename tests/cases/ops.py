@@ -39,19 +39,21 @@ def cases(kind: str) -> Iterator[Case]:
         yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
 
 
-def single_op(kind: str, operands: list[Tensor | None], output: Tensor, attrs: dict[str, Any]) -> Graph:
-    """A checked graph of one op; the output's shape is inferred, inputs are the operands without data."""
+def single_op(kind: str, operands: list[Tensor | None], output: Tensor | list[Tensor], attrs: dict[str, Any]) -> Graph:
+    """A checked graph of one op; the outputs' shapes are inferred, inputs are the operands without data, state starts as 0."""
+    outputs = output if isinstance(output, list) else [output]
+    names = tuple(t.name for t in outputs)
     present = [t for t in operands if t is not None]
     state = [t for t in present if t.role == "state"]
     initial = [constant(f"{t.name}.initial", np.full(t.shape, t.quant and t.zero_point, t.dtype), t.quant) for t in state]
     init = tuple(Op(f"init_{t.name}", "assign_variable", (c.name,), (t.name,)) for t, c in zip(state, initial, strict=True))
-    outputs = (output.name, *(t.name for t in state))
-    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), outputs, attrs)
-    tensors = {t.name: t for t in (*present, *initial, output)}
+    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), (*names, *(t.name for t in state)), attrs)
+    tensors = {t.name: t for t in (*present, *initial, *outputs)}
     inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None and t.role != "state"))
-    graph = Graph(kind, tensors, (op,), inputs, (output.name,), init)
-    shape = tuple(int(extent) for extent in SPECS[kind].infer(graph, op)[0])
-    return check(verify(replace(graph, tensors={**tensors, output.name: replace(output, shape=shape)})))
+    graph = Graph(kind, tensors, (op,), inputs, names, init)
+    shapes = [tuple(int(extent) for extent in shape) for shape in SPECS[kind].infer(graph, op)]
+    shaped = {t.name: replace(t, shape=shape) for t, shape in zip((*outputs, *state), shapes, strict=True)}
+    return check(verify(replace(graph, tensors=tensors | shaped)))
 
 
 def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
@@ -103,7 +105,7 @@ def integers(name: str, *values: Any) -> Tensor:
     return constant(name, np.array(values, np.int32))
 
 
-Drawn = tuple[str, list[Tensor | None], Tensor, dict[str, Any]]
+Drawn = tuple[str, list[Tensor | None], "Tensor | list[Tensor]", dict[str, Any]]
 DrawnGraph = tuple[str, Graph]
 
 
@@ -172,7 +174,7 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
         kernel = attrs.pop("_kernel")
         groups = int(rng.choice([1, 2, 3])) if number % 4 == 0 else 1
         group_in, out_c = int(rng.choice([1, 2, 3, 4, 5, 8, 16])), groups * int(rng.choice([1, 2, 3, 4, 8, 9]))
-        x = activation("input", (1, *size, groups * group_in), rng)
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, groups * group_in), rng)
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
@@ -200,7 +202,7 @@ def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
 
 
 def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
-    for _ in range(120):
+    for number in range(120):
         size, attrs, about = _windowed(rng, dilated=True)
         kernel = attrs.pop("_kernel")
         if attrs["stride"][0] != attrs["stride"][1]:
@@ -210,10 +212,25 @@ def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
                 same_padding(size[a], kernel[a], attrs["stride"][a], attrs["dilation"][a]) if same else (0, 0) for a in (0, 1)
             )
         channels, multiplier = int(rng.choice([1, 2, 3, 4, 5, 8, 17])), int(rng.choice([1, 1, 1, 2, 3]))
-        x = activation("input", (1, *size, channels), rng)
+        x = activation("input", (3 if number % 8 == 5 else 1, *size, channels), rng)
         weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
         operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+
+
+def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
+    for number in range(100):
+        kernel, stride = (tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5], 2)) for _ in range(2))
+        h, w, depth, channels = (int(n) for n in rng.integers(1, (6, 6, 9, 10)))
+        same = bool(rng.integers(2))
+        size = [extent * s if same else (extent - 1) * s + k for extent, s, k in zip((h, w), stride, kernel, strict=True)]
+        padding = tuple(same_padding(e, k, s) if same else (0, 0) for e, k, s in zip(size, kernel, stride, strict=True))
+        batch = 2 if number % 8 == 5 else 1
+        x = activation("input", (batch, h, w, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
+        attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+        about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}"
+        yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
 
 
 def _fully_connected(rng: Rng) -> Iterator[Drawn]:
@@ -313,10 +330,10 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def _pool(rng: Rng) -> Iterator[Drawn]:
-    for _ in range(100):
+    for number in range(100):
         size, attrs, about = _windowed(rng, dilated=False)
         attrs.pop("_kernel")
-        x = activation("input", (1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
         yield about, [x], activation("output", (), rng, quant=x.quant), attrs
 
 
@@ -480,6 +497,7 @@ SLICES: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str,
     ((0, 2, 0, 1), (0, 0, 0, 0), (1, 1, 1, 1), {"begin_mask": 4, "end_mask": 15}),
     ((0, 2, 0, 1), (1, 3, 5, 2), (1, 1, 1, 1), {"shrink_axis_mask": 2}),
     ((0, -1, 0, 1), (1, 0, 5, 2), (1, 1, 1, 1), {"shrink_axis_mask": 11}),
+    ((0, 2, 3, 1), (1, 3, 5, 2), (1, 2, 1, 1), {"begin_mask": 6, "shrink_axis_mask": 6}),
     ((0, 1, 0, 0), (1, 99, 5, 3), (1, 1, 1, 1), {}),
     ((0, 3, 0, 0), (1, -99, 5, 3), (1, -1, 1, 1), {}),
     ((0, 1), (1, 3), (1, 1), {}),
@@ -543,6 +561,223 @@ def _variable(kind: str) -> Callable[[Rng], Iterator[DrawnGraph]]:
     return draw
 
 
+def _copied_types(rng: Rng) -> Iterator[Callable[[str, tuple[int, ...]], Tensor]]:
+    yield from itertools.islice(_layout_types(rng), 1, None)
+    quant = Quant((scale(rng),), (0,))
+    yield lambda name, shape: Tensor(name, shape, "int16", quant)
+
+
+def _scalar(name: str, value: int) -> Tensor:
+    return constant(name, np.array(value, np.int32))
+
+
+def _outputs(tensor: Callable[[str, tuple[int, ...]], Tensor], count: int) -> list[Tensor]:
+    return [tensor(f"output{index}", ()) for index in range(count)]
+
+
+def _split(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 6, 3), 2, 2),
+        ((1, 4, 5, 6), 3, 3),
+        ((1, 4, 5, 6), 6, -1),
+        ((4, 5), 2, 0),
+        ((6,), 3, 0),
+        ((1, 4, 4, 3), 1, 1),
+    )
+    for tensor, (shape, count, axis) in itertools.product(_copied_types(rng), chosen):
+        yield f"{_text(shape)}-at{axis}", [_scalar("axis", axis), tensor("input", shape)], _outputs(tensor, count), {}
+
+
+def _split_v(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 6, 3), (2, 4), 2),
+        ((1, 4, 5, 6), (1, -1, 2), 3),
+        ((5, 3), (4, 1), -2),
+        ((7,), (-1,), 0),
+        ((7, 2), (1, 2, 4), 0),
+    )
+    for tensor, (shape, sizes, axis) in itertools.product(_copied_types(rng), chosen):
+        operands: list[Tensor | None] = [tensor("input", shape), integers("sizes", *sizes), _scalar("axis", axis)]
+        yield f"{_text(shape)}-{sizes}-at{axis}", operands, _outputs(tensor, len(sizes)), {}
+
+
+def _unpack(rng: Rng) -> Iterator[Drawn]:
+    chosen = (((3, 4, 5), 0), ((4, 3, 5), 1), ((4, 5, 3), -1), ((2, 3, 2, 4), 2), ((5,), 0))
+    for tensor, (shape, axis) in itertools.product(_copied_types(rng), chosen):
+        yield f"{_text(shape)}-at{axis}", [tensor("input", shape)], _outputs(tensor, shape[axis]), {"axis": axis}
+
+
+def _slice(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 5, 3), (0, 1, 2, 0), (1, 2, 3, 3)),
+        ((1, 4, 5, 3), (0, 1, 2, 1), (-1, -1, -1, -1)),
+        ((4, 5), (1, 0), (2, 5)),
+        ((7,), (3,), (-1,)),
+        ((2, 3, 4, 2, 3), (0, 1, 1, 0, 2), (2, 2, 3, 1, 1)),
+    )
+    for tensor, (shape, begin, size) in itertools.product(_copied_types(rng), chosen):
+        operands: list[Tensor | None] = [tensor("input", shape), integers("begin", *begin), integers("size", *size)]
+        yield f"{_text(shape)}-{begin}-{size}".replace(" ", ""), operands, tensor("output", ()), {}
+
+
+def _tile(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 5, 3), (1, 2, 3, 1)),
+        ((1, 1, 1, 6), (1, 4, 5, 1)),
+        ((2, 3), (3, 2)),
+        ((4,), (3,)),
+        ((1, 2, 3, 2), (2, 2, 2, 2)),
+    )
+    chosen += (((1, 2, 2, 3, 2), (1, 3, 1, 2, 1)),)
+    for tensor, (shape, multiples) in itertools.product(_copied_types(rng), chosen):
+        yield (
+            f"{_text(shape)}-by{_text(multiples)}",
+            [tensor("input", shape), integers("by", *multiples)],
+            tensor("output", ()),
+            {},
+        )
+
+
+def _broadcast_to(rng: Rng) -> Iterator[Drawn]:
+    chosen = (((1, 1, 1, 3), (1, 4, 5, 3)), ((3,), (2, 4, 3)), ((4, 1), (4, 6)), ((1, 3, 1, 2), (2, 3, 4, 2)), ((2, 3), (2, 3)))
+    chosen += (((2, 1, 3, 1, 2), (2, 4, 3, 5, 2)), ((1, 2, 1, 3, 1), (4, 2, 3, 3, 2)))
+    for tensor, (shape, wanted) in itertools.product(_copied_types(rng), chosen):
+        yield (
+            f"{_text(shape)}-to{_text(wanted)}",
+            [tensor("input", shape), integers("shape", *wanted)],
+            tensor("output", ()),
+            {},
+        )
+
+
+def _mirror_pad(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 5, 3), ((0, 0), (1, 2), (3, 1), (0, 0))),
+        ((1, 4, 5, 3), ((0, 0), (0, 0), (0, 2), (2, 1))),
+        ((4, 5), ((1, 0), (0, 4))),
+        ((6,), ((5, 3),)),
+        ((2, 3, 2), ((1, 1), (0, 0), (1, 1))),
+        ((1, 3, 3, 2), ((0, 0), (2, 2), (2, 2), (1, 1))),
+    )
+    for tensor, (shape, paddings), mode in itertools.product(_copied_types(rng), chosen, ("reflect", "symmetric")):
+        operands: list[Tensor | None] = [tensor("input", shape), integers("paddings", *paddings)]
+        yield f"{_text(shape)}-{mode}", operands, tensor("output", ()), {"mode": mode}
+
+
+RESIZES = (
+    ((4, 5), (8, 10)),
+    ((7, 3), (5, 11)),
+    ((1, 1), (3, 4)),
+    ((6, 6), (1, 1)),
+    ((9, 8), (4, 3)),
+    ((5, 5), (5, 5)),
+    ((2, 40), (31, 13)),
+)
+
+
+def _resize(rng: Rng, dtypes: Iterator[Callable[[str, tuple[int, ...]], Tensor]]) -> Iterator[Drawn]:
+    for tensor, (size, out), (aligned, half) in itertools.product(
+        dtypes, RESIZES, ((False, False), (True, False), (False, True))
+    ):
+        n, c = (2, 3) if size == (7, 3) else (1, 1) if size == (5, 5) else (1, 4)
+        about = f"{_text(size)}-to{_text(out)}{'-aligned' if aligned else ''}{'-half' if half else ''}"
+        attrs = {"align_corners": aligned, "half_pixel_centers": half}
+        yield about, [tensor("input", (n, *size, c)), integers("size", *out)], tensor("output", ()), attrs
+
+
+def _resize_bilinear(rng: Rng) -> Iterator[Drawn]:
+    for _ in range(3):
+        quant = activation("x", (), rng).quant
+        yield from _resize(rng, iter([lambda name, shape, quant=quant: Tensor(name, shape, "int8", quant)]))  # type: ignore[misc]
+
+
+def _padv2(rng: Rng) -> Iterator[Drawn]:
+    for about, (x, amounts), out, attrs in _pad(rng):
+        assert x is not None and isinstance(out, Tensor)
+        value = np.array([0.0 if x.dtype == "float32" else rng.integers(-128, 128)]).astype(x.dtype)
+        yield about, [x, amounts, constant("value", value, x.quant)], out, attrs
+
+
+def _gather(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((2, 3, 4, 5), 0, (0,), 0),
+        ((1, 4, 5, 8), 3, (0, 4, 1, 5, 2, 6, 3, 7), 0),
+        ((1, 4, 5, 8), -1, (7, 0, 0), 0),
+        ((1, 4, 5, 3), 1, (3, 1, 0, 2, 2), 0),
+        ((6, 4), 0, ((5, 1), (0, 3)), 0),
+        ((6, 4), 1, 2, 0),
+        ((9,), 0, (3, 8), 0),
+        ((2, 3, 4), 1, ((0, 2, 1, 1), (2, 2, 0, 1)), 1),
+        ((2, 3, 4), 2, ((0, 3), (2, 1)), 1),
+    )
+    for tensor, (shape, axis, indices, batch) in itertools.product(_copied_types(rng), chosen):
+        operands: list[Tensor | None] = [tensor("input", shape), constant("indices", np.array(indices, np.int32))]
+        yield f"{_text(shape)}-at{axis}-b{batch}", operands, tensor("output", ()), {"axis": axis, "batch_dims": batch}
+
+
+def _depth_to_space(rng: Rng) -> Iterator[Drawn]:
+    for tensor, (shape, block) in itertools.product(
+        itertools.islice(_copied_types(rng), 3), (((1, 4, 5, 12), 2), ((2, 3, 1, 9), 3), ((1, 2, 3, 4), 1), ((1, 1, 1, 16), 4))
+    ):
+        yield f"{_text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
+
+
+def _space_to_depth(rng: Rng) -> Iterator[Drawn]:
+    for tensor, (shape, block) in itertools.product(
+        itertools.islice(_copied_types(rng), 3), (((1, 4, 6, 5), 2), ((2, 3, 9, 1), 3), ((1, 2, 3, 4), 1), ((1, 4, 4, 2), 4))
+    ):
+        yield f"{_text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
+
+
+def _space_to_batch_nd(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((1, 4, 6, 3), (2, 2), ((0, 0), (0, 0))),
+        ((1, 5, 7, 2), (2, 3), ((1, 2), (0, 2))),
+        ((2, 3, 4, 2), (3, 1), ((0, 0), (1, 1))),
+        ((1, 7, 3), (2,), ((1, 0),)),
+        ((3, 4, 4, 1), (4, 2), ((2, 2), (0, 0))),
+    )
+    for tensor, (shape, block, pads) in itertools.product(itertools.islice(_copied_types(rng), 4), chosen):
+        operands: list[Tensor | None] = [tensor("input", shape), integers("block", *block), integers("pads", *pads)]
+        yield f"{_text(shape)}-by{_text(block)}", operands, tensor("output", ()), {}
+
+
+def _batch_to_space_nd(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((4, 2, 3, 3), (2, 2), ((0, 0), (0, 0))),
+        ((6, 4, 3, 2), (2, 3), ((1, 2), (0, 2))),
+        ((6, 3, 4, 2), (3, 1), ((0, 0), (1, 1))),
+        ((4, 5, 3), (2,), ((1, 0),)),
+        ((24, 2, 2, 1), (4, 2), ((2, 3), (0, 0))),
+    )
+    for tensor, (shape, block, crops) in itertools.product(itertools.islice(_copied_types(rng), 4), chosen):
+        operands: list[Tensor | None] = [tensor("input", shape), integers("block", *block), integers("crops", *crops)]
+        yield f"{_text(shape)}-by{_text(block)}", operands, tensor("output", ()), {}
+
+
+def _svdf(rng: Rng) -> Iterator[Drawn]:
+    for number in range(30):
+        batch, depth, units, rank, steps = (
+            int(rng.choice(v)) for v in ([1, 1, 2], [1, 5, 16], [1, 3, 8], [1, 1, 2], [1, 4, 9])
+        )
+        x, out = activation("input", (batch, depth), rng), activation("output", (), rng)
+        weights = constant(
+            "weights", rng.integers(-127, 128, (units * rank, depth)).astype(np.int8), Quant((scale(rng),), (0,))
+        )
+        state_scale = float(np.float32(x.scale * weights.scale * 75 * 75 * depth**0.5 / 9000 * rng.uniform(0.3, 3)))
+        state = Tensor("state", (batch, units * rank * steps), "int16", Quant((state_scale,), (0,)), role="state")
+        values = rng.integers(-20000, 20000, (units * rank, steps)).astype(np.int16)
+        # small enough for sums below 2^31
+        time = constant("time", values // np.int16(steps * rank), Quant((scale(rng, 1e-5, 1e-3),), (0,)))
+        out = rescaled(out, state_scale * time.scale * 9000 * 10000 / 60 * rng.uniform(0.05, 1))
+        bias = None
+        if number % 4:
+            quant = Quant((float(np.float32(state_scale * time.scale)),), (0,))
+            bias = constant("bias", rng.integers(-(1 << 26), 1 << 26, units).astype(np.int32), quant)
+        about = f"{batch}x{depth}to{units}-rank{rank}-{steps}steps"
+        yield about, [x, weights, time, bias, state], out, {"rank": rank, "activation": "relu"}
+
+
 def _shape(rng: Rng) -> Iterator[Drawn]:
     for shape, dtype in itertools.product(((1, 4, 5, 3), (7,), (2, 3)), ("int32", "int64")):
         yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
@@ -552,29 +787,46 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "add": _sum,
     "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
+    "batch_to_space_nd": _batch_to_space_nd,
+    "broadcast_to": _broadcast_to,
     "concatenation": _concatenation,
     "conv_2d": _conv_2d,
+    "depth_to_space": _depth_to_space,
     "depthwise_conv_2d": _depthwise_conv_2d,
     "dequantize": _dequantize,
     "expand_dims": _expand_dims,
     "fully_connected": _fully_connected,
+    "gather": _gather,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "mean": _mean,
+    "mirror_pad": _mirror_pad,
     "mul": _mul,
     "pack": _pack,
     "pad": _pad,
+    "padv2": _padv2,
     "quantize": _quantize,
     "read_variable": _variable("read_variable"),
     "relu": _relu,
     "relu6": _relu,
     "reshape": _reshape,
+    "resize_bilinear": _resize_bilinear,
+    "resize_nearest_neighbor": lambda rng: _resize(rng, _copied_types(rng)),
     "shape": _shape,
+    "slice": _slice,
     "softmax": _softmax,
+    "space_to_batch_nd": _space_to_batch_nd,
+    "space_to_depth": _space_to_depth,
+    "split": _split,
+    "split_v": _split_v,
     "squeeze": _squeeze,
     "strided_slice": _strided_slice,
     "sub": _sum,
+    "svdf": _svdf,
     "tanh": _table,
+    "tile": _tile,
     "transpose": _transpose,
+    "transpose_conv": _transpose_conv,
     "unidirectional_sequence_lstm": _lstm,
+    "unpack": _unpack,
 }

@@ -12,10 +12,10 @@ from cases.tiny import NETWORKS
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, Source, c, emit
-from tinyweave.ir import CompileError, Graph, Op
+from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.plan import Buffer, Plan, check, plan
 from tinyweave.plan.place import arena_bytes, greedy, lower_bound
-from tinyweave.simulate import compare, host, toolchain
+from tinyweave.simulate import compare, cortexm, host, toolchain
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
@@ -80,6 +80,28 @@ def test_only_the_kernels_used(name: str) -> None:
     made = plan(NETWORKS[name]())
     emitted = {file for file in source_of(made.graph, made).files if file.endswith("_s8.c")}
     assert emitted == {f"{variant}.c" for variant in made.variants if variant.endswith("_s8")}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float32", "bool"])
+def test_an_output_known_beforehand_is_a_constant(dtype: str, tmp_path: Path) -> None:
+    chain = NETWORKS["chain"]()
+    known = Tensor("known", (2, 3), dtype, None, np.array([[0, 1, 7], [3, 4, 100]]).astype(dtype), "constant")
+    graph = replace(chain, tensors={**chain.tensors, "known": known}, outputs=(*chain.outputs, "known"))
+    made = plan(verify(graph))
+    write(source_of(graph, made), tmp_path)
+    x = inputs_of(graph)
+    for program in (host.build(tmp_path, "chain", sanitize=True), cortexm.build(tmp_path, "chain", "cortex-m4")):
+        invoke = host.invoke if isinstance(program, host.Program) else cortexm.invoke
+        run = invoke(program, made.arena, compare.pack(x), compare.output_bytes(graph))
+        assert run.outputs[-1] == known.data.tobytes()
+    compile_strictly(toolchain.host(), tmp_path / "chain.c", STRICT)
+
+
+@pytest.mark.parametrize(("value", "message"), [(np.inf, "not a number"), (1.0, "computes nothing")])
+def test_what_no_constant_output_can_be(value: float, message: str) -> None:
+    known = Tensor("known", (1,), "float32", None, np.array([value], np.float32), "constant")
+    with pytest.raises(CompileError, match=message):
+        plan(Graph("known", {"known": known}, (), (), ("known",)))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -91,7 +91,8 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, tmp_path: Path) -> None:
         for simulate, built in ((host, program), (cortexm, firmware)):
             run = simulate.invoke(built, arena, rounds[-1], compare.output_bytes(graph), earlier=rounds[:-1])
             for sample, (wanted, outputs) in enumerate(zip(expected, compare.unpack_all(graph, run), strict=True)):
-                for case, name, array in zip(chosen, graph.outputs, outputs, strict=True):
+                owners = [case for case in chosen for _ in case.graph.outputs]
+                for case, name, array in zip(owners, graph.outputs, outputs, strict=True):
                     difference = compare.difference(wanted[name], array)
                     assert difference is None, f"{case.id}, sample {sample}: {difference}"
         count += len(chosen)

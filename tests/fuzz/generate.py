@@ -13,6 +13,7 @@ import numpy as np
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import SPECS
+from tinyweave.ops.window import same_padding
 
 MAX_ELEMENTS = 6000
 ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
@@ -48,17 +49,26 @@ class Growth:
         return self.add_tensor(Tensor(f"{suffix}_{len(self.tensors)}", data.shape, str(data.dtype), quant, data, "constant"))
 
     def emit(
-        self, kind: str, inputs: list[str | None], attrs: dict | None = None, quant: Quant | None = None, dtype: str = "int8"
+        self,
+        kind: str,
+        inputs: list[str | None],
+        attrs: dict | None = None,
+        quant: Quant | None = None,
+        *,
+        dtype: str = "int8",
+        count: int = 1,
     ) -> str:
-        """Append an op; the output's shape comes from the op's own rule, its quantisation is random unless given."""
+        """Append an op; the outputs' shapes come from the op's own rule, their quantisation is random unless given."""
         name = f"{kind}_{len(self.ops)}"
         state = tuple(n for n in inputs if n is not None and self.tensors[n].role == "state" and kind != "read_variable")
-        op = Op(name, kind, tuple(inputs), (f"{name}_out", *state), attrs or {})
-        draft = Graph("draft", {**self.tensors, op.outputs[0]: Tensor(op.outputs[0], (), dtype, quant)}, (op,), (), ())
-        shape = SPECS[kind].infer(draft, op)[0]
-        self.add_tensor(Tensor(op.outputs[0], shape, dtype, quant or self.quant()))
+        names = (f"{name}_out", *(f"{name}_out_{i}" for i in range(1, count)))
+        op = Op(name, kind, tuple(inputs), (*names, *state), attrs or {})
+        quant = quant or self.quant()
+        draft = Graph("draft", {**self.tensors, **{n: Tensor(n, (), dtype, quant) for n in names}}, (op,), (), ())
+        for output, shape in zip(names, SPECS[kind].infer(draft, op), strict=False):
+            self.add_tensor(Tensor(output, shape, dtype, quant))
+            self.live.append(output)
         self.ops.append(op)
-        self.live.append(op.outputs[0])
         return op.outputs[0]
 
     def state(self, shape: tuple[int, ...], quant: Quant, dtype: str = "int8", first: np.ndarray | None = None) -> str:
@@ -114,7 +124,7 @@ def window_attrs(g: Growth, h: int, w: int, dilate: bool) -> dict:
 
 
 def spatial(g: Growth) -> Tensor | None:
-    names = [n for n in g.live if len(g.tensors[n].shape) == 4 and g.tensors[n].shape[0] == 1]
+    names = [n for n in g.live if len(g.tensors[n].shape) == 4]
     return g.tensors[g.rng.choice(names)] if names else None
 
 
@@ -230,8 +240,158 @@ def matches(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:
     return len(a) == len(b) and all(i == axis or p == q for i, (p, q) in enumerate(zip(a, b, strict=True)))
 
 
+def integers(g: Growth, values: object) -> str:
+    return g.constant("numbers", np.array(values, np.int32))
+
+
+def cuttable(g: Growth) -> tuple[Tensor, int] | None:
+    """A tensor and one of its axes, longer than 1."""
+    x = anything(g)
+    axes = [axis for axis, extent in enumerate(x.shape) if extent > 1]
+    return (x, g.rng.choice(axes)) if axes else None
+
+
+def split(g: Growth) -> None:
+    if (found := cuttable(g)) is not None:
+        x, axis = found
+        count = g.rng.choice([n for n in range(1, x.shape[axis] + 1) if x.shape[axis] % n == 0 and n < 7] or [1])
+        g.emit("split", [integers(g, axis - g.rng.choice([0, len(x.shape)])), x.name], {}, x.quant, count=count)
+
+
+def split_v(g: Growth) -> None:
+    if (found := cuttable(g)) is not None:
+        x, axis = found
+        cut = g.rng.randint(1, x.shape[axis] - 1)
+        sizes = g.rng.choice([[cut, x.shape[axis] - cut], [-1, cut], [cut, -1]])
+        g.emit("split_v", [x.name, integers(g, sizes), integers(g, axis)], {}, x.quant, count=2)
+
+
+def unpack(g: Growth) -> None:
+    if (found := cuttable(g)) is not None and found[0].shape[found[1]] < 6:
+        g.emit("unpack", [found[0].name], {"axis": found[1]}, found[0].quant, count=found[0].shape[found[1]])
+
+
+def slice_(g: Growth) -> None:
+    x = anything(g)
+    begin = [g.rng.randrange(extent) for extent in x.shape]
+    size = [g.rng.choice([-1, g.rng.randint(1, extent - b)]) for extent, b in zip(x.shape, begin, strict=True)]
+    if x.shape:
+        g.emit("slice", [x.name, integers(g, begin), integers(g, size)], {}, x.quant)
+
+
+def strided_slice(g: Growth) -> None:
+    x, vectors = anything(g), []
+    for extent in x.shape:
+        first, last = sorted((g.rng.randrange(extent), g.rng.randrange(extent)))
+        step = g.rng.choice([1, 1, 2, 3])
+        vectors.append((first, last + 1, step) if g.rng.random() < 0.7 else (last, first - extent - 1, -step))
+    if 0 < len(x.shape) < 5:
+        masks = {f"{name}_mask": 0 for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+        masks |= {name: g.rng.choice([0, 0, g.rng.randrange(1 << len(x.shape))]) for name in ("begin_mask", "end_mask")}
+        if len(x.shape) > 1:
+            masks["shrink_axis_mask"] = g.rng.choice([0, 0, 1 << g.rng.randrange(len(x.shape))])
+        for axis, (begin, end, _) in enumerate(vectors):
+            if masks["shrink_axis_mask"] >> axis & 1:
+                vectors[axis] = (begin, end, 1)
+        operands = [integers(g, numbers) for numbers in zip(*vectors, strict=True)]
+        g.emit("strided_slice", [x.name, *operands], {**masks, "offset": False}, x.quant)
+
+
+def tile(g: Growth) -> None:
+    x = anything(g)
+    g.emit("tile", [x.name, integers(g, [g.rng.choice([1, 1, 2, 3]) for _ in x.shape])], {}, x.quant)
+
+
+def broadcast_to(g: Growth) -> None:
+    x = anything(g)
+    shape = [g.rng.randint(1, 5) if extent == 1 else extent for extent in x.shape]
+    g.emit("broadcast_to", [x.name, integers(g, shape)], {}, x.quant)
+
+
+def mirror_pad(g: Growth) -> None:
+    x, mode = anything(g), g.rng.choice(["reflect", "symmetric"])
+    most = [min(2, extent - (mode == "reflect")) for extent in x.shape]
+    paddings = [[g.rng.randint(0, m), g.rng.randint(0, m)] for m in most]
+    if 0 < len(x.shape) < 5:
+        g.emit("mirror_pad", [x.name, integers(g, paddings)], {"mode": mode}, x.quant)
+
+
+def padv2(g: Growth) -> None:
+    if (x := spatial(g)) is not None:
+        paddings = [[0, 0]] + [[g.rng.randint(0, 2), g.rng.randint(0, 2)] for _ in range(3)]
+        value = g.constant("value", np.array([g.rng.randint(-128, 127)], np.int8), x.quant)
+        g.emit("padv2", [x.name, integers(g, paddings), value], {}, x.quant)
+
+
+def resize(kind: str) -> Callable[[Growth], None]:
+    def grow(g: Growth) -> None:
+        if (x := spatial(g)) is not None:
+            size = integers(g, [g.rng.choice([1, 2 * extent, g.rng.randint(1, 15)]) for extent in x.shape[1:3]])
+            corners, centers = g.rng.choice([(False, False), (True, False), (False, True)])
+            g.emit(kind, [x.name, size], {"align_corners": corners, "half_pixel_centers": centers}, x.quant)
+
+    return grow
+
+
+def gather(g: Growth) -> None:
+    x = anything(g)
+    if x.shape:
+        axis = g.rng.randrange(len(x.shape))
+        indices = [g.rng.randrange(x.shape[axis]) for _ in range(g.rng.randint(1, 8))]
+        operand = integers(g, indices[0] if g.rng.random() < 0.2 and len(x.shape) > 1 else indices)
+        g.emit("gather", [x.name, operand], {"axis": axis, "batch_dims": 0}, x.quant)
+
+
+def blocks(kind: str) -> Callable[[Growth], None]:
+    """depth_to_space and space_to_depth."""
+
+    def grow(g: Growth) -> None:
+        if (x := spatial(g)) is not None:
+            divided = x.shape[1:3] if kind == "space_to_depth" else x.shape[3:]
+            power = 1 if kind == "space_to_depth" else 2
+            fitting = [n for n in range(1, 5) if all(extent % n**power == 0 for extent in divided)]
+            g.emit(kind, [x.name], {"block_size": fitting[-1]}, x.quant)
+
+    return grow
+
+
+def space_to_batch_nd(g: Growth) -> None:
+    if (x := spatial(g)) is not None:
+        block = [g.rng.randint(1, 3) for _ in range(2)]
+        before = [g.rng.randint(0, 2) for _ in range(2)]
+        paddings = [[p, -(extent + p) % b] for p, extent, b in zip(before, x.shape[1:3], block, strict=True)]
+        g.emit("space_to_batch_nd", [x.name, integers(g, block), integers(g, paddings)], {}, x.quant)
+
+
+def batch_to_space_nd(g: Growth) -> None:
+    if (x := spatial(g)) is not None:
+        pairs = [(a, b) for a in range(1, 4) for b in range(1, 4) if x.shape[0] % (a * b) == 0]
+        block = g.rng.choice(pairs[-3:])
+        crops = [[g.rng.randint(0, min(1, extent * b - 1)), 0] for extent, b in zip(x.shape[1:3], block, strict=True)]
+        g.emit("batch_to_space_nd", [x.name, integers(g, block), integers(g, crops)], {}, x.quant)
+
+
+def transpose_conv(g: Growth) -> None:
+    if (x := spatial(g)) is None:
+        return
+    kernel, stride = ([g.rng.randint(1, 4) for _ in range(2)] for _ in range(2))
+    if g.rng.random() < 0.5:
+        size = [extent * s for extent, s in zip(x.shape[1:3], stride, strict=True)]
+        padding = tuple(same_padding(e, k, s) for e, k, s in zip(size, kernel, stride, strict=True))
+    else:
+        size = [(extent - 1) * s + k for extent, s, k in zip(x.shape[1:3], stride, kernel, strict=True)]
+        padding = ((0, 0), (0, 0))
+    channels = g.rng.randint(1, 9)
+    shape = (channels, kernel[0], kernel[1], x.shape[3])
+    weights, bias, quant = g.weights(shape, 0, kernel[0] * kernel[1] * x.shape[3] // (stride[0] * stride[1]), x)
+    wanted = integers(g, [x.shape[0], *size, channels])
+    attrs = {"stride": tuple(stride), "padding": padding, "activation": g.rng.choice(ACTIVATIONS)}
+    g.emit("transpose_conv", [wanted, weights, x.name, bias], attrs, quant)
+
+
 def softmax(g: Growth) -> None:
-    g.emit("softmax", [anything(g).name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
+    if (x := anything(g)).scale < 16:
+        g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 
 def logistic(g: Growth) -> None:
@@ -301,6 +461,23 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "pad": (1, pad),
     "reshape": (0.7, reshape),
     "concatenation": (1.5, concatenation),
+    "split": (0.6, split),
+    "split_v": (0.4, split_v),
+    "unpack": (0.3, unpack),
+    "slice": (0.5, slice_),
+    "strided_slice": (0.6, strided_slice),
+    "tile": (0.3, tile),
+    "broadcast_to": (0.3, broadcast_to),
+    "mirror_pad": (0.4, mirror_pad),
+    "padv2": (0.4, padv2),
+    "resize_nearest_neighbor": (0.5, resize("resize_nearest_neighbor")),
+    "resize_bilinear": (0.5, resize("resize_bilinear")),
+    "gather": (0.5, gather),
+    "depth_to_space": (0.3, blocks("depth_to_space")),
+    "space_to_depth": (0.3, blocks("space_to_depth")),
+    "space_to_batch_nd": (0.4, space_to_batch_nd),
+    "batch_to_space_nd": (0.4, batch_to_space_nd),
+    "transpose_conv": (0.8, transpose_conv),
     "softmax": (0.4, softmax),
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),
@@ -327,6 +504,6 @@ def random_network(seed: int, steps: int | None = None) -> Graph:
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}
-    last = [op.outputs[0] for op in g.ops if op.outputs[0] not in read]
-    outputs = tuple(name for name in last if g.tensors[name].role != "state") or (g.live[-1],)
+    unread = [name for op in g.ops for name in op.outputs if name not in read]
+    outputs = tuple(name for name in unread if g.tensors[name].role != "state") or (g.live[-1],)
     return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs, tuple(g.init)))

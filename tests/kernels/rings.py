@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tinyweave.kernels.table import FOLDER
+from tinyweave.ops import resize
 
 Rng = np.random.Generator
 Shape = tuple[int, int, int]
@@ -249,6 +250,51 @@ def convolution(rng: Rng, depthwise: bool) -> Trial:
     return Trial([Call(name, params, (0,))], [operand(rng, inside, reads)], out, keep)
 
 
+def transpose_conv(rng: Rng) -> Trial:
+    kernel, stride = (tuple(int(n) for n in rng.integers(1, 6, 2)) for _ in range(2))
+    h, w, depth, channels = (int(n) for n in rng.integers(1, (7, 7, 6, 8)))
+    pad = tuple(int(rng.integers(0, k)) for k in kernel)
+    reach = [(e - 1) * s + k - p for e, s, k, p in zip((h, w), stride, kernel, pad, strict=True)]
+    out = (*(max(1, extent + int(rng.integers(-1, 3))) for extent in reach), channels)
+
+    def met(first: int, end: int, axis: int) -> tuple[int, int]:
+        """The inputs whose windows reach the outputs first .. end - 1."""
+        s, k, p = stride[axis], kernel[axis], pad[axis]
+        reached = [i for i in range((h, w)[axis]) if i * s - p < end and first < i * s - p + k]
+        return (reached[0], reached[-1] + 1) if reached else (0, 0)
+
+    def reads(span: Span) -> Span:
+        (top, bottom), (left, right) = met(span.top, span.bottom, 0), met(span.left, span.right, 1)
+        return Span(top, bottom, left, right) if top < bottom and left < right else Span(0, 0, 0, 0)
+
+    weights = values(rng, (channels * kernel[0] * kernel[1] * depth,))
+    bias, multiplier = (rng.integers(low, high, channels).astype(np.int32) for low, high in ((-999, 999), (1 << 30, 1 << 31)))
+    shift = rng.integers(-9, 2, channels).astype(np.int8)
+    tables = {"weights": weights, "bias": bias if rng.integers(4) else None, "multiplier": multiplier, "shift": shift}
+    geometry = {"kernel": kernel, "stride": stride, "pad": pad, "dilation": (1, 1), "groups": 1}
+    params = build("tw_conv", **geometry, **tables, **quantised(rng), **{"in": (h, w, depth), "out": out})
+    call = Call("tw_transpose_conv_s8", params, (0,))
+    return Trial([call], [operand(rng, (h, w, depth), reads)], out, (weights, bias, multiplier, shift))
+
+
+def resize_bilinear(rng: Rng) -> Trial:
+    inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
+    channels, centers = int(rng.integers(1, 6)), bool(rng.integers(2))
+    places = [resize.line(size, wanted, False, centers) for size, wanted in zip(inside, out, strict=True)]
+
+    def reads(span: Span) -> Span:
+        edges = []
+        for (first, end), place, size in zip(((span.top, span.bottom), (span.left, span.right)), places, inside, strict=True):
+            low, high = (max(index * place.scale + place.offset, 0) for index in (first, end - 1))
+            edges += [low // 1024, min(-(-high // 1024), size - 1) + 1]
+        return Span(*edges)
+
+    scale, offset = (tuple(values) for values in zip(*places, strict=True))
+    params = build("tw_resize_bilinear", **{"in": (*inside, channels), "out": (*out, channels)}, scale=scale, offset=offset)
+    call = Call("tw_resize_bilinear_s8", params, (0,))
+    return Trial([call], [operand(rng, (*inside, channels), reads)], (*out, channels))
+
+
 def pool(rng: Rng, kernel: str) -> Trial:
     channels = int(rng.integers(1, 7))
     geometry, inside, outside, reads = windowed(rng, channels, False)
@@ -385,6 +431,8 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
     "tw_fully_connected_s8": fully_connected,
+    "tw_resize_bilinear_s8": resize_bilinear,
+    "tw_transpose_conv_s8": transpose_conv,
     "tw_pad_s8": pad,
     "tw_concatenation_s8": concatenation,
     **{name: partial(pool, kernel=name) for name in POOLS},

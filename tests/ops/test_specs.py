@@ -116,7 +116,6 @@ CONV = {**NONE, "stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)
 @pytest.mark.parametrize(
     ("kind", "operands", "attrs", "message"),
     [
-        ("conv_2d", [tensor("x", 2, 4, 4, 1), filters(1, 3, 3, 1)], CONV, "the batch must be 1"),
         ("conv_2d", [tensor("x", 1, 4, 4, 1), tensor("w", 1, 3, 3, 1)], CONV, "the weights must be constant"),
         ("conv_2d", [tensor("x", 1, 4, 4, 3), filters(1, 3, 3, 2)], CONV, "must be a multiple of the filter's"),
         ("conv_2d", [tensor("x", 1, 2, 4, 1), filters(1, 3, 3, 1)], CONV, "the window must fit"),

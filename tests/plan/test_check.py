@@ -113,10 +113,11 @@ def test_what_is_no_plan_is_refused_in_one_line(text: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_constant_output_is_refused() -> None:
+def test_a_constant_output_needs_no_memory() -> None:
     graph = NETWORKS["chain"]()
-    with pytest.raises(CompileError, match="constant"):
-        plan(replace(graph, outputs=("scores", "fc.bias")))
+    made = plan(replace(graph, outputs=(*graph.outputs, "fc.weights")))
+    assert "fc.weights" not in made.places
+    assert made.arena == plan(graph).arena
 
 
 def test_an_unknown_schedule_is_refused() -> None:

@@ -10,10 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from .. import ops
 from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
-from ..ops import conv, elementwise, fully_connected, layout, lstm, quantization, reduce, softmax
+from ..ops import (
+    conv,
+    elementwise,
+    fully_connected,
+    layout,
+    lstm,
+    pieces,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    svdf,
+    transpose_conv,
+)
 from ..ops.fixed_point import reduced_multiplier
 from ..ops.spec import activation_range, hwc
 from . import c
@@ -40,6 +54,22 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> 
     return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output))
 
 
+def image_calls(layer: Layer) -> str:
+    """The call of a kernel that takes one image, for each image of the batch."""
+    source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
+    inner, outer = layer.address(source), layer.address(target)
+    if images == 1:
+        return call(layer.kernel, f"&{layer.name}", inner, outer)
+    steps = (f" + i * {tensor.bytes // images}" for tensor in (source, target))
+    return loop(images, call(layer.kernel, f"&{layer.name}", inner + next(steps), outer + next(steps)))
+
+
+def loop(count: int, body: str) -> str:
+    """C that runs `body` for i from 0 to `count`."""
+    inside = "\n".join(f"    {line}" for line in body.split("\n"))
+    return f"for (int32_t i = 0; i < {count}; ++i) {{\n{inside}\n}}"
+
+
 def clamp(layer: Layer, activation: str) -> Members:
     low, high = activation_range(activation, layer.output)
     return {"out_min": low, "out_max": high}
@@ -59,7 +89,7 @@ def emit_conv_s16(layer: Layer) -> Code:
     multiplier, shift = conv.requant(graph, op)
     params = layer.struct(
         "tw_conv_s16",
-        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": conv.groups(graph, op)},
         clamp(layer, attrs["activation"]),
@@ -70,7 +100,7 @@ def emit_conv_s16(layer: Layer) -> Code:
         },
     )
     note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
-    return Code(params, plain_call(layer), note)
+    return Code(params, image_calls(layer), note)
 
 
 def emit_conv(layer: Layer) -> Code:
@@ -85,7 +115,7 @@ def emit_conv(layer: Layer) -> Code:
     assert weights is not None
     params = layer.struct(
         "tw_conv",
-        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
@@ -96,7 +126,7 @@ def emit_conv(layer: Layer) -> Code:
         {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
     )
     note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
-    return Code(params, plain_call(layer), note)
+    return Code(params, image_calls(layer), note)
 
 
 def activation_note(activation: str) -> str:
@@ -131,11 +161,45 @@ def emit_pool(layer: Layer) -> Code:
     attrs = layer.op.attrs
     params = layer.struct(
         "tw_pool",
-        {"in": hwc(layer.input().shape), "out": hwc(layer.output.shape)},
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
         clamp(layer, attrs["activation"]),
     )
-    return Code(params, plain_call(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]))
+    return Code(
+        params, image_calls(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"])
+    )
+
+
+def emit_transpose_conv(layer: Layer) -> Code:
+    attrs, source = layer.op.attrs, layer.input(transpose_conv.DATA)
+    weights, bias = layer.input(1).data, layer.optional_input(transpose_conv.BIAS)
+    assert weights is not None
+    multiplier, shift = transpose_conv.requant(layer.graph, layer.op)
+    params = layer.struct(
+        "tw_conv",
+        {"in": hwc(source.shape[1:]), "out": hwc(layer.output.shape[1:])},
+        {"kernel": weights.shape[1:3], "stride": attrs["stride"], "dilation": (1, 1)},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": 1},
+        {"in_zero": source.zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
+        {
+            "weights": layer.table("weights", weights, "int8_t"),
+            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
+        },
+        {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
+    )
+    return Code(
+        params, image_calls(layer), window_note(weights.shape[1:3], attrs["stride"]) + activation_note(attrs["activation"])
+    )
+
+
+def emit_resize_bilinear(layer: Layer) -> Code:
+    (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
+    params = layer.struct(
+        "tw_resize_bilinear",
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)},
+    )
+    return Code(params, image_calls(layer))
 
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
@@ -264,17 +328,42 @@ def emit_concatenation(layer: Layer) -> Code:
 
 
 def emit_strided_copy(layer: Layer) -> Code:
-    """transpose and strided_slice: runs of bytes gathered from all over the input."""
-    strides = moved(layer.graph, layer.op)
-    assert strides is not None
-    params = layer.struct(
-        "tw_strides",
-        {"size": strides.size, "start": strides.start},
-        {"stride": strides.stride, "run": strides.run},
-    )
+    """Runs of bytes gathered from all over the input, in equal steps."""
+    found = moved(layer.graph, layer.op)
+    assert found is not None
+    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, layout.permutation(layer.graph, layer.op))) if permuted else ""
-    return Code(params, plain_call(layer), f"to axes {order}" if permuted else "")
+    return piece_code(layer, "tw_strides", entries, f"to axes {order}" if permuted else "")
+
+
+def emit_pieces(layer: Layer) -> Code:
+    """Runs of bytes gathered in equal steps, or from places in tables."""
+    if layer.kernel == "tw_strided_copy":
+        return emit_strided_copy(layer)
+    entries: list[tuple[Members, ...]] = []
+    for index, positions in enumerate(pieces.pieces(layer.graph, layer.op)):
+        table = geometry.tables(positions, itemsize(layer.output.dtype))
+        entries.append((
+            {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
+            {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},
+            {"run": table.run, "value": pieces.pad_value(layer.graph, layer.op)},
+        ))  # fmt: skip
+    return piece_code(layer, "tw_tables", entries)
+
+
+def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
+    """One call per piece; the pieces follow each other in the outputs."""
+    source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
+    outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
+    if len(entries) == 1:
+        return Code(layer.struct(ctype, *entries[0]), call(layer.kernel, f"&{name}", source, outputs[0]), note)
+    params = c.structs(ctype, name, [{k: v for line in entry for k, v in line.items()} for entry in entries])
+    if len(outputs) == len(entries):
+        calls = [call(layer.kernel, f"&{name}[{index}]", source, target) for index, target in enumerate(outputs)]
+        return Code(params, "\n".join(calls), note)
+    step = layer.output.bytes // len(entries)
+    return Code(params, loop(len(entries), call(layer.kernel, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")), note)
 
 
 def emit_lstm(layer: Layer) -> Code:
@@ -307,6 +396,26 @@ def emit_lstm(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, lstm.HIDDEN, lstm.CELL)), f"{extents[time]} steps")
 
 
+def emit_svdf(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    p, time, bias = svdf.parameters(graph, op), layer.input(svdf.TIME_WEIGHTS), layer.optional_input(svdf.BIAS)
+    weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)
+    assert weights.data is not None and time.data is not None
+    batch, units = layer.output.shape
+    params = layer.struct(
+        "tw_svdf",
+        {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
+        {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
+        {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
+        {"state_multiplier": p.to_memory[0], "state_shift": p.to_memory[1]},
+        {"multiplier": p.to_output[0], "shift": p.to_output[1]},
+        {"weights": layer.table("weights", weights.data, "int8_t")},
+        {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
+        {"bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)},
+    )
+    return Code(params, plain_call(layer, inputs=(0, svdf.STATE)), f"{time.shape[1]} steps kept")
+
+
 def emit_memcpy(layer: Layer) -> Code:
     """read_variable, where it is no view, and assign_variable."""
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
@@ -330,11 +439,16 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "mean": emit_mean,
     "softmax": emit_softmax,
     "pad": emit_pad,
+    "padv2": emit_pad,
+    "resize_bilinear": emit_resize_bilinear,
+    "transpose_conv": emit_transpose_conv,
     "concatenation": emit_concatenation,
     "pack": emit_concatenation,
     "transpose": emit_strided_copy,
     "strided_slice": emit_strided_copy,
     "unidirectional_sequence_lstm": emit_lstm,
+    "svdf": emit_svdf,
     "read_variable": emit_memcpy,
     "assign_variable": emit_memcpy,
+    **dict.fromkeys(pieces.PIECES, emit_pieces),
 }

@@ -15,7 +15,8 @@ from ..ir import Graph, Op, Tensor, is_constant
 from ..plan import Plan, scratch_name
 from . import c
 
-CTYPES = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "float32": "float"}
+CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+CTYPES |= {"float32": "float", "bool": "uint8_t"}
 
 
 @dataclass

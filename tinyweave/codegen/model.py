@@ -57,7 +57,7 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     kernels = sources([variant for variant in plan.variants if variant])
     files = {
         f"{name}.h": _header(plan, name, origin),
-        f"{name}.c": _body(plan, name, origin, codes, reset),
+        f"{name}.c": _body(plan, name, origin, codes, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
     return Source(name, files | {path.name: path.read_text() for path in kernels})
@@ -148,7 +148,7 @@ def _io_lines(plan: Plan, prefix: str) -> list[str]:
         for position, name in enumerate(names):
             tensor = graph.tensors[name]
             macro = f"{prefix}_{word}_{position}"
-            fate = ""
+            fate = "" if tensor.data is None else "; constant"
             if word == "INPUT":
                 fate = "; survives invoke" if survives(plan, name) else "; overwritten by invoke"
             lines += ["", *_comment_lines(f"{word.lower()} {position}: '{name}', {_type_text(tensor)}{fate}")]
@@ -239,7 +239,9 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
     return f"{head}#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n" + "\n".join(constants.texts) + "\n#endif\n"
 
 
-def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], reset: list[str]) -> str:
+def _body(
+    plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], *, constants: Constants, reset: list[str]
+) -> str:
     prefix = name.upper()
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
@@ -262,12 +264,8 @@ def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None
         " * say what each member means. */\n"
     )
     parts += [code.params for code in codes.values() if code is not None and code.params]
-    parts += [
-        _setup(plan, name, reset),
-        _access(plan, name, "input"),
-        _access(plan, name, "output"),
-        _invoke(plan, name, codes),
-    ]
+    access = [_access(plan, name, which, constants) for which in ("input", "output")]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes)]
     return "\n".join(parts).replace("{P}", prefix)
 
 
@@ -321,18 +319,24 @@ void {name}_reset(const {name}_memory *memory)
 """
 
 
-def _access(plan: Plan, name: str, which: str) -> str:
+def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
+    """The function that says where inputs or outputs lie: in a memory, or among the constants when the value is known."""
     names = plan.graph.inputs if which == "input" else plan.graph.outputs
     labels = _labels(plan)
     const = "" if which == "input" else "const "
-    cases = "".join(
-        f"    case {position}:\n        return (uint8_t *)memory->{plan.memory(tensor)} + AT_{labels[tensor].upper()};\n"
-        for position, tensor in enumerate(names)
-    )
+    places = []
+    for position, tensor in enumerate(plan.graph.tensors[key] for key in names):
+        if tensor.data is None:
+            places.append(f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}")
+        else:
+            values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
+            places.append(constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype]))
+    cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in enumerate(places))
+    unused = "" if any(key in plan.places for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
 {{
-    switch (index) {{
+{unused}    switch (index) {{
 {cases}    default:
         return NULL;
     }}

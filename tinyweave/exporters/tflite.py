@@ -17,6 +17,7 @@ import numpy as np
 import tflite
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
+from ..ops import SPECS
 from ..ops.window import Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -37,6 +38,7 @@ ACTIVATIONS = {
     "relu_n1_to_1": tflite.ActivationFunctionType.RELU_N1_TO_1,
     "relu6": tflite.ActivationFunctionType.RELU6,
 }
+MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.MirrorPadMode.SYMMETRIC}
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
@@ -255,12 +257,12 @@ def _activation(graph: Graph, op: Op) -> Fields:
     return {"FusedActivationFunction": ACTIVATIONS[activation]}
 
 
-def _padding(graph: Graph, op: Op, kernel: Size) -> int:
-    """SAME or VALID, whichever means the explicit padding of `op`."""
+def _padding(graph: Graph, op: Op, kernel: Size, size: tuple[int, ...] = ()) -> int:
+    """SAME or VALID, whichever means the explicit padding of `op` on a map of `size`, the input's unless given."""
     explicit = op.attrs["padding"]
     if explicit == ((0, 0), (0, 0)):
         return int(tflite.Padding.VALID)
-    size, stride, dilation = graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
+    size, stride, dilation = size or graph.input(op).shape[1:3], op.attrs["stride"], op.attrs.get("dilation", (1, 1))
     if len(size) == 2 and explicit == tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) for a in (0, 1)):
         return int(tflite.Padding.SAME)
     raise CompileError(
@@ -283,6 +285,12 @@ def _conv(graph: Graph, op: Op) -> Fields:
 
 def _depthwise_conv(graph: Graph, op: Op) -> Fields:
     return {**_conv(graph, op), "DepthMultiplier": graph.output(op).shape[-1] // graph.input(op).shape[-1]}
+
+
+def _transpose_conv(graph: Graph, op: Op) -> Fields:
+    (stride_h, stride_w), weights = op.attrs["stride"], graph.input(op, 1).shape
+    padding = _padding(graph, op, (weights[1], weights[2]), graph.output(op).shape[1:3])
+    return {"Padding": padding, "StrideH": stride_h, "StrideW": stride_w, **_activation(graph, op)}
 
 
 def _pool(graph: Graph, op: Op) -> Fields:
@@ -335,6 +343,10 @@ def _reshape(graph: Graph, op: Op) -> Fields:
     return {} if op.attrs["new_shape"] is None else {"NewShape": op.attrs["new_shape"]}
 
 
+def _resize(graph: Graph, op: Op) -> Fields:
+    return {"AlignCorners": op.attrs["align_corners"], "HalfPixelCenters": op.attrs["half_pixel_centers"]}
+
+
 def _nothing(graph: Graph, op: Op) -> Fields:
     return {}
 
@@ -344,55 +356,89 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "assign_variable": ("AssignVariableOptions", _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
+    "broadcast_to": ("BroadcastToOptions", _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
+    "depth_to_space": ("DepthToSpaceOptions", lambda graph, op: {"BlockSize": op.attrs["block_size"]}),
     "depthwise_conv_2d": ("DepthwiseConv2DOptions", _depthwise_conv),
     "dequantize": ("DequantizeOptions", _nothing),
     "expand_dims": ("ExpandDimsOptions", _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "gather": ("GatherOptions", lambda graph, op: {"Axis": op.attrs["axis"], "BatchDims": op.attrs["batch_dims"]}),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
+    "mirror_pad": ("MirrorPadOptions", lambda graph, op: {"Mode": MIRROR_MODES[op.attrs["mode"]]}),
     "mul": ("MulOptions", _activation),
     "pack": ("PackOptions", lambda graph, op: {"ValuesCount": len(op.inputs), "Axis": op.attrs["axis"]}),
     "pad": ("PadOptions", _nothing),
+    "padv2": ("PadV2Options", _nothing),
     "quantize": ("QuantizeOptions", _nothing),
     "read_variable": ("ReadVariableOptions", _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_bilinear": ("ResizeBilinearOptions", _resize),
+    "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": ("ShapeOptions", lambda graph, op: {"OutType": TYPES[graph.output(op).dtype]}),
+    "slice": ("SliceOptions", _nothing),
     "softmax": ("SoftmaxOptions", lambda graph, op: {"Beta": _float32(op.attrs["beta"], op=op)}),
+    "space_to_batch_nd": ("SpaceToBatchNDOptions", _nothing),
+    "space_to_depth": ("SpaceToDepthOptions", lambda graph, op: {"BlockSize": op.attrs["block_size"]}),
+    "split": ("SplitOptions", lambda graph, op: {"NumSplits": len(op.outputs)}),
+    "split_v": ("SplitVOptions", lambda graph, op: {"NumSplits": len(op.outputs)}),
     "squeeze": ("SqueezeOptions", lambda graph, op: {"SqueezeDims": op.attrs["axes"]}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
+    "svdf": ("SVDFOptions", lambda graph, op: {"Rank": op.attrs["rank"], **_activation(graph, op)}),
     "tanh": (None, _nothing),
+    "tile": ("TileOptions", _nothing),
     "transpose": ("TransposeOptions", _nothing),
+    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
     "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
+    "unpack": ("UnpackOptions", lambda graph, op: {"Num": len(op.outputs), "Axis": op.attrs["axis"]}),
 }
 
 # kind -> op version for int8 and for int16 data; other types and kinds have version 1 unless `_version` says otherwise
 VERSIONS = {
     "add": (2, 3),
     "average_pool_2d": (2, 3),
+    "batch_to_space_nd": (2, 4),
+    "broadcast_to": (2, 3),
     "concatenation": (2, 3),
     "conv_2d": (3, 4),
+    "depth_to_space": (2, 1),
     "depthwise_conv_2d": (3, 5),
     "dequantize": (2, 3),
     "fully_connected": (4, 7),
+    "gather": (2, 4),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
     "mean": (2, 3),
+    "mirror_pad": (2, 3),
     "mul": (2, 4),
     "pack": (2, 3),
     "pad": (2, 3),
+    "padv2": (2, 3),
     "relu": (2, 3),
     "relu6": (2, 3),
+    "resize_bilinear": (2, 4),
+    "resize_nearest_neighbor": (2, 4),
+    "slice": (2, 4),
     "softmax": (2, 3),
+    "space_to_batch_nd": (2, 4),
+    "space_to_depth": (2, 1),
+    "split": (2, 4),
+    "split_v": (2, 2),
     "strided_slice": (2, 4),
     "sub": (2, 5),
+    "svdf": (3, 1),
     "tanh": (2, 3),
+    "tile": (3, 3),
     "transpose": (2, 5),
+    "transpose_conv": (3, 3),
+    "unpack": (2, 4),
 }
 
 
@@ -400,7 +446,7 @@ def _version(graph: Graph, op: Op) -> int:
     """The least version of the op that has the features `op` uses."""
     if op.kind not in OPTIONS:
         raise CompileError("cannot be written to .tflite", f"kinds that can: {', '.join(sorted(OPTIONS))}", op=op)
-    x = graph.optional_input(op, 0)
+    x = graph.optional_input(op, SPECS[op.kind].data)
     if x is None:
         raise CompileError("has no first input", op=op)
     int8, int16 = VERSIONS.get(op.kind, (1, 1))
@@ -416,6 +462,20 @@ def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
         return 2
     if op.kind == "fully_connected":
         return 6 if len(op.inputs) == 2 else 5 if attrs.get("keep_num_dims") else 1
+    if op.kind == "broadcast_to":
+        return 2
+    if op.kind == "gather" and attrs.get("batch_dims"):
+        return 5
+    if op.kind == "transpose_conv" and attrs.get("activation") != "none":
+        return 4
+    if op.kind in ("resize_bilinear", "resize_nearest_neighbor") and (
+        attrs.get("align_corners") or attrs.get("half_pixel_centers")
+    ):
+        return 3
+    if op.kind in ("batch_to_space_nd", "space_to_batch_nd") and rank != 4:
+        return 3
+    if op.kind == "slice" and rank > 4:
+        return 5
     if op.kind == "mul" and _product_scale(graph, op) >= 1:
         return 3
     if op.kind in ("pad", "transpose") and rank > 4:

@@ -421,6 +421,22 @@ def _conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"stride": stride, "dilation": dilation, "padding": padding, "activation": _activation(o, op)}
 
 
+def _transpose_conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
+    attrs = {"stride": stride, "padding": ((0, 0), (0, 0)), "activation": _activation(o, op)}
+    if o.Padding() == tflite.Padding.SAME:
+        shape = inputs[0]
+        if shape is None or shape.data is None or shape.elements != 4:
+            raise CompileError(
+                "has SAME padding and an output shape that only the running network knows", "make it constant", op=op
+            )
+        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
+        attrs["padding"] = same_padding(h, kernel[0], stride[0]), same_padding(w, kernel[1], stride[1])
+    elif o.Padding() != tflite.Padding.VALID:
+        raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
+    return attrs
+
+
 def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
     kernel, stride = _size("kernel", o.FilterHeight(), o.FilterWidth(), op), _size("stride", o.StrideH(), o.StrideW(), op)
     padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=(1, 1))
@@ -470,8 +486,23 @@ def _lstm(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"activation": "tanh", "cell_clip": float(o.CellClip()), "time_major": bool(o.TimeMajor())}
 
 
+def _svdf(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"rank": o.Rank(), "activation": _activation(o, op)}
+
+
 def _var_handle(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"container": o.Container() or b"", "shared_name": o.SharedName() or b""}
+
+
+def _mirror_pad(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    modes = {tflite.MirrorPadMode.REFLECT: "reflect", tflite.MirrorPadMode.SYMMETRIC: "symmetric"}
+    if o.Mode() not in modes:
+        raise CompileError(f"has the mode number {o.Mode()}", f"supported: {', '.join(modes.values())}", op=op)
+    return {"mode": modes[o.Mode()]}
+
+
+def _resize(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"align_corners": o.AlignCorners(), "half_pixel_centers": o.HalfPixelCenters()}
 
 
 def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
@@ -483,31 +514,48 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "assign_variable": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_to_space_nd": (None, _nothing),
+    "broadcast_to": (None, _nothing),
     "call_once": ("CallOnceOptions", lambda o, op, inputs: {"subgraph": o.InitSubgraphIndex()}),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
+    "depth_to_space": ("DepthToSpaceOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
     "depthwise_conv_2d": ("DepthwiseConv2DOptions", _conv),
     "dequantize": (None, _nothing),
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
+    "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),
+    "mirror_pad": ("MirrorPadOptions", _mirror_pad),
     "mul": ("MulOptions", _product),
     "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "pad": (None, _nothing),
+    "padv2": (None, _nothing),
     "quantize": (None, _nothing),
     "read_variable": (None, _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "reshape": ("ReshapeOptions", _reshape),
+    "resize_bilinear": ("ResizeBilinearOptions", _resize),
+    "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
     "shape": (None, _nothing),
+    "slice": (None, _nothing),
     "softmax": ("SoftmaxOptions", lambda o, op, inputs: {"beta": o.Beta()}),
+    "space_to_batch_nd": (None, _nothing),
+    "space_to_depth": ("SpaceToDepthOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
+    "split": (None, _nothing),
+    "split_v": (None, _nothing),
     "squeeze": ("SqueezeOptions", lambda o, op, inputs: {"axes": _ints(o, "SqueezeDims", op)}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
+    "svdf": ("SVDFOptions", _svdf),
     "tanh": (None, _nothing),
+    "tile": (None, _nothing),
     "transpose": (None, _nothing),
+    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
     "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
+    "unpack": ("UnpackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
     "var_handle": ("VarHandleOptions", _var_handle),
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 
 Shape = Sequence[int]
 Extents = tuple[int, int, int, int]
@@ -38,6 +39,16 @@ class Strides(NamedTuple):
     size: Extents
     start: int
     stride: Extents
+    run: int
+
+
+class Tables(NamedTuple):
+    """Runs of bytes gathered from places in tables, see tw_table_copy.h."""
+
+    count: int
+    step: int
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
     run: int
 
 
@@ -118,10 +129,37 @@ def strided(shape: Shape, itemsize: int, select: Callable[[np.ndarray], np.ndarr
     whole = as_strided(np.zeros(1, np.int8), shape, steps, writeable=False)  # only its geometry is used, never its elements
     part = select(whole)
     start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    if part.size == 0:
+    return _runs(start, list(zip(part.shape, part.strides, strict=True)), itemsize)
+
+
+def progressions(positions: Sequence[NDArray[np.int64]], itemsize: int) -> Strides | None:
+    """A piece of `ops.pieces` as runs of bytes, where each axis goes forth in equal steps."""
+    start, axes = 0, []
+    for axis in positions:
+        if axis.size == 0:
+            return _runs(0, [(0, 0)], itemsize)
+        step = _step(axis)
+        if step is None:
+            return None
+        start += int(axis[0]) * itemsize
+        axes.append((axis.size, step * itemsize))
+    return _runs(start, axes, itemsize)
+
+
+def _step(axis: NDArray[np.int64]) -> int | None:
+    """The distance between neighbours, where all are alike and none is padding."""
+    steps = np.diff(axis)
+    if axis.min() < 0 or (steps != steps[:1]).any():
+        return None
+    return int(steps[0]) if steps.size else 0
+
+
+def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
+    """(extent, step in bytes) per axis, neighbours that are one axis joined."""
+    if any(size == 0 for size, _ in steps):
         return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), itemsize)
     axes: list[tuple[int, int]] = []
-    for size, step in zip(part.shape, part.strides, strict=True):
+    for size, step in steps:
         if size == 1:
             continue
         if axes and axes[-1][1] == size * step:
@@ -135,3 +173,22 @@ def strided(shape: Shape, itemsize: int, select: Callable[[np.ndarray], np.ndarr
         return None
     (a, i), (b, j), (c, k), (d, m) = [(1, 0)] * (4 - len(axes)) + axes
     return Strides((a, b, c, d), start, (i, j, k, m), run)
+
+
+def tables(positions: Sequence[NDArray[np.int64]], itemsize: int) -> Tables:
+    """A piece of `ops.pieces` as runs of bytes whose places are listed: per row, and per column of a row."""
+    padded = any(axis.size == 1 and axis[0] < 0 for axis in positions)
+    start = itemsize * sum(int(axis[0]) for axis in positions if axis.size == 1)
+    axes = [np.where(axis < 0, -1, axis * itemsize) for axis in positions if axis.size != 1]
+    run = itemsize
+    while axes and np.array_equal(axes[-1], np.arange(axes[-1].size) * run):
+        run *= axes.pop().size
+    cols = axes.pop() if axes else np.zeros(1, np.int64)
+    count, step = 1, 0
+    if axes and axes[0].size and (even := _step(axes[0])) is not None:
+        first = axes.pop(0)
+        count, step, start = first.size, even, start + int(first[0])
+    rows = np.full(1, -1 if padded else start)
+    for axis in axes:
+        rows = np.where((rows[:, None] < 0) | (axis < 0), -1, rows[:, None] + axis).ravel()
+    return Tables(count, step, rows, cols, run)

@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
+from ..ops import data, layout
 from ..ops.layout import paddings, permutation, slice_index
+from ..ops.pieces import PIECES, pad_value, pieces
 from ..ops.reduce import axes
 from . import geometry, lag
 
 FOLDER = Path(__file__).parent
 
 S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
+VIEWS = ("reshape", "squeeze", "expand_dims")
 
 
 @dataclass(frozen=True)
 class Variant:
     """One C function, `name`, and `files`: its own sources, without what they include.
 
-    kinds: the op kinds that it runs. types: pairs of the first input's and the output's type that it takes. applies: whether it
+    kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: bytes by which the output's start
     must lie below an input's when both overlap (the writes trail the reads by it), None when they must not overlap. cores: the
     cores it is for, empty = all.
@@ -45,21 +48,28 @@ def _broadcasts(graph: Graph, op: Op) -> bool:
 
 
 def _pads(graph: Graph, op: Op) -> bool:
-    return geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
+    fits = itemsize(graph.output(op).dtype) == 1 or layout.pad_value(graph, op) == 0  # memset can write it
+    return fits and geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
 
 
 def _reduces(graph: Graph, op: Op) -> bool:
     return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
 
 
-def moved(graph: Graph, op: Op) -> geometry.Strides | None:
-    """What a transpose, strided_slice or a copying view gathers from its input."""
-    x = graph.input(op)
-    if op.kind == "transpose":
-        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole.transpose(permutation(graph, op)))
-    if op.kind == "strided_slice":
-        return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole[slice_index(graph, op)])
-    return geometry.strided(x.shape, itemsize(x.dtype), lambda whole: whole)
+def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
+    """What a transpose, strided_slice, copying view or an op of `ops.pieces` gathers from its input, piece by piece."""
+    x = data(graph, op)
+    size = itemsize(x.dtype)
+    if op.kind in PIECES:
+        found = [geometry.progressions(piece, size) for piece in pieces(graph, op)]
+    elif op.kind == "transpose":
+        found = [geometry.strided(x.shape, size, lambda whole: whole.transpose(permutation(graph, op)))]
+    elif op.kind == "strided_slice":
+        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
+    else:
+        found = [geometry.strided(x.shape, size, lambda whole: whole)]
+    known = [strides for strides in found if strides is not None]
+    return known if len(known) == len(found) else None
 
 
 def _moves(graph: Graph, op: Op) -> bool:
@@ -68,6 +78,11 @@ def _moves(graph: Graph, op: Op) -> bool:
 
 def _is_signed(graph: Graph, op: Op) -> bool:
     return {graph.input(op).dtype, graph.output(op).dtype} <= {"int8", "int16", "int32"}
+
+
+def _pads_bytes(graph: Graph, op: Op) -> bool:
+    """What is copied needs no padding, or one that memset can write."""
+    return itemsize(graph.output(op).dtype) == 1 or pad_value(graph, op) == 0
 
 
 def _row(
@@ -86,9 +101,11 @@ def _row(
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_transpose_conv_s8"),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
+    _row("tw_resize_bilinear_s8"),
     _row("tw_mean_s8", applies=_reduces),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
@@ -102,15 +119,17 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.in_place),
     _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.widening),
     _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.widening),
-    _row("tw_pad_s8", types=ANY, applies=_pads),
+    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
-    _row("tw_strided_copy", ("transpose", "strided_slice", "reshape", "squeeze", "expand_dims"), ANY, applies=_moves),
+    _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
     _row("tw_conv_2d_s16", ("conv_2d",), S16),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
     _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),
     _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32")),
     _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed),
     _row("tw_unidirectional_sequence_lstm_s8"),
+    _row("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )
 
@@ -118,7 +137,7 @@ VARIANTS: tuple[Variant, ...] = (
 def variant_for(graph: Graph, op: Op) -> Variant:
     """The first row that runs `op`."""
     rows = [row for row in VARIANTS if op.kind in row.kinds]
-    pair = (graph.input(op).dtype, graph.output(op).dtype)
+    pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:
         if row.applies(graph, op):

@@ -11,15 +11,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph
-from . import conv, elementwise, fully_connected, layout, lstm, pool, quantization, reduce, softmax, state
+from ..ir import CompileError, Graph, Op, Tensor
+from . import (
+    conv,
+    elementwise,
+    fully_connected,
+    layout,
+    lstm,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    state,
+    svdf,
+    transpose_conv,
+)
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 from .state import initial_state
 
-__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "hwc", "initial_state", "run"]
+__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
 
-FAMILIES = (conv, elementwise, fully_connected, layout, lstm, pool, quantization, reduce, softmax, state)
+FAMILIES = (
+    conv,
+    elementwise,
+    fully_connected,
+    layout,
+    lstm,
+    pieces,
+    pool,
+    quantization,
+    reduce,
+    resize,
+    softmax,
+    state,
+    svdf,
+    transpose_conv,
+)
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
+
+
+def data(graph: Graph, op: Op) -> Tensor:
+    """The input that `op` works on."""
+    return graph.input(op, SPECS[op.kind].data)
 
 
 def check(graph: Graph) -> Graph:

@@ -22,16 +22,19 @@ def per_tensor(tensor: Tensor) -> bool:
     return bool(info.min <= tensor.zero_point <= info.max and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
-def arity(least: int, most: int | None = None, outputs: int = 1) -> Constraint:
-    """A constraint on the number of inputs and outputs."""
+def arity(least: int, most: int | None = None, outputs: int | None = 1) -> Constraint:
+    """A constraint on the number of inputs and outputs; None is any number of outputs but 0."""
     most = least if most is None else most
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
         required = op.inputs[:least]
-        return least <= len(op.inputs) <= most and None not in required and len(op.outputs) == outputs
+        enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
+        return least <= len(op.inputs) <= most and None not in required and enough
 
     wanted = f"{least}" if least == most else f"{least} to {most}"
-    has_right_arity.__doc__ = f"must have {wanted} inputs and {outputs} output"
+    has_right_arity.__doc__ = (
+        f"must have {wanted} inputs and {'any number of outputs' if outputs is None else f'{outputs} output'}"
+    )
     return has_right_arity
 
 
@@ -74,11 +77,6 @@ def output_is_int8(graph: Graph, op: Op) -> bool:
 def rank_is_4(graph: Graph, op: Op) -> bool:
     """the input and output must have four axes (NHWC)"""
     return len(graph.input(op).shape) == len(graph.output(op).shape) == 4
-
-
-def batch_is_one(graph: Graph, op: Op) -> bool:
-    """the batch must be 1"""
-    return graph.input(op).shape[0] == 1
 
 
 def weights_are_constant(graph: Graph, op: Op) -> bool:

@@ -16,7 +16,6 @@ from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
-    batch_is_one,
     bias_is_constant,
     bias_is_constant_int32,
     input_is_int8,
@@ -64,7 +63,7 @@ def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     # float64 products sum exactly below 2^53, and BLAS is fast: [groups, in, out] per tap
     filters = weights.astype(np.float64).reshape(group_count, out_c // group_count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
     shape = infer(graph, op)[0]
-    total = np.zeros((group_count, shape[1] * shape[2], out_c // group_count))
+    total = np.zeros((group_count, shape[0] * shape[1] * shape[2], out_c // group_count))
     centred = x.astype(np.float64) - graph.input(op).zero_point
     for ky, kx, seen in _taps(graph, op, centred):
         total += seen.reshape(-1, group_count, group_in).transpose(1, 0, 2) @ filters[ky, kx]
@@ -117,7 +116,9 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return total
 
 
-def window(graph: Graph, op: Op) -> Window:
+def window(graph: Graph, op: Op) -> Window | None:
+    if graph.input(op).shape[0] != 1:
+        return None
     kernel, dilation = kernel_size(graph, op), op.attrs["dilation"]
     padding: Padding = op.attrs["padding"]
     extents = (extent(kernel[0], dilation[0]), extent(kernel[1], dilation[1]))
@@ -147,7 +148,7 @@ def window_fits(graph: Graph, op: Op) -> bool:
     return window_is_valid(graph.input(op).shape, kernel_size(graph, op), op.attrs)
 
 
-FIRST = (arity(2, 3), input_is_int8, output_is_int8, rank_is_4, batch_is_one, weights_are_constant, filter_has_rank_4)
+FIRST = (arity(2, 3), input_is_int8, output_is_int8, rank_is_4, weights_are_constant, filter_has_rank_4)
 LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, activation_is_known)
 
 ALSO_INT16: dict[Constraint, Constraint] = {

@@ -61,9 +61,12 @@ def infer_pad(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(e + sum(p) for e, p in zip(graph.input(op).shape, paddings(graph, op), strict=True))]
 
 
-def pad_value(graph: Graph, op: Op) -> int:
-    """What a pad fills with: the real number 0."""
+def pad_value(graph: Graph, op: Op) -> int | float:
+    """What a pad fills with: the real number 0, or what a padv2 says."""
     out = graph.output(op)
+    if op.kind == "padv2":
+        value: int | float = constant(graph, op, 2).ravel()[0].item()
+        return value
     return out.zero_point if out.quant is not None else 0
 
 
@@ -131,7 +134,7 @@ def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
         elif set_in("new_axis", i):
             index.append(None)
         elif set_in("shrink_axis", i):
-            index.append(begin[i])
+            index.append(0 if set_in("begin", i) else begin[i])
             axis += 1
         else:
             stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
@@ -191,6 +194,14 @@ def paddings_match(graph: Graph, op: Op) -> bool:
     return padding.shape == (len(graph.input(op).shape), 2) and bool((padding >= 0).all())
 
 
+def fill_is_constant(graph: Graph, op: Op) -> bool:
+    """the value must be one constant of the output's type, scale and zero point, and the paddings constant integers"""
+    out, value, amounts = graph.output(op), graph.input(op, 2), graph.input(op, 1)
+    same = value.dtype == out.dtype and (out.dtype not in ("int8", "uint8", "int16") or value.quant == out.quant)
+    constants = value.data is not None and amounts.data is not None and amounts.dtype in ("int32", "int64")
+    return same and constants and value.elements == 1
+
+
 def inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the output's type and rank, and its extents on the other axes"""
     out, rank = graph.output(op), len(graph.output(op).shape)
@@ -219,9 +230,12 @@ def permutation_is_valid(graph: Graph, op: Op) -> bool:
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be vectors of one length, strides not 0, and indices within the input"""
+    """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
+        return False
+    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
+    if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
         return False
     try:
         infer_strided_slice(graph, op)
@@ -256,6 +270,7 @@ SPECS = (
         view=True,
     ),
     OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), window=window_pad),
+    OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), window=window_pad),
     OpSpec(
         "concatenation",
         infer_concatenation,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import activation_is_known, arity, batch_is_one, input_is_int8, output_is_int8, rank_is_4, same_quantisation
+from .constraints import activation_is_known, arity, input_is_int8, output_is_int8, rank_is_4, same_quantisation
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
 from .window import output_size, positions, taps, window_is_valid
 
@@ -53,7 +53,9 @@ def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray(np.clip(values, low, high), np.int8)
 
 
-def window(graph: Graph, op: Op) -> Window:
+def window(graph: Graph, op: Op) -> Window | None:
+    if graph.input(op).shape[0] != 1:
+        return None
     padding = op.attrs["padding"]
     return Window(op.attrs["kernel"], op.attrs["stride"], (padding[0][0], padding[1][0]))
 
@@ -69,7 +71,6 @@ CONSTRAINTS = (
     input_is_int8,
     output_is_int8,
     rank_is_4,
-    batch_is_one,
     same_quantisation,
     window_fits,
     activation_is_known,

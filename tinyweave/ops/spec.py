@@ -35,8 +35,9 @@ class OpSpec:
 
     infer: shapes of the outputs. reference: the outputs' values. macs: (graph, op, clipped) -> multiply-accumulates,
     window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
-    every output may read all of the input. constraints: predicates; the docstring of one is its error text and its line
-    in the documentation. view: the outputs hold the first input's bytes unchanged. state: which inputs are state.
+    every output may read all of the input, or there are several images. constraints: predicates; the docstring of one is
+    its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
+    input that it works on; the others are its parameters. state: which inputs are state.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class OpSpec:
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
     window: Callable[[Graph, Op], Window | None] = lambda graph, op: None
     view: bool = False
+    data: int = 0
     state: tuple[int, ...] = ()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..ir import Graph, verify
 from .check_ops import check_ops
+from .copies_to_views import copies_to_views
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
 from .strip_edges import strip_edges
@@ -19,6 +20,7 @@ PASSES = (
     fold_constants,
     drop_unused,
     check_ops,  # what follows may rely on it
+    copies_to_views,
     strip_edges,  # not when the edges stay as the file has them
 )
 

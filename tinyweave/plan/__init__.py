@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
@@ -21,8 +23,11 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
-        if graph.tensors[name].data is not None:
-            raise CompileError("is a network output with a constant value", "remove it from the model", tensor=name)
+        data = graph.tensors[name].data
+        if data is not None and not np.isfinite(data).all():
+            raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
+    if all(tensor.data is not None for tensor in graph.tensors.values()):
+        raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
     order = file_order(graph)
     owner = views(graph, order)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
@@ -72,7 +77,7 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
                 end[owner[name]] = step + 1
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
     start |= dict.fromkeys(state, 0)
-    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs)), steps)
+    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
     return tuple(
         Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)

@@ -1,0 +1,111 @@
+"""transpose_conv on int8 maps: each input pixel adds a window of products to the output.
+
+Inputs: the output's shape, weights OHWI, the map, a bias or none. Sums and rescaling are those of conv_2d.
+Source: TFLite transpose_conv.cc, reference_integer_ops transpose_conv.h.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import (
+    activation_is_known,
+    arity,
+    output_is_int8,
+    per_tensor,
+    weights_are_constant,
+    weights_are_symmetric_int8,
+)
+from .fixed_point import quantize_multipliers, requantize, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .window import positions
+
+DATA, BIAS = 2, 3
+
+
+def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """(multiplier, shift) per output channel, as for conv_2d."""
+    x, weights, out = graph.input(op, DATA), graph.input(op, 1), graph.output(op)
+    assert weights.quant is not None
+    scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * weights.shape[0]
+    return quantize_multipliers(x.scale * scale / out.scale for scale in scales)
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    """The shape that the first input gives, or where only the running network knows it, the output tensor's own."""
+    wanted = graph.input(op)
+    return [graph.output(op).shape if wanted.data is None else tuple(int(extent) for extent in wanted.data.ravel())]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights, bias = arrays[DATA], arrays[1], arrays[BIAS] if len(arrays) > BIAS else None
+    assert x is not None and weights is not None
+    out, (out_shape,) = graph.output(op), infer(graph, op)
+    (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
+    (n, h, w, _), (channels, kernel_h, kernel_w, _) = x.shape, weights.shape
+    # everything that windows reach, at least as large as what is kept of it; float64 sums are exact below 2^53
+    reach = [max((h - 1) * stride_h + kernel_h, top + out_shape[1]), max((w - 1) * stride_w + kernel_w, left + out_shape[2])]
+    total = np.zeros((n, *reach, channels))
+    centred, filters = x.astype(np.float64) - graph.input(op, DATA).zero_point, weights.astype(np.float64)
+    for ky in range(kernel_h):
+        for kx in range(kernel_w):
+            rows = slice(ky, ky + (h - 1) * stride_h + 1, stride_h)
+            cols = slice(kx, kx + (w - 1) * stride_w + 1, stride_w)
+            total[:, rows, cols] += centred @ filters[:, ky, kx].T
+    kept = total[:, top : top + out_shape[1], left : left + out_shape[2]].astype(np.int64)
+    sums = wrap32(kept if bias is None else kept + bias.astype(np.int64))
+    scaled = requantize(sums, *requant(graph, op)) + out.zero_point
+    return [np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(np.int8)]
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    x, weights, out = graph.input(op, DATA), graph.input(op, 1), graph.output(op)
+    total = x.shape[0] * weights.shape[0] * weights.shape[3]
+    for axis in (0, 1):
+        steps, kernel, before = x.shape[1 + axis], weights.shape[1 + axis], op.attrs["padding"][axis][0]
+        inside = positions(out.shape[1 + axis], steps, kernel=kernel, stride=op.attrs["stride"][axis], before=before)
+        total *= int(inside.sum()) if clipped else kernel * steps
+    return total
+
+
+def input_is_int8(graph: Graph, op: Op) -> bool:
+    """the input must be int8, quantised with one scale and zero point"""
+    x = graph.input(op, DATA)
+    return x.dtype == "int8" and per_tensor(x)
+
+
+def shapes_match(graph: Graph, op: Op) -> bool:
+    """input, filter and output must have four axes, none of them empty, one batch, and the channels of the filter"""
+    x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
+    if not len(x) == len(weights) == len(out) == 4 or min(*x, *weights, *out) < 1:
+        return False
+    return x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
+
+
+def stride_is_positive(graph: Graph, op: Op) -> bool:
+    """strides must be at least 1, and paddings at least 0 and less than the filter"""
+    kernel, padding = graph.input(op, 1).shape[1:3], op.attrs["padding"]
+    return min(op.attrs["stride"]) > 0 and all(0 <= p[0] < k for p, k in zip(padding, kernel, strict=True))
+
+
+def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
+    """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
+    bias = graph.optional_input(op, BIAS)
+    return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == graph.output(op).shape[-1:])
+
+
+CONSTRAINTS = (
+    arity(3, 4),
+    input_is_int8,
+    output_is_int8,
+    weights_are_constant,
+    weights_are_symmetric_int8,
+    shapes_match,
+    stride_is_positive,
+    bias_is_constant_int32,
+    activation_is_known,
+)
+
+SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, data=DATA),)
