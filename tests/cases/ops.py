@@ -362,6 +362,9 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         x = x if in_scale is None else rescaled(x, in_scale)
         out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
         yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
+    for shape in shapes:
+        out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-16,), (-32768,)))
+        yield f"{_text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
 
 
 def _relu(rng: Rng) -> Iterator[Drawn]:

@@ -123,6 +123,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
+    _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
     _row("tw_conv_2d_s16", ("conv_2d",), S16),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
     _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),

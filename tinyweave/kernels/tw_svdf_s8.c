@@ -22,11 +22,12 @@ static int32_t filter(const tw_svdf *p, int32_t index, const int8_t *in, uint8_t
     const int32_t newest = (p->steps - 1) * p->state_bytes;
     int32_t product = 0;
     tw_dot1(in, p->in_zero, p->weights + index * p->depth, p->depth, &product);
-    product = tw_requantize(product, p->state_multiplier, p->state_shift) + p->state_zero;
+    product = tw_requantize(product, p->state_multiplier, p->state_shift);
     memmove(state, state + p->state_bytes, (size_t)newest);
     if (p->state_bytes == 1) {
         int32_t sum = 0;
-        *(int8_t *)(state + newest) = (int8_t)tw_clamp(product, -128, 127);
+        /* the zero point is added after the clamp: the state wraps around, as TFLite Micro's does */
+        state[newest] = (uint8_t)(tw_clamp(product, -128, 127) + p->state_zero);
         tw_dot1((const int8_t *)state, p->state_zero, (const int8_t *)time_weights, p->steps, &sum);
         return sum;
     }

@@ -1,6 +1,7 @@
 """svdf on int8 vectors: per filter a product with the input is kept for some steps, and weighted over time.
 
-The memory is a variable tensor, int16, or int8 as in TFLite Micro (LiteRT has the int16 form only). The arithmetic is the same.
+The memory is a variable tensor, int16, or int8 as in TFLite Micro (LiteRT has the int16 form only). The arithmetic is the
+same; an int8 memory wraps around, since its zero point is added after the clamp.
 Source: TFLite reference/svdf.h, TFLite Micro svdf_common.cc.
 """
 
@@ -42,9 +43,11 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights, time, state = (_int64(arrays, index) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     p, out, memory = parameters(graph, op), graph.output(op), graph.input(op, STATE)
     info, (filters, steps) = np.iinfo(memory.dtype), time.shape
-    now = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory) + memory.zero_point
+    products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
+    # the zero point is added after the clamp: an int8 memory wraps around
+    now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
     past = state.reshape(-1, filters, steps)[:, :, 1:]
-    kept = np.concatenate([past, np.clip(now, info.min, info.max)[:, :, None]], axis=2)
+    kept = np.concatenate([past, now[:, :, None]], axis=2)
     sums = ((kept - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
     bias = arrays[BIAS]
     scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
