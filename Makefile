@@ -36,6 +36,7 @@ bench: setup
 	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/accuracy.py
 	$(BIN)/python bench/models.py
+	$(BIN)/python bench/order.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tinyweave import api
-from tinyweave.simulate import compare, cortexm
+from tinyweave.simulate import compare, emulated
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "spoken_digits" / "digits.tflite"
 MAP = 48 * 48 * 32
@@ -67,9 +67,11 @@ def write(folder: Path, body: str) -> None:
     )
 
 
-def rate_of(firmware: cortexm.Firmware, memories: dict[str, int], inputs: list[bytes], outputs: list[int]) -> tuple[int, float]:
+def rate_of(
+    firmware: emulated.Firmware, memories: dict[str, int], inputs: list[bytes], outputs: list[int]
+) -> tuple[int, float]:
     """(instructions of an invoke, million instructions per second of processor time: the median of three)."""
-    runs = [cortexm.invoke(firmware, memories, inputs, outputs) for _ in range(3)]
+    runs = [emulated.invoke(firmware, memories, inputs, outputs) for _ in range(3)]
     return runs[0].instructions, sorted(run.instructions / run.seconds / 1e6 for run in runs)[1]
 
 
@@ -80,7 +82,7 @@ def emitted(core: str) -> tuple[int, float]:
     sample = compare.pack(api.samples(model, 1, 0)[0])
     with tempfile.TemporaryDirectory() as folder:
         api.write(api.source(model, plan), Path(folder))
-        firmware = cortexm.build(Path(folder), model.name, core)
+        firmware = emulated.build(Path(folder), model.name, core)
     return rate_of(firmware, dict(plan.arena), sample, compare.output_bytes(model.graph))
 
 
@@ -88,7 +90,7 @@ def loops(core: str, body: str, data: bytes) -> tuple[int, float]:
     """One of the loops above."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), body)
-        firmware = cortexm.build(Path(folder), "speed", core)
+        firmware = emulated.build(Path(folder), "speed", core)
     return rate_of(firmware, {"sram": 2 * MAP}, [data], [MAP])
 
 
@@ -96,7 +98,7 @@ def main() -> None:
     data = np.random.default_rng(1).integers(-128, 128, MAP).astype(np.int8).tobytes()
     for compiler in ("arm-none-eabi-gcc", "zig"):
         os.environ["TINYWEAVE_ARM_CC"] = compiler
-        for core in cortexm.CORES:
+        for core in emulated.CORES:
             for name, result in {
                 "emitted C": emitted(core),
                 "int8 loops": loops(core, DENSE, data),

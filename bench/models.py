@@ -1,7 +1,7 @@
 """The table of real models: is the C byte-identical, and what does it need?
 
 In: a folder of .tflite files (--models), inputs from the LCG of the benchmark notes. Out: one row per model: verdict, arena,
-what TFLite Micro uses, Flash, instructions and instructions per MAC on an emulated Cortex-M4. Exit code 1 when a model that
+what TFLite Micro uses, Flash, instructions and instructions per MAC on an emulated core (--core). Exit code 1 when a model that
 compiles differs, or touches another arena than it claims. Each model runs in a process of its own.
 """
 
@@ -115,7 +115,7 @@ COLUMNS = (
     "Flash",
     "code",
     "TFLM code",
-    "instructions M4",
+    "instructions",
     "per MAC",
     "TFLM instructions M4",
     "TFLM per MAC",
@@ -133,7 +133,7 @@ def print_row(row: dict) -> None:
 
 def run_one(file: Path, core: str | None, limit_s: int) -> dict:
     """A model's row, from a process of its own."""
-    command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else [])]
+    command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else ["--core", core])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode == 0:
         return json.loads(done.stdout)
@@ -144,12 +144,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--core", default="cortex-m4", help="the emulated core")
     parser.add_argument("--no-core", action="store_true", help="compare on the host only")
     parser.add_argument("--json", type=Path, help="also write all rows here")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--limit-s", type=int, default=1800, help="seconds per model")
     options = parser.parse_args()
-    core = None if options.no_core else "cortex-m4"
+    core = None if options.no_core else options.core
     if options.one:
         print(json.dumps(measure(options.one, core)))
         return 0
@@ -166,7 +167,7 @@ def main() -> int:
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in verdicts}
     compilers = {row["compiler"] for row in rows if row.get("compiler")}
     print(f"\n{len(rows)} models: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    print("measured on an emulated Cortex-M4: " + "; ".join(sorted(compilers)))
+    print(f"measured on an emulated {core}: " + "; ".join(sorted(compilers)))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     return 1 if counts["DIFFERS"] or counts["CRASHED"] else 0

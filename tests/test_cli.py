@@ -17,6 +17,7 @@ from cases import tiny
 
 from tinyweave import api
 from tinyweave.cli import main, read_inputs
+from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 
@@ -56,7 +57,7 @@ def bad(capsys, *arguments: object) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "devices"])
+@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "reorder", "devices"])
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
@@ -164,6 +165,8 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
         (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
         (("devices", "toaster"), "unknown device 'toaster'"),
+        (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
+        (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
@@ -287,6 +290,42 @@ def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emul
 
 
 @pytest.mark.emulator
+def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core(capsys, chain, emulator, monkeypatch):
+    built: list[str] = []
+    build = api.emulated.build
+    monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
+    assert run("compare", chain, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(built) == len(set(built))
+    assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
+    assert {board["measured_on"] for board in found["compare"]} == set(built)
+    for board in found["compare"]:
+        assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
+        assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))
+    assert found["fits"] is True and "stm32f746" in found["boards"]
+    assert lookup(found, "ram.arena") == 128 and lookup(found, "ram.total") is None
+    assert run("compare", chain) == 0
+    shown = capsys.readouterr().out
+    assert f"{len(found['compare'])} boards" in shown and "xtensa-lx6 *" in shown and "xtensa-lx6 by cortex-m4" in shown
+
+
+@pytest.mark.emulator
+def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys, tmp_path, emulator, monkeypatch):
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(tiny.chain()))
+    board = replace(
+        api.all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512))
+    )
+    monkeypatch.setattr(api, "all_devices", lambda: (board,))
+    assert run("compare", path, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["fits"] is False and found["boards"] == []
+    assert found["compare"][0]["ram"]["left"] < 0 and found["compare"][0]["flash"]["left"] < 0
+    assert run("compare", path) == 1
+    assert "too little RAM and Flash" in capsys.readouterr().out
+
+
+@pytest.mark.emulator
 def test_verify_and_profile(capsys, chain, emulator):
     assert run("verify", chain, "--device", "stm32f746", "--samples", 2) == 0
     printed = capsys.readouterr().out
@@ -385,3 +424,23 @@ def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
     monkeypatch.chdir(root)
     assert run("plan", "examples/spoken_digits/digits.tflite", "--device", "nrf52840") == 0
     assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")
+
+
+def test_reorder_writes_a_file_a_table_and_a_picture(capsys, chain, tmp_path):
+    out, table, picture = tmp_path / "new" / "chain.tflite", tmp_path / "chain.csv", tmp_path / "chain.svg"
+    assert run("reorder", chain, "-o", out, "--csv", table, "--figure", picture) == 0
+    printed = capsys.readouterr().out
+    assert "file order: 128 B" in printed and "no order needs less" in printed and "saved: 0 B (live)" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert out.read_bytes() == chain.read_bytes(), "a chain has one order"
+    assert len(table.read_text().splitlines()) == 11 and picture.read_text().startswith("<svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.csv", "chain.svg", "new"]
+
+
+def test_reorder_as_json(capsys, chain):
+    assert run("reorder", chain, "--count", "working_set", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["optimal"] is True and record["count"] == "working_set" and record["out"] is None
+    assert set(record["orders"]) == {"file", "best"}
+    best = record["orders"]["best"]
+    assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]

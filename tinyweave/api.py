@@ -19,18 +19,22 @@ import numpy as np
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
 from .devices import Device, all_devices
+from .exporters import tflite as tflite_exporter
 from .importers import tflite
 from .ir import CompileError, Graph
 from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
-from .simulate import compare, cortexm, litert
+from .plan.order import Order, best_order, each_its_own, live_owners
+from .plan.overlap import views
+from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
 from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
+COUNTS = {"live": views, "working_set": each_its_own}
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -85,6 +89,22 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
+class Reordering:
+    """The ops of a file in the file's order and in the best one; owner: who shares bytes with whom by this count."""
+
+    model: Model
+    count: str
+    owner: dict[str, str]
+    best: Order
+    file: bytes
+
+    def live(self, order: Sequence[int]) -> list[dict[str, int]]:
+        """Per step the tensors that are alive, and their bytes."""
+        tensors = self.model.original.tensors
+        return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
+
+
+@dataclass(frozen=True, eq=False)
 class Deployment:
     """One model on one device: the plan, what was measured and proved, and the verdict."""
 
@@ -105,6 +125,27 @@ class Deployment:
         return excess(self.profile, self.limits)
 
 
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One model on one board, as measured on the board's core or on the one that stands for it."""
+
+    device: Device
+    profile: Profile
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.device.ram, self.device.flash)
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """Bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
+        return excess(self.profile, self.limits)
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
+
+
 def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
     """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges."""
     if io not in IO:
@@ -122,6 +163,18 @@ def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
 def plan(model: Model, schedule: str = "layer") -> Plan:
     """The checked memory plan of a model."""
     return planning.plan(model.graph, schedule)
+
+
+def reorder(model: Model, count: str = "live") -> Reordering:
+    """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
+
+    `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
+    """
+    if count not in COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
+    owner = COUNTS[count](model.original)
+    best = best_order(model.original, owner)
+    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
 
 
 def source(model: Model, plan: Plan, command: str = "", device: Device | None = None) -> Source:
@@ -226,11 +279,11 @@ def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
-    firmware, sizes = cortexm.build(folder, model.name, core), compare.output_bytes(model.graph)
+    firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
     if not inputs:
         return []
     *earlier, last = map(compare.pack, inputs)
-    return compare.unpack_all(model.graph, cortexm.invoke(firmware, plan.arena, last, sizes, earlier=earlier))
+    return compare.unpack_all(model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier))
 
 
 def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
@@ -240,18 +293,45 @@ def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence
         return _profile(model, plan, Path(folder), core, sample if sample is not None else samples(model, 1, 0)[0])
 
 
-def _profile(model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray]) -> Profile:
+def compare_boards(
+    model: Model,
+    plan: Plan,
+    devices: Sequence[Device] | None = None,
+    *,
+    sample: Sequence[np.ndarray] | None = None,
+    progress: Progress | None = None,
+) -> list[Fit]:
+    """The model on every known board, or on `devices`: built and run once for each core that they have."""
+    chosen = all_devices() if devices is None else devices
+    cores = list(dict.fromkeys(map(emulated_core, chosen)))
+    profiles = {}
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(source(model, plan), Path(folder))
+        inputs = sample if sample is not None else samples(model, 1, 0)[0]
+        for done, core in enumerate(cores):
+            if progress:
+                progress(f"building and running on the emulated {core}", done, len(cores))
+            profiles[core] = _profile(model, plan, Path(folder), core, inputs, by_step=False)
+    return [Fit(device, profiles[emulated_core(device)]) for device in chosen]
+
+
+def _profile(
+    model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray], *, by_step: bool = True
+) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
-    firmware = cortexm.build(folder, model.name, core)
-    a, b = (cortexm.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
-    traced = cortexm.invoke(cortexm.build(folder, model.name, core, trace=True), plan.arena, inputs, outputs)
+    firmware = emulated.build(folder, model.name, core)
+    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    per_step: Sequence[int] = ()
+    if by_step:
+        traced = emulated.build(folder, model.name, core, trace=True)
+        per_step = emulated.invoke(traced, plan.arena, inputs, outputs).per_step
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
         compiler=firmware.compiler,
         instructions=a.instructions,
-        per_step=tuple(traced.per_step),
+        per_step=tuple(per_step),
         arena=dict(plan.arena),
         touched=touched(a, b),
         stack=a.stack,
@@ -298,4 +378,4 @@ def emulated_core(device: Device | None) -> str:
     """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
-    return device.core if device.core in cortexm.CORES else DEFAULT_CORE
+    return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

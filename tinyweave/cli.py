@@ -26,9 +26,9 @@ from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
 from .ir import CompileError, Tensor
 from .plan import to_json
-from .report import text
+from .report import figure, tables, text
 from .report.markdown import markdown
-from .report.record import device_record, record
+from .report.record import comparison_record, device_record, record, reorder_record
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -54,7 +54,7 @@ DeviceName = Annotated[
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
-Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: layer.")]
+Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: layer, best.")]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
@@ -320,6 +320,70 @@ def deploy(
 
 
 @app.command()
+def reorder(
+    model: ModelFile,
+    *,
+    count: Annotated[
+        str, typer.Option("--count", metavar="live|working_set", help="Views lie in their source, or each tensor by itself.")
+    ] = "live",
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The reordered .tflite to write.")] = None,
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write both orders as CSV.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="Draw memory over time: .svg, or .png with cairosvg.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Put a model's ops in the order that needs the least memory.
+
+    The new file computes the same; nothing in it changes but the order. Any runtime that frees tensors gains by it.
+
+    Example: tinyweave reorder kws.tflite -o kws_reordered.tflite --figure kws.svg
+    """
+    if picture is not None:
+        figure.check_figure(picture.name)
+    done = api.reorder(_load(model, "model"), count)
+    found = reorder_record(done, out)
+    for path, content in ((out, done.file), (table, tables.order_csv(found).encode())):
+        if path is not None:
+            _write_file(path, content)
+    if picture is not None:
+        _write_file(picture, figure.figure(found, picture.name))
+    if as_json:
+        return _print_json(found)
+    text.show_reordering(text.console(), found)
+    return 0
+
+
+@app.command()
+def compare(
+    model: ModelFile,
+    *,
+    schedule: Schedule = "layer",
+    io: Io = "model",
+    inputs: Inputs = None,
+    as_json: Json = False,
+) -> int:
+    """Hold a model against every known board.
+
+    Builds and runs it once per core, and says for each board what is left of its RAM and Flash, or what is missing.
+    Exits with 1 if it fits none.
+
+    Example: tinyweave compare kws.tflite
+    """
+    loaded = _load(model, io)
+    planned = api.plan(loaded, schedule)
+    given = read_inputs(inputs, loaded)
+    with _progress() as report:
+        boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
+    found = comparison_record(loaded, planned, boards)
+    if as_json:
+        _print_json(found)
+    else:
+        text.show_comparison(text.console(), found)
+    return 0 if found["fits"] else DOES_NOT_FIT
+
+
+@app.command()
 def devices(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
     *,
@@ -441,10 +505,10 @@ def _command(verb: str, model: Path, **options: str | None) -> str:
     return shlex.join(words)
 
 
-def _write_file(path: Path, content: str) -> None:
+def _write_file(path: Path, content: str | bytes) -> None:
     """Write all of `content` or nothing."""
     with api.finished_folder(path.parent) as scratch:
-        (scratch / path.name).write_text(content, encoding="utf-8")
+        (scratch / path.name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _print_json(value: Any) -> int:

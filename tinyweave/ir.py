@@ -29,9 +29,14 @@ class CompileError(Exception):
 
     def __str__(self) -> str:
         where = f"op {self.op.name} ({self.op.kind}): " if self.op else ""
-        where += f"tensor '{self.tensor}': " if self.tensor else ""
+        where += f"tensor '{shortened(self.tensor)}': " if self.tensor else ""
         text = where + self.why + (f"; {self.what_to_do}" if self.what_to_do else "")
-        return " ".join(text.split())
+        return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
+def shortened(name: str, limit: int = 200) -> str:
+    """A name out of a file for a message: a damaged file may hold one as long as itself."""
+    return name if len(name) <= limit else f"{name[: limit - 12]}...{name[-9:]}"
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,9 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
             arrays.append(np.float32(step) * halves.astype(np.float32))
             continue
         info = np.iinfo(tensor.dtype)
-        if style == "any":
+        if tensor.name == "indices":
+            arrays.append(rng.integers(0, 2, tensor.shape, tensor.dtype))
+        elif style == "any":
             arrays.append(rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True))
         else:
             arrays.append(rng.choice(np.array([info.min, info.max], tensor.dtype), tensor.shape))
@@ -231,6 +233,29 @@ def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
         attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
         about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}"
         yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
+
+
+MATRICES = (
+    ((1, 3, 5), (1, 5, 4)),
+    ((4, 7), (7, 2)),
+    ((2, 3, 4, 5), (2, 3, 5, 6)),
+    ((2, 3, 4, 5), (1, 1, 5, 6)),
+    ((3, 1, 5), (5, 6)),
+    ((2, 1, 4, 33), (3, 33, 1)),
+    ((1, 2, 2, 3, 4), (2, 1, 1, 4, 3)),
+)
+
+
+def _batch_matmul(rng: Rng) -> Iterator[Drawn]:
+    for (first, second), x, y, fixed in itertools.product(MATRICES, (False, True), (False, True), (False, True)):
+        a = activation("a", (*first[:-2], *reversed(first[-2:])) if x else first, rng)
+        b = activation("b", (*second[:-2], *reversed(second[-2:])) if y else second, rng)
+        fitting = a.scale * b.scale * first[-1] ** 0.5 * 90
+        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-2, 2)))
+        if fixed:
+            b = constant("b", rng.integers(-128, 128, b.shape).astype(np.int8), b.quant)
+        about = f"{_text(a.shape)}{'-turned' if x else ''}-by-{_text(b.shape)}{'-turned' if y else ''}"
+        yield about, [a, b], out, {"adj_x": x, "adj_y": y}
 
 
 def _fully_connected(rng: Rng) -> Iterator[Drawn]:
@@ -718,6 +743,23 @@ def _gather(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-at{axis}-b{batch}", operands, tensor("output", ()), {"axis": axis, "batch_dims": batch}
 
 
+def _gather_nd(rng: Rng) -> Iterator[Drawn]:
+    chosen = (
+        ((2, 3, 4, 5), (6, 4)),
+        ((2, 3, 4, 5), (1, 3)),
+        ((5, 4, 3), (2, 3, 2)),
+        ((5, 3), (7, 1)),
+        ((9,), (4, 1)),
+        ((3, 4), (2,)),
+    )
+    for tensor, (shape, wanted), fixed in itertools.product(_copied_types(rng), chosen, (False, True)):
+        indices = Tensor("indices", wanted, "int32")
+        if fixed:
+            indices = constant("indices", rng.integers(0, shape[: wanted[-1]], wanted).astype(np.int32))
+        operands: list[Tensor | None] = [tensor("input", shape), indices]
+        yield f"{_text(shape)}-by{_text(wanted)}{'-fixed' if fixed else ''}", operands, tensor("output", ()), {}
+
+
 def _depth_to_space(rng: Rng) -> Iterator[Drawn]:
     for tensor, (shape, block) in itertools.product(
         itertools.islice(_copied_types(rng), 3), (((1, 4, 5, 12), 2), ((2, 3, 1, 9), 3), ((1, 2, 3, 4), 1), ((1, 1, 1, 16), 4))
@@ -790,6 +832,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "add": _sum,
     "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
+    "batch_matmul": _batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
     "broadcast_to": _broadcast_to,
     "concatenation": _concatenation,
@@ -800,6 +843,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "expand_dims": _expand_dims,
     "fully_connected": _fully_connected,
     "gather": _gather,
+    "gather_nd": _gather_nd,
     "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
     "max_pool_2d": _pool,
     "mean": _mean,

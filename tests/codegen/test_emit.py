@@ -15,7 +15,7 @@ from tinyweave.codegen import Origin, Source, c, emit
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.plan import Buffer, Plan, check, plan
 from tinyweave.plan.place import arena_bytes, greedy, lower_bound
-from tinyweave.simulate import compare, cortexm, host, toolchain
+from tinyweave.simulate import compare, emulated, host, toolchain
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
@@ -90,8 +90,8 @@ def test_an_output_known_beforehand_is_a_constant(dtype: str, tmp_path: Path) ->
     made = plan(verify(graph))
     write(source_of(graph, made), tmp_path)
     x = inputs_of(graph)
-    for program in (host.build(tmp_path, "chain", sanitize=True), cortexm.build(tmp_path, "chain", "cortex-m4")):
-        invoke = host.invoke if isinstance(program, host.Program) else cortexm.invoke
+    for program in (host.build(tmp_path, "chain", sanitize=True), emulated.build(tmp_path, "chain", "cortex-m4")):
+        invoke = host.invoke if isinstance(program, host.Program) else emulated.invoke
         run = invoke(program, made.arena, compare.pack(x), compare.output_bytes(graph))
         assert run.outputs[-1] == known.data.tobytes()
     compile_strictly(toolchain.host(), tmp_path / "chain.c", STRICT)

@@ -20,7 +20,7 @@ from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.ir import CompileError, Graph, Op, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.plan import plan
-from tinyweave.simulate import compare, cortexm, host
+from tinyweave.simulate import compare, emulated, host
 
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
 AT_A_TIME = 48
@@ -80,7 +80,7 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, tmp_path: Path) -> None:
         folder.mkdir()
         arena = emit_to(graph, folder)
         program = host.build(folder, graph.name, sanitize=True)
-        firmware = cortexm.build(folder, graph.name, "cortex-m4")
+        firmware = emulated.build(folder, graph.name, "cortex-m4")
         samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
         state, expected = ops.initial_state(graph), []
         for x in samples:
@@ -88,7 +88,7 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, tmp_path: Path) -> None:
         # all inferences on one memory; where there is state, they repeat themselves after a reset
         rounds = [compare.pack(x) for x in samples]
         rounds, expected = ([*rounds, None, *rounds], expected * 2) if state else (rounds, expected)
-        for simulate, built in ((host, program), (cortexm, firmware)):
+        for simulate, built in ((host, program), (emulated, firmware)):
             run = simulate.invoke(built, arena, rounds[-1], compare.output_bytes(graph), earlier=rounds[:-1])
             for sample, (wanted, outputs) in enumerate(zip(expected, compare.unpack_all(graph, run), strict=True)):
                 owners = [case for case in chosen for _ in case.graph.outputs]

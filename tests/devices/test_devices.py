@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tinyweave.api import emulated_core
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
 from tinyweave.ir import CompileError
+from tinyweave.simulate.cores import CORES
 
 KIB = 1024
 
@@ -20,6 +22,25 @@ EXPECTED = {
     "mps2-an386": ("cortex-m4", 25, 4096, 4096),
     "mps2-an500": ("cortex-m7", 25, 4096, 4096),
     "mps3-an547": ("cortex-m55", 32, 4096, 2048),
+    "stm32f446": ("cortex-m4", 180, 128, 512),
+    "stm32f767": ("cortex-m7", 216, 512, 2048),
+    "stm32h7a3": ("cortex-m7", 280, 1024, 2048),
+    "stm32u575": ("cortex-m33", 160, 768, 2048),
+    "stm32n657": ("cortex-m55", 800, 3840, None),
+    "stm32g0b1": ("cortex-m0plus", 64, 144, 512),
+    "nrf5340": ("cortex-m33", 128, 512, 1024),
+    "rp2350": ("cortex-m33", 150, 520, None),
+    "esp32": ("xtensa-lx6", 240, 320, None),
+    "esp32-s3": ("xtensa-lx7", 240, 448, None),
+    "esp32-c3": ("rv32imc", 160, 384, None),
+    "samd51j19": ("cortex-m4", 120, 192, 512),
+    "imxrt1062": ("cortex-m7", 600, 768, None),
+    "apollo3": ("cortex-m4", 96, 384, 1024),
+    "fe310-g002": ("rv32imac", 320, 16, None),
+    "max78000": ("cortex-m4", 100, 128, 512),
+    "m55m1": ("cortex-m55", 220, 1344, 2048),
+    "ra8d1": ("cortex-m85", 480, 896, 2048),
+    "ch32v003": ("rv32ec", 48, 2, 16),
 }
 
 
@@ -34,6 +55,15 @@ def test_every_board_names_its_sources_and_no_name_is_taken_twice():
     for device in all_devices():
         assert device.sources, device.name
         assert all(memory.kind in KINDS for memory in device.memories)
+
+
+def test_a_core_without_emulator_names_the_nearest():
+    for device in all_devices():
+        assert device.core in CORES or device.nearest in CORES, device.name
+    assert {d.name for d in all_devices() if d.core not in CORES} >= {"esp32", "esp32-s3", "ch32v003", "ra8d1"}
+    assert emulated_core(find("esp32")) == "cortex-m4"
+    assert emulated_core(find("rp2040")) == "cortex-m0plus"
+    assert emulated_core(find("esp32-c3")) == emulated_core(find("fe310-g002")) == "rv32imc"
 
 
 @pytest.mark.parametrize("name", ["STM32F746", "stm32f746ng", "Nucleo_F746ZG", " stm32f746g-disco "])

@@ -389,6 +389,17 @@ def transpose_conv(g: Growth) -> None:
     g.emit("transpose_conv", [wanted, weights, x.name, bias], attrs, quant)
 
 
+def batch_matmul(g: Growth) -> None:
+    x, turned = anything(g), g.rng.random() < 0.5
+    if 2 <= len(x.shape) <= 5:
+        depth, columns = x.shape[-1], g.rng.randint(1, 6)
+        data = g.numpy.integers(-128, 128, (columns, depth) if turned else (depth, columns), dtype=np.int8)
+        y = g.constant("matrix", data, g.quant())
+        scale = float(np.float32(x.scale * g.tensors[y].scale * 90 * depth**0.5))
+        quant = Quant((scale,), (g.rng.randint(-128, 127),))
+        g.emit("batch_matmul", [x.name, y], {"adj_x": False, "adj_y": turned}, quant)
+
+
 def softmax(g: Growth) -> None:
     if (x := anything(g)).scale < 16:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
@@ -478,6 +489,7 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "space_to_batch_nd": (0.4, space_to_batch_nd),
     "batch_to_space_nd": (0.4, batch_to_space_nd),
     "transpose_conv": (0.8, transpose_conv),
+    "batch_matmul": (0.5, batch_matmul),
     "softmax": (0.4, softmax),
     "logistic": (0.4, logistic),
     "relu": (0.5, unary("relu")),
@@ -507,3 +519,21 @@ def random_network(seed: int, steps: int | None = None) -> Graph:
     unread = [name for op in g.ops for name in op.outputs if name not in read]
     outputs = tuple(name for name in unread if g.tensors[name].role != "state") or (g.live[-1],)
     return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs, tuple(g.init)))
+
+
+def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
+    """Any order in which each op comes after those that it reads from and those that touched its state before it."""
+    done: list[int] = []
+    while len(done) < len(graph.ops):
+        done.append(rng.choice([i for i in range(len(graph.ops)) if i not in done and _may_run(graph, i, done)]))
+    return tuple(done)
+
+
+def _may_run(graph: Graph, index: int, done: list[int]) -> bool:
+    op = graph.ops[index]
+    state = {n for n in (*op.inputs, *op.outputs) if n is not None and graph.tensors[n].role == "state"}
+    return all(
+        i in done
+        for i, other in enumerate(graph.ops[:index])
+        if set(other.outputs).intersection(op.inputs) or state.intersection(other.inputs + other.outputs)
+    )

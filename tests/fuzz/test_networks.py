@@ -1,17 +1,20 @@
-"""Random networks: LiteRT's reference kernels, the numpy reference, and the emitted C on the host give the same bytes.
+"""Random networks: LiteRT's reference kernels, the numpy reference, and the emitted C on the host give the same bytes,
+in the file's order, in the best one, and in any other.
 
 Each network's number is its seed; `--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth.
 """
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
-from fuzz.generate import random_network
+from fuzz.generate import random_network, random_order
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.plan import Plan, plan_in_order
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -22,10 +25,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.litert
 def test_random_network_gives_the_same_bytes_everywhere(seed: int, tmp_path: Path) -> None:
-    path = tmp_path / f"network_{seed}.tflite"
-    path.write_bytes(to_tflite(random_network(seed)))
-    model = api.load(path)
-    result = api.verify(model, api.plan(model), count=5, seed=seed, core="cortex-m4" if seed % 8 == 0 else None)
+    model = imported(seed, tmp_path)
+    prove(model, api.plan(model), seed, "cortex-m4" if seed % 8 == 0 else None)
+
+
+@pytest.mark.litert
+def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path: Path) -> None:
+    model = imported(seed, tmp_path, steps=random.Random(seed).randint(8, 20))
+    layer, best = api.plan(model), api.plan(model, "best")
+    assert best.arena["sram"] <= layer.arena["sram"]
+    shuffled = plan_in_order(model.graph, random_order(model.graph, random.Random(seed)))
+    prove(model, shuffled, seed, "cortex-m4" if seed % 16 == 1 else None)
+    if best.stages != layer.stages:
+        prove(model, best, seed, "cortex-m4" if seed % 4 == 0 else None)
+
+
+def imported(seed: int, folder: Path, steps: int | None = None) -> api.Model:
+    path = folder / f"network_{seed}.tflite"
+    path.write_bytes(to_tflite(random_network(seed, steps)))
+    return api.load(path)
+
+
+def prove(model: api.Model, plan: Plan, seed: int, core: str | None) -> None:
+    result = api.verify(model, plan, count=5, seed=seed, core=core)
     assert result.reference.startswith("LiteRT's reference kernels"), result.reference
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 

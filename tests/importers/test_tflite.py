@@ -18,9 +18,10 @@ from tests.cases.ops import GENERATORS, cases
 from tests.cases.tiny import NETWORKS
 from tinyweave.exporters import tflite as exporter
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.importers.tflite import MAX_COUNT, READERS, WITHOUT_VALUE, from_tflite
+from tinyweave.importers.tflite import MAX_COUNT, MAX_OPS, READERS, WITHOUT_VALUE, from_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
+from tinyweave.passes import run_passes
 
 Q = Quant((0.5,), (3,))
 
@@ -242,6 +243,7 @@ def test_absurd_numbers_are_refused(file: bytes) -> None:
     refuses(patch_vector(file, features, 4, 1, -1), "features", "fixed shapes")
     refuses(patch_vector(file, features, 4, -1, 1 << 20), "features", "at most 8")
     refuses(patch_vector(file, subgraph, 4, -1, MAX_COUNT + 1), f"{MAX_COUNT + 1} tensors")
+    refuses(patch_vector(file, subgraph, 10, -1, MAX_OPS + 1), f"{MAX_OPS + 1} ops")
     refuses(patch_vector(file, subgraph, 6, 0, 99), "tensor 99 of 6")
     refuses(patch_vector(file, lambda m: m.Subgraphs(0).Operators(0), 6, 0, -2), "tensor -2 of 6")
     refuses(patch(file, tensor_table("weights"), 8, "<I", 77), "buffer 77 of")
@@ -260,6 +262,29 @@ def test_a_scale_that_is_not_a_number_is_refused(file: bytes) -> None:
         refuses(patch_vector(file, quantization, 8, 0, bits), "flat", "not a positive number")
 
 
+def test_a_zero_point_beyond_its_type_is_refused(file: bytes) -> None:
+    def quantization(model: tflite.Model) -> Any:
+        return tensor_table("flat")(model).Quantization()
+
+    file = patch_vector(file, quantization, 10, 1, 0)  # the upper half of an int64 that was negative
+    assert from_tflite(patch_vector(file, quantization, 10, 0, 127), "net").tensors["flat"].zero_point == 127
+    refuses(patch_vector(file, quantization, 10, 0, 128), "flat", "zero point 128, which int8 cannot hold")
+
+
+@pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FC00000])  # infinities, not a number
+def test_an_option_that_is_not_a_number_is_refused(bits: int) -> None:
+    def options(model: tflite.Model) -> Any:
+        table = model.Subgraphs(0).Operators(0).BuiltinOptions()
+        softmax = tflite.SoftmaxOptions()
+        softmax.Init(table.Bytes, table.Pos)
+        return softmax
+
+    tensors = [Tensor("x", (1, 4), "int8", Q), Tensor("y", (1, 4), "int8", Quant((1 / 256,), (-128,)))]
+    op = Op("softmax_0", "softmax", ("x",), ("y",), {"beta": 2.0})
+    file = to_tflite(verify(Graph("net", {t.name: t for t in tensors}, (op,), ("x",), ("y",))))
+    refuses(patch(file, options, 4, "<I", bits), "softmax_0", "has the beta")
+
+
 def test_unsupported_features_are_named(file: bytes) -> None:
     def code(model: tflite.Model) -> Any:
         return model.OperatorCodes(1)
@@ -272,8 +297,13 @@ def test_unsupported_features_are_named(file: bytes) -> None:
         conv.Init(table.Bytes, table.Pos)
         return conv
 
-    other = patch(file, code, 4, "<b", tflite.BuiltinOperator.SVDF)
-    refuses(patch(other, code, 10, "<i", tflite.BuiltinOperator.SVDF), "svdf_1", "svdf are not supported", "conv_2d")
+    other = patch(file, code, 4, "<b", tflite.BuiltinOperator.LSH_PROJECTION)
+    refuses(
+        patch(other, code, 10, "<i", tflite.BuiltinOperator.LSH_PROJECTION),
+        "lsh_projection_1",
+        "lsh_projection are not supported",
+        "conv_2d",
+    )
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "INT4")
     refuses(patch(file, lambda m: wrap(options(m)), 8, "<i", 0), "conv_2d_0", "stride")
@@ -344,3 +374,29 @@ def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None
                 assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
             compared += 1
     assert compared >= 65
+
+
+def test_a_name_as_long_as_the_file_is_shortened() -> None:
+    graph = convolution()
+    name = "features\n\x1b[31m" + "x" * 100_000
+    tensors = {
+        name if n == "features" else n: replace(t, name=name if n == "features" else n) for n, t in graph.tensors.items()
+    }
+    tensors[name] = replace(tensors[name], shape=(1, 3, 9, 4))
+    ops = tuple(
+        replace(op, inputs=tuple(name if n == "features" else n for n in op.inputs), outputs=(name,) if not i else op.outputs)
+        for i, op in enumerate(graph.ops)
+    )
+    file = to_tflite(replace(graph, tensors=tensors, ops=ops))
+    with pytest.raises(CompileError, match="features") as error:
+        run_passes(from_tflite(file, "net"), float_io=True)
+    assert len(str(error.value)) < 500 and str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e30, 2.0])
+def test_a_shape_of_floats_is_refused(value: float) -> None:
+    graph = convolution()
+    shape = Tensor("extents", (2,), "float32", None, np.array([1, value], np.float32), "constant")
+    file = to_tflite(replace(graph, tensors=graph.tensors | {"extents": shape}))
+    with pytest.raises(CompileError, match=r"reshape_1.*must be int32 or int64"):
+        run_passes(from_tflite(file, "net"), float_io=True)

@@ -277,7 +277,7 @@ def transpose_conv(rng: Rng) -> Trial:
     return Trial([call], [operand(rng, (h, w, depth), reads)], out, (weights, bias, multiplier, shift))
 
 
-def resize_bilinear(rng: Rng) -> Trial:
+def resize_bilinear(rng: Rng, name: str) -> Trial:
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
     channels, centers = int(rng.integers(1, 6)), bool(rng.integers(2))
     places = [resize.line(size, wanted, False, centers) for size, wanted in zip(inside, out, strict=True)]
@@ -289,9 +289,14 @@ def resize_bilinear(rng: Rng) -> Trial:
             edges += [low // 1024, min(-(-high // 1024), size - 1) + 1]
         return Span(*edges)
 
-    scale, offset = (tuple(values) for values in zip(*places, strict=True))
-    params = build("tw_resize_bilinear", **{"in": (*inside, channels), "out": (*out, channels)}, scale=scale, offset=offset)
-    call = Call("tw_resize_bilinear_s8", params, (0,))
+    shapes = {"in": (*inside, channels), "out": (*out, channels)}
+    if name == "tw_resize_bilinear_s8":
+        scale, offset = (tuple(values) for values in zip(*places, strict=True))
+        params = build("tw_resize_bilinear", **shapes, scale=scale, offset=offset)
+    else:  # the same places, which floats hold exactly
+        scales, first = [place.scale / 1024 for place in places], 0.5 if centers else 0.0
+        params = build("tw_resize_bilinear_float", **shapes, scale_h=scales[0], scale_w=scales[1], first=first)
+    call = Call(name, params, (0,))
     return Trial([call], [operand(rng, (*inside, channels), reads)], (*out, channels))
 
 
@@ -431,7 +436,7 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": lambda rng: convolution(rng, False),
     "tw_depthwise_conv_2d_s8": lambda rng: convolution(rng, True),
     "tw_fully_connected_s8": fully_connected,
-    "tw_resize_bilinear_s8": resize_bilinear,
+    **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
     "tw_transpose_conv_s8": transpose_conv,
     "tw_pad_s8": pad,
     "tw_concatenation_s8": concatenation,

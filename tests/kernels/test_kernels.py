@@ -178,6 +178,15 @@ def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
     assert out.tolist() == expected
 
 
+def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
+    """Indices that a network computed may be anything; those outside count as the nearest inside."""
+    data, out = np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.zeros((4, 4), np.uint8)
+    indices = np.array([[-1, 5], [2**31 - 1, -(2**31)], [0, 1], [7, 2]], np.int32)
+    params = rings.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
+    library.tw_gather_nd(ctypes.byref(params), *(ctypes.c_void_p(array.ctypes.data) for array in (data, indices, out)))
+    assert np.array_equal(out, data[[0, 1, 0, 1], [2, 0, 1, 2]])
+
+
 def test_table_is_complete() -> None:
     """Every op kind has a kernel, unless its value is known without one; every C file is needed by some variant."""
     assert {kind for row in VARIANTS for kind in row.kinds} == set(SPECS) - {"shape"}

@@ -15,7 +15,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Quant, Tensor
 from tinyweave.plan import plan
-from tinyweave.simulate import compare, cortexm, host
+from tinyweave.simulate import compare, emulated, host
 
 INPUTS = np.random.RandomState(3).randint(-128, 128, (6, 1, 5)).astype(np.int8)
 MICRO = [[79, 10, 5], [-58, -128, -90], [103, 127, 115], [48, 30, 40], [127, 49, 127], [127, 42, 119]]
@@ -53,7 +53,7 @@ def test_emitted_c_with_an_int8_memory(tmp_path: Path) -> None:
     rounds = [[x.tobytes()] for x in INPUTS]
     for simulate, built in (
         (host, host.build(tmp_path, "svdf", sanitize=True)),
-        (cortexm, cortexm.build(tmp_path, "svdf", "cortex-m4")),
+        (emulated, emulated.build(tmp_path, "svdf", "cortex-m4")),
     ):
         run = simulate.invoke(built, dict(made.arena), rounds[-1], [3], earlier=rounds[:-1])
         assert [outputs[0].ravel().tolist() for outputs in compare.unpack_all(graph, run)] == MICRO

@@ -22,5 +22,5 @@ def write_model(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(autouse=True)
 def compilers_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("TINYWEAVE_CC", "TINYWEAVE_ARM_CC"):
+    for variable in ("TINYWEAVE_CC", "TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
         monkeypatch.delenv(variable, raising=False)

@@ -6,6 +6,7 @@ have names, since they are members of the struct.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..ir import itemsize
 from ..kernels import geometry
 from ..kernels.table import moved
 from ..ops import (
+    batch_matmul,
     conv,
     elementwise,
     fully_connected,
@@ -170,6 +172,27 @@ def emit_pool(layer: Layer) -> Code:
     )
 
 
+def emit_batch_matmul(layer: Layer) -> Code:
+    (a, b), attrs = batch_matmul.matrices(layer.graph, layer.op), layer.op.attrs
+    (rows, depth), columns = a[-2:], b[-1]
+    batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
+    rescale = batch_matmul.rescale(layer.graph, layer.op)
+    params = layer.struct(
+        "tw_batch_matmul",
+        {"rows": rows, "cols": columns, "depth": depth},
+        {
+            "batch": batch,
+            "a_batch": geometry.repeated(a[:-2], rows * depth),
+            "b_batch": geometry.repeated(b[:-2], depth * columns),
+        },
+        dict(zip(("a_row", "a_step"), (1, rows) if attrs["adj_x"] else (depth, 1), strict=True)),
+        dict(zip(("b_col", "b_step"), (depth, 1) if attrs["adj_y"] else (1, columns), strict=True)),
+        {"a_zero": layer.input().zero_point, "b_zero": layer.input(1).zero_point, "out_zero": layer.output.zero_point},
+        {"multiplier": rescale.multiplier, "shift": rescale.shift},
+    )
+    return Code(params, plain_call(layer, inputs=(0, 1)))
+
+
 def emit_transpose_conv(layer: Layer) -> Code:
     attrs, source = layer.op.attrs, layer.input(transpose_conv.DATA)
     weights, bias = layer.input(1).data, layer.optional_input(transpose_conv.BIAS)
@@ -193,10 +216,15 @@ def emit_transpose_conv(layer: Layer) -> Code:
 
 
 def emit_resize_bilinear(layer: Layer) -> Code:
+    shapes = {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])}
+    if resize.is_unsigned(layer.op):
+        (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
+        params = layer.struct("tw_resize_bilinear_float", shapes, {"scale_h": h_scale, "scale_w": w_scale, "first": first})
+        return Code(params, image_calls(layer), "as uint8")
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     params = layer.struct(
         "tw_resize_bilinear",
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        shapes,
         {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)},
     )
     return Code(params, image_calls(layer))
@@ -352,6 +380,19 @@ def emit_pieces(layer: Layer) -> Code:
     return piece_code(layer, "tw_tables", entries)
 
 
+def emit_gather_nd(layer: Layer) -> Code:
+    data, indices = layer.input(), layer.input(1)
+    depth = indices.shape[-1]
+    steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
+    params = layer.struct(
+        "tw_slices",
+        {"count": indices.elements // depth, "depth": depth},
+        {"extent": data.shape[:depth], "step": steps},
+        {"run": steps[-1]},
+    )
+    return Code(params, plain_call(layer, inputs=(0, 1)))
+
+
 def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
     """One call per piece; the pieces follow each other in the outputs."""
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
@@ -426,6 +467,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "depthwise_conv_2d": emit_conv,
     "fully_connected": emit_fully_connected,
     "average_pool_2d": emit_pool,
+    "batch_matmul": emit_batch_matmul,
     "max_pool_2d": emit_pool,
     "add": emit_add,
     "sub": emit_add,
@@ -436,6 +478,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tanh": emit_lookup,
     "quantize": emit_quantize,
     "dequantize": emit_quantize,
+    "gather_nd": emit_gather_nd,
     "mean": emit_mean,
     "softmax": emit_softmax,
     "pad": emit_pad,

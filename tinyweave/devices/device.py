@@ -39,7 +39,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Device:
-    """A family of parts that share these facts; `aliases` are parts and boards."""
+    """A family of parts that share these facts; `aliases`: parts, boards; `nearest` stands for a core that is not emulated."""
 
     name: str
     core: str
@@ -48,6 +48,7 @@ class Device:
     memories: tuple[Memory, ...]
     sources: tuple[str, ...]
     aliases: tuple[str, ...] = ()
+    nearest: str = ""
     note: str = ""
 
     @property
@@ -102,7 +103,7 @@ def read(path: Path) -> Device:
         ) from error
     except (ValueError, RecursionError) as error:
         raise CompileError(f"{path}: not TOML: {error}", "see the files in tinyweave/devices for the form") from error
-    known = ("name", "core", "isa", "clock_hz", "aliases", "sources", "note", "memory")
+    known = ("name", "core", "isa", "clock_hz", "nearest", "aliases", "sources", "note", "memory")
     _reject_unknown(path, record, known, "")
     banks = _get(path, record, "memory", list, "")
     memories = tuple(_memory(path, bank, f"memory[{index}].") for index, bank in enumerate(banks))
@@ -118,6 +119,7 @@ def read(path: Path) -> Device:
         memories=memories,
         sources=_strings(path, record, "sources"),
         aliases=tuple(alias.lower() for alias in _strings(path, record, "aliases")),
+        nearest=_get(path, record, "nearest", str, "").lower() if "nearest" in record else "",
         note=_get(path, record, "note", str, "") if "note" in record else "",
     )
     if not device.ram:

@@ -1,4 +1,4 @@
-"""A Graph as a .tflite file that LiteRT and Netron open.
+"""A Graph as a .tflite file that LiteRT and Netron open; and a file with its ops in another order.
 
 In: a Graph. Out: bytes, the same for equal graphs. One row of OPTIONS per op kind writes its attributes as the schema's
 option table; explicit padding is written as SAME or VALID, the only two that the format has.
@@ -23,6 +23,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 BUFFER_ALIGN = 16
+SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 TYPES = {
     "float32": tflite.TensorType.FLOAT32,
     "int32": tflite.TensorType.INT32,
@@ -356,6 +358,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "assign_variable": ("AssignVariableOptions", _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
     "broadcast_to": ("BroadcastToOptions", _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
@@ -366,6 +369,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "expand_dims": ("ExpandDimsOptions", _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda graph, op: {"Axis": op.attrs["axis"], "BatchDims": op.attrs["batch_dims"]}),
+    "gather_nd": ("GatherNdOptions", _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda graph, op: {"KeepDims": op.attrs["keep_dims"]}),
@@ -404,6 +408,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
 VERSIONS = {
     "add": (2, 3),
     "average_pool_2d": (2, 3),
+    "batch_matmul": (2, 3),
     "batch_to_space_nd": (2, 4),
     "broadcast_to": (2, 3),
     "concatenation": (2, 3),
@@ -413,6 +418,7 @@ VERSIONS = {
     "dequantize": (2, 3),
     "fully_connected": (4, 7),
     "gather": (2, 4),
+    "gather_nd": (1, 3),
     "logistic": (2, 3),
     "max_pool_2d": (2, 3),
     "mean": (2, 3),
@@ -490,3 +496,31 @@ def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
 def _product_scale(graph: Graph, op: Op) -> float:
     a, b, out = graph.input(op, 0), graph.input(op, 1), graph.output(op)
     return a.scale * b.scale / out.scale if a.quant and b.quant and out.quant else 0.0
+
+
+def reordered(file: bytes, order: Sequence[int]) -> bytes:
+    """The file with the ops of its first subgraph in `order`, which counts them as a Graph does; all else stays as it is.
+
+    Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
+    """
+    model = tflite.Model.GetRootAs(file, 0)
+    metadata = [model.Metadata(index) for index in range(model.MetadataLength())]
+    if any(entry.Name() == b"model_control_dependencies" for entry in metadata):
+        raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
+    subgraph = model.Subgraphs(0)
+    count = subgraph.OperatorsLength()
+    setup = [index for index in range(count) if _code(model, subgraph.Operators(index)) in SETUP]
+    rest = [index for index in range(count) if index not in setup]
+    assert sorted(order) == list(range(len(rest))), "every op runs exactly once"
+    places = [subgraph.Operators(index)._tab.Pos for index in (*setup, *(rest[index] for index in order))]
+    # the field's slot in the table leads to the vector: its length, then per op how far behind its reference the op lies
+    vector = subgraph._tab.Vector(subgraph._tab.Offset(OPERATORS_SLOT))
+    references = [place - (vector + 4 * index) for index, place in enumerate(places)]
+    if min(references, default=1) <= 0:
+        raise CompileError("its ops lie before the list of them", "write the file anew with TensorFlow's converter")
+    return file[:vector] + struct.pack(f"<{count}I", *references) + file[vector + 4 * count :]
+
+
+def _code(model: tflite.Model, operator: tflite.Operator) -> int:
+    code = model.OperatorCodes(operator.OpcodeIndex())
+    return int(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()))

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 ABSENT = -1  # an optional input that is not there
-MAX_COUNT = 1 << 16  # tensors, ops
+MAX_COUNT = 1 << 16  # tensors
+MAX_OPS = 1 << 12  # planning takes time that grows with their square; the largest network known here has some hundreds
 MAX_RANK = 8
 MAX_BYTES = (1 << 31) - 1  # of one tensor: offsets are int32 in the emitted C
 TYPES = {
@@ -128,9 +129,9 @@ class _Subgraph:
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
     table = file.model.Subgraphs(number)
-    for what, count in (("tensors", table.TensorsLength()), ("ops", table.OperatorsLength())):
-        if count > MAX_COUNT:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {MAX_COUNT} are supported")
+    for what, count, most in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
+        if count > most:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [_kind(file.model, operator, position) for position, operator in enumerate(operators)]
@@ -314,6 +315,13 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if size > MAX_BYTES:
         raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
+    if quant and dtype in ("int8", "uint8", "int16"):
+        limits = np.iinfo(dtype)
+        wrong = [zero for zero in quant.zero_point if not limits.min <= zero <= limits.max]
+        if wrong:
+            raise CompileError(
+                f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
+            )
     values = file.buffer(table.Buffer(), dtype)
     if table.IsVariable():
         if values is not None or written:
@@ -374,7 +382,11 @@ def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
         raise CompileError(f"has no {name}", "the file may be damaged", op=op)
     options = getattr(tflite, name)()
     options.Init(union.Bytes, union.Pos)
-    return read(options, op, inputs)
+    attrs = read(options, op, inputs)
+    for key, value in attrs.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
+    return attrs
 
 
 def _activation(o: Any, op: Op) -> str:
@@ -514,6 +526,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "assign_variable": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
+    "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
     "call_once": ("CallOnceOptions", lambda o, op, inputs: {"subgraph": o.InitSubgraphIndex()}),
@@ -525,6 +538,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "expand_dims": (None, _nothing),
     "fully_connected": ("FullyConnectedOptions", _fully_connected),
     "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
+    "gather_nd": (None, _nothing),
     "logistic": (None, _nothing),
     "max_pool_2d": ("Pool2DOptions", _pool),
     "mean": ("ReducerOptions", lambda o, op, inputs: {"keep_dims": o.KeepDims()}),

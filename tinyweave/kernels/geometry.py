@@ -78,6 +78,13 @@ def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
     return axis[0] < axis[1], axis[1] < axis[0]
 
 
+def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
+    """How far the things of `size` bytes, `batch` of them, lie apart along up to three axes; 0 along one of extent 1."""
+    whole = (1,) * (3 - len(batch)) + tuple(batch)
+    h, w, c = (0 if extent == 1 else size * prod(whole[axis + 1 :]) for axis, extent in enumerate(whole))
+    return h, w, c
+
+
 def padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
     """A tensor with (before, after) elements added to each axis."""
     axes = [(extent, *padding) for extent, padding in zip(shape, paddings, strict=True)]

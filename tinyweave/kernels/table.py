@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
-from ..ops import data, layout
+from ..ops import data, layout, resize
 from ..ops.layout import paddings, permutation, slice_index
 from ..ops.pieces import PIECES, pad_value, pieces
 from ..ops.reduce import axes
@@ -105,7 +105,9 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
-    _row("tw_resize_bilinear_s8"),
+    _row("tw_resize_bilinear_s8", applies=lambda graph, op: not resize.is_unsigned(op)),
+    _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=lambda graph, op: resize.is_unsigned(op)),
+    _row("tw_batch_matmul_s8"),
     _row("tw_mean_s8", applies=_reduces),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
@@ -122,6 +124,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_gather_nd", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
     _row("tw_conv_2d_s16", ("conv_2d",), S16),

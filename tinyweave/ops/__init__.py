@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor
 from . import (
+    batch_matmul,
     conv,
     elementwise,
     fully_connected,
+    gather_nd,
     layout,
     lstm,
     pieces,
@@ -34,9 +36,11 @@ from .state import initial_state
 __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
 
 FAMILIES = (
+    batch_matmul,
     conv,
     elementwise,
     fully_connected,
+    gather_nd,
     layout,
     lstm,
     pieces,

@@ -176,6 +176,12 @@ def elements_are_kept(graph: Graph, op: Op) -> bool:
     return graph.input(op).elements == graph.output(op).elements
 
 
+def shape_holds_integers(graph: Graph, op: Op) -> bool:
+    """the shape, where it is an operand, must be int32 or int64"""
+    operand = graph.optional_input(op, 1)
+    return operand is None or operand.dtype in ("int32", "int64")
+
+
 def squeezed_axes_are_one(graph: Graph, op: Op) -> bool:
     """squeezed axes must exist and have the extent 1"""
     shape = graph.input(op).shape
@@ -260,7 +266,7 @@ MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
 
 SPECS = (
-    OpSpec("reshape", infer_reshape, reference_view, (arity(1, 2), *MOVES, elements_are_kept), view=True),
+    OpSpec("reshape", infer_reshape, reference_view, (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers), view=True),
     OpSpec("squeeze", infer_squeeze, reference_view, (arity(1), *MOVES, squeezed_axes_are_one), view=True),
     OpSpec(
         "expand_dims",

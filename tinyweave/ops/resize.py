@@ -1,7 +1,7 @@
 """resize_bilinear on int8 maps: each output pixel mixes the four input pixels around it.
 
-Places are counted in 1024ths of a pixel; input and output share their quantisation.
-Source: TFLite reference resize_bilinear.h, ResizeBilinearInteger.
+Places are counted in 1024ths of a pixel; with the attribute `unsigned`, on values that were uint8, LiteRT works in float32.
+Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ class Line(NamedTuple):
     offset: int
 
 
+class FloatLine(NamedTuple):
+    """The same in float32: output i at (i + first) * scale - first."""
+
+    scale: np.float32
+    first: np.float32
+
+
+Mixture = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # low and high neighbour, how much of the high one
+
+
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
     """The places of `out` outputs among `size` inputs."""
     if align_corners and out > 1:
@@ -34,38 +44,78 @@ def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> 
     return Line(scale, scale // 2 - ONE // 2 if half_pixel_centers else 0)
 
 
+def float_line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> FloatLine:
+    if align_corners and out > 1:
+        size, out = size - 1, out - 1
+    return FloatLine(np.float32(size) / np.float32(out), np.float32(0.5 if half_pixel_centers else 0))
+
+
+def _extents(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(input, output) extents of rows and of columns."""
+    shape, (out,) = graph.input(op).shape, infer_resize(graph, op)
+    return (shape[1], out[1]), (shape[2], out[2])
+
+
 def lines(graph: Graph, op: Op) -> tuple[Line, Line]:
     """For rows and for columns."""
-    shape, (out,) = graph.input(op).shape, infer_resize(graph, op)
-    corners, centers = op.attrs["align_corners"], op.attrs["half_pixel_centers"]
-    h, w = (line(shape[axis], out[axis], corners, centers) for axis in (1, 2))
-    return h, w
+    rows, columns = _extents(graph, op)
+    attrs = op.attrs["align_corners"], op.attrs["half_pixel_centers"]
+    return line(*rows, *attrs), line(*columns, *attrs)
+
+
+def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
+    """For rows and for columns."""
+    rows, columns = _extents(graph, op)
+    attrs = op.attrs["align_corners"], op.attrs["half_pixel_centers"]
+    return float_line(*rows, *attrs), float_line(*columns, *attrs)
+
+
+def is_unsigned(op: Op) -> bool:
+    """Whether the op was on uint8."""
+    return bool(op.attrs.get("unsigned"))
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = arrays[0]
     assert x is not None
-    (out,) = infer_resize(graph, op)
+    if is_unsigned(op):
+        return [_mixed_floats(graph, op, x)]
     mixed = x.astype(np.int64)
-    for axis, where in zip((1, 2), lines(graph, op), strict=True):
-        at = np.arange(out[axis], dtype=np.int64) * where.scale + where.offset
+    for axis, (size, out), where in zip((1, 2), _extents(graph, op), lines(graph, op), strict=True):
+        at = np.arange(out, dtype=np.int64) * where.scale + where.offset
         low = np.maximum(at // ONE, 0)
-        high = np.minimum((at + ONE - 1) // ONE, x.shape[axis] - 1)
+        high = np.minimum((at + ONE - 1) // ONE, size - 1)
         part = (at - low * ONE).reshape(-1, *(1,) * (3 - axis))
         mixed = mixed.take(low, axis) * (ONE - part) + mixed.take(high, axis) * part
-    return [_rounded(mixed)]
+    # divided by 2^20, rounded half away from zero
+    return [np.asarray(np.sign(mixed) * ((np.abs(mixed) + (1 << 19)) >> 20), np.int8)]
 
 
-def _rounded(mixed: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Divided by 2^20, rounded half away from zero."""
-    return np.asarray(np.sign(mixed) * ((np.abs(mixed) + (1 << 19)) >> 20), np.int8)
+def _mixed_floats(graph: Graph, op: Op, x: NDArray[np.int8]) -> NDArray[np.int8]:
+    (top, bottom, dy), (left, right, dx) = map(_mixture, _extents(graph, op), float_lines(graph, op))
+    dy, dx, one = dy[:, None, None], dx[:, None], np.float32(1)
+    real = x.astype(np.float32) + np.float32(128)
+    mixed = real[:, top][:, :, left] * (one - dy) * (one - dx)
+    mixed += real[:, bottom][:, :, left] * dy * (one - dx)
+    mixed += real[:, top][:, :, right] * (one - dy) * dx
+    mixed += real[:, bottom][:, :, right] * dy * dx
+    return np.asarray((mixed + np.float32(0.5)).astype(np.int32) - 128, np.int8)
+
+
+def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
+    size, out = extents
+    at = (np.arange(out, dtype=np.float32) + where.first) * where.scale - where.first
+    low = np.maximum(np.floor(at).astype(np.int64), 0)
+    high = np.minimum(np.ceil(at).astype(np.int64), size - 1)
+    return low, high, at - low.astype(np.float32)
 
 
 def places_are_inside(graph: Graph, op: Op) -> bool:
     """the output must not be so much larger than the input that rounded places leave it"""
-    shape, (out,) = graph.input(op).shape, infer_resize(graph, op)
-    ends = zip((1, 2), lines(graph, op), strict=True)
-    return all((out[axis] - 1) * where.scale + where.offset < shape[axis] * ONE for axis, where in ends)
+    if is_unsigned(op):
+        return all(out < 1 << 20 for _, out in _extents(graph, op))
+    ends = zip(_extents(graph, op), lines(graph, op), strict=True)
+    return all((out - 1) * where.scale + where.offset < size * ONE for (size, out), where in ends)
 
 
 CONSTRAINTS = (

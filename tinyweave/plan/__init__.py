@@ -8,18 +8,22 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
 from .check import check
-from .order import file_order
+from .order import best_order, file_order
 from .overlap import views
 from .place import arena_bytes, greedy, lower_bound
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
-SCHEDULES = ("layer",)
+SCHEDULES = ("layer", "best")
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan", "scratch_name", "to_json"]
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
+__all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
 def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
-    """The plan of `graph` in one memory; `layer` runs the ops one by one in file order, views in place."""
+    """The plan of `graph` in one memory, ops run one by one and views lie in place.
+
+    `layer` keeps the file's order; `best` takes the order with the least peak where that makes the arena smaller.
+    """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
@@ -28,7 +32,15 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    order = file_order(graph)
+    layer = plan_in_order(graph, file_order(graph), memory)
+    if schedule == "layer":
+        return layer
+    found = best_order(graph, views(graph), _scratch(graph, layer.variants))
+    return min(layer, plan_in_order(graph, found.ops, memory), key=lambda made: made.arena[memory])
+
+
+def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") -> Plan:
+    """The plan that runs the ops one by one in `order`."""
     owner = views(graph, order)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)

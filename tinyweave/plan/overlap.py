@@ -8,12 +8,15 @@ from ..ir import Graph, is_constant
 from ..ops import SPECS
 
 
-def views(graph: Graph, order: tuple[int, ...]) -> dict[str, str]:
+def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
+
+    The order, the file's unless given, matters where there is state.
 
     State is read where it lies when it changes only after the last use of what was read, and a value is computed where the
     state lies to which it is assigned when nothing needs the old state any more; else they are copied.
     """
+    order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
     for step, index in enumerate(order):
         op = graph.ops[index]

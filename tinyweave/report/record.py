@@ -6,8 +6,9 @@ None, never 0. docs/JSON.md says what each key means.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .. import __version__, api
@@ -83,6 +84,61 @@ def record(
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
     }
+
+
+def reorder_record(done: api.Reordering, out: Path | None = None) -> Record:
+    """The file's order and the best one, step by step, for `reorder`."""
+    graph = done.model.original
+    orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
+    return {
+        "tinyweave": __version__,
+        "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
+        "count": done.count,
+        "lower_bound": done.best.lower_bound,
+        "optimal": True if not done.best.gap else None,
+        "out": str(out) if out else None,
+        "producers": {name: graph.ops[index].name for name, index in graph.producer.items() if name in done.owner},
+        "orders": {name: _order(graph, order, done.live(order)) for name, order in orders.items()},
+    }
+
+
+def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Record:
+    steps = [
+        {"op": graph.ops[index].name, "kind": graph.ops[index].kind, "bytes": sum(alive.values()), "tensors": alive}
+        for index, alive in zip(order, live, strict=False)
+    ]
+    peak = max((step["bytes"] for step in steps), default=0)
+    at = next((number for number, step in enumerate(steps) if step["bytes"] == peak), None)
+    return {"peak": peak, "step": at, "op": steps[at]["op"] if at is not None else None, "steps": steps}
+
+
+def comparison_record(model: api.Model, plan: Plan, boards: Sequence[api.Fit]) -> Record:
+    """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    found = record(model, plan=plan)
+    return found | {
+        "fits": any(board.fits for board in boards),
+        "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
+        "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram, b.device.name))],
+    }
+
+
+def _fit(board: api.Fit) -> Record:
+    needs = {"ram": board.profile.ram, "flash": board.profile.flash}
+    caps = {"ram": board.limits.ram, "flash": board.limits.flash}
+    parts = {
+        key: {"total": needs[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - needs[key]}
+        for key in needs
+    }
+    device = board.device
+    return (
+        {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "fits": board.fits}
+        | parts
+        | {
+            "measured_on": board.profile.core,
+            "instructions": board.profile.instructions,
+            "compiler": board.profile.compiler,
+        }
+    )
 
 
 def device_record(device: Device) -> Record:

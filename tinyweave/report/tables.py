@@ -6,8 +6,11 @@ layer runs: its inputs and outputs, everything that a later layer still reads, a
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..codegen.layer import shape_text
 from ..cost.macs import per_op
@@ -104,3 +107,14 @@ def _live_of_graph(graph: Graph) -> list[int]:
         sum(graph.tensors[name].bytes for name, begin in first.items() if begin <= step <= final[name])
         for step in range(len(graph.ops))
     ]
+
+
+def order_csv(record: dict[str, Any]) -> str:
+    """The steps of both orders of a `reorder` record: which order, step, layer, kind, bytes, live tensors by spaces."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))
+    for name, order in record["orders"].items():
+        for number, step in enumerate(order["steps"]):
+            writer.writerow((name, number + 1, step["op"], step["kind"], step["bytes"], " ".join(step["tensors"])))
+    return lines.getvalue()

@@ -285,11 +285,85 @@ def show_device(out: Console, device: Device) -> None:
         out.print(Text(f"  {line}"))
     for line in [
         device.note,
+        f"in the emulator a {device.nearest} stands for its core" if device.nearest else "",
         f"also known as: {', '.join(device.aliases)}" if device.aliases else "",
         *(f"source: {s}" for s in device.sources),
     ]:
         if line:
             out.print(Text(line))
+
+
+def show_reordering(out: Console, record: Record) -> None:
+    """The working set of each step in the best order, a bar of its bytes, and what the order saves."""
+    before, after = record["orders"]["file"], record["orders"]["best"]
+    width = out.width if out.is_terminal else WIDTH
+    rows = [["step", "layer", "bytes"]]
+    rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
+    lines = align(rows, frozenset({0, 2}))
+    room = max(MIN_BAR, min(MAX_BAR, (width - len(lines[-1])) // 3))
+    blocks = out.is_terminal and out.encoding.lower().startswith("utf")
+    out.print(Text(f"{lines[0]}  {'':{room}}  alive: outputs of", style="dim"))
+    for number, (line, step) in enumerate(zip(lines[1:], after["steps"], strict=True)):
+        drawn = bar(step["bytes"], before["peak"], room, blocks)
+        names = ", ".join(f"{record['producers'].get(name, 'input')} {count:,}" for name, count in step["tensors"].items())
+        names = clean(names, max(16, width - len(line) - room - 4))
+        out.print(Text(f"{line}  {drawn:<{room}}  {names}", style="bold yellow" if number == after["step"] else ""))
+    proof = "no order needs less" if record["optimal"] else f"no order needs less than {size(record['lower_bound'])}"
+    show_lines(
+        out,
+        [
+            f"file order: {size(before['peak'])} at {before['op']}, step {(before['step'] or 0) + 1}",
+            f"best order: {size(after['peak'])} at {after['op']}, step {(after['step'] or 0) + 1}; {proof}",
+            f"saved: {before['peak'] - after['peak']:,} B ({record['count']})",
+        ],
+    )
+
+
+def show_comparison(out: Console, record: Record) -> None:
+    """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
+    boards = record["compare"]
+    heading(out, f"{record['model']['name']} on {_counted(len(boards), 'board')}: fits {len(record['boards'])}")
+    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6}))
+    out.print(Text(lines[0], style="dim"))
+    for board, line in zip(boards, lines[1:], strict=True):
+        out.print(Text(line, style="" if board["fits"] else "red"))
+    out.print()
+    show_lines(out, comparison_lines(record))
+
+
+def comparison_rows(record: Record) -> list[tuple[str, ...]]:
+    """A headed row per board: needed and left in bytes, left below 0 where it does not fit."""
+    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "RAM", "RAM left", "Flash", "Flash left", "")]
+    for board in record["compare"]:
+        ram, flash = board["ram"], board["flash"]
+        over = [name for name, part in (("RAM", ram), ("Flash", flash)) if part["left"] is not None and part["left"] < 0]
+        rows.append(
+            (
+                board["name"],
+                board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
+                f"{board['clock_hz'] / 1e6:g}",
+                *(_count(ram[key]) for key in ("total", "left")),
+                _count(flash["total"]),
+                "external" if flash["limit"] is None else _count(flash["left"]),
+                f"too little {' and '.join(over)}" if over else "fits",
+            )
+        )
+    return rows
+
+
+def comparison_lines(record: Record) -> list[str]:
+    """Where the RAM goes, whose figures are another core's, and how often the network was run."""
+    cores = {board["measured_on"]: board["instructions"] for board in record["compare"]}
+    lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
+    if record["peak"]:
+        lines.append(f"peak: {size(record['peak']['bytes'])} live at {record['peak']['op']}, step {record['peak']['step'] + 1}")
+    played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
+    if played:
+        pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
+        lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
+    if any(board["flash"]["limit"] is None for board in record["compare"]):
+        lines.append("external: Flash lies beside the chip and differs by board")
+    return lines
 
 
 def show_target(out: Console, record: Record) -> None:

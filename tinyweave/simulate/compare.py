@@ -16,7 +16,7 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor
 from ..plan import Plan
-from . import cortexm, host
+from . import emulated, host
 from .run import Round, Run, touched
 
 Sample = Sequence[np.ndarray]
@@ -203,9 +203,9 @@ def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
 
 
 def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Runner]:
-    firmware = cortexm.build(folder, name, core)
+    firmware = emulated.build(folder, name, core)
     sizes = output_bytes(plan.graph)
-    return firmware.compiler, lambda sample, fill, earlier: cortexm.invoke(
+    return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
         firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier)
     )
 
@@ -271,8 +271,8 @@ def first_layer(
         program = host.build(folder, name, trace=True)
         run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
     else:
-        firmware = cortexm.build(folder, name, core, trace=True)
-        run = cortexm.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
+        firmware = emulated.build(folder, name, core, trace=True)
+        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
     for (step, output), raw in zip(wanted, run.dumps, strict=True):
         tensor = graph.tensors[output]
         text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))

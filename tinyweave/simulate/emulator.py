@@ -1,4 +1,4 @@
-"""The process in which Unicorn runs: a program of its own, spoken to by cortexm.py through its pipes.
+"""The process in which Unicorn runs: a program of its own, spoken to by emulated.py through its pipes.
 
 In: pickled requests (code, memories, calls to make), each after its length. Out: what the calls left, and what they cost.
 A C hook (hook.c) counts blocks; Python is entered only for a block's first execution, for traced steps, and for faults.
@@ -14,13 +14,15 @@ import re
 import struct
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import capstone
 import unicorn
-from capstone import arm_const as arm
-from unicorn import arm_const as registers
+from unicorn import arm_const, riscv_const
 
 STRUCT, RETURN = 0x28000000, 0x10000000  # where the model's memory struct lies, where its functions return to
 PAGE = 0x1000
@@ -36,6 +38,27 @@ ACCESS = {
 ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
 DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint32)
 TRACE = ctypes.CFUNCTYPE(None)
+
+
+@dataclass(frozen=True)
+class Isa:
+    """What differs from one instruction set to the next.
+
+    mark: the bit that tells a code address in a register from the address itself. endless: a jump to itself, where functions
+    return to. stack_change: by how much an instruction moves the stack pointer, 0 if not, None when only running it can tell.
+    """
+
+    engine: tuple[int, int]
+    disassembler: tuple[int, int]
+    names: ModuleType  # of unicorn's cpus
+    arguments: tuple[int, ...]
+    result: int
+    stack: int
+    link: int
+    pc: int
+    mark: int
+    endless: bytes
+    stack_change: Callable[[Any], int | None]
 
 
 class Block(ctypes.Structure):
@@ -77,23 +100,72 @@ class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this progr
         self.pc, self.address = pc, address
 
 
+def arm_stack_change(instruction: Any) -> int | None:
+    name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
+    if capstone.arm_const.ARM_REG_SP not in instruction.regs_access()[1] and name not in ("vpush", "vpop"):
+        return 0  # capstone does not say that those two write it
+    listed = sum(8 if register[0] == "d" else 4 for register in re.findall(r"\w+", operands.partition("{")[2]))
+    if name in ("push", "vpush") or (name in ("stmdb", "vstmdb") and operands.startswith("sp!")):
+        return -listed
+    if name in ("pop", "vpop") or (name in ("ldm", "vldmia") and operands.startswith("sp!")):
+        return listed
+    moved = re.search(r"^sp, (?:sp, )?#(\w+)$" if name in ADDS else r"\[sp(?:\], |, )#(-?\w+)(?:\]!)?$", operands)
+    return int(moved[1], 0) * ADDS.get(name, 1) if moved else None
+
+
+def riscv_stack_change(instruction: Any) -> int | None:
+    name, operands = instruction.mnemonic.removeprefix("c."), instruction.op_str
+    if not operands.startswith("sp,") or name[0] == "b" or name in ("sb", "sh", "sw", "swsp"):
+        return 0  # these read their first operand, all others write it
+    moved = re.fullmatch(r"sp, (?:sp, )?(-?\w+)", operands) if name in ("addi", "addi16sp") else None
+    return int(moved[1], 0) if moved else None
+
+
+ISAS = {
+    "arm": Isa(
+        engine=(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS),
+        disassembler=(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS),
+        names=arm_const,
+        arguments=(arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1),
+        result=arm_const.UC_ARM_REG_R0,
+        stack=arm_const.UC_ARM_REG_SP,
+        link=arm_const.UC_ARM_REG_LR,
+        pc=arm_const.UC_ARM_REG_PC,
+        mark=1,
+        endless=bytes.fromhex("fee7"),
+        stack_change=arm_stack_change,
+    ),
+    "riscv": Isa(
+        engine=(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32),
+        disassembler=(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
+        names=riscv_const,
+        arguments=(riscv_const.UC_RISCV_REG_A0, riscv_const.UC_RISCV_REG_A1),
+        result=riscv_const.UC_RISCV_REG_A0,
+        stack=riscv_const.UC_RISCV_REG_SP,
+        link=riscv_const.UC_RISCV_REG_RA,
+        pc=riscv_const.UC_RISCV_REG_PC,
+        mark=0,
+        endless=bytes.fromhex("01a0"),
+        stack_change=riscv_stack_change,
+    ),
+}
+
+
 @lru_cache
-def disassembler() -> capstone.Cs:
-    found = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+def disassembler(isa: str) -> capstone.Cs:
+    found = capstone.Cs(*ISAS[isa].disassembler)
     found.detail = True
     return found
 
 
 @lru_cache(maxsize=1 << 16)
-def describe(code: bytes) -> tuple[int, int, bool]:
+def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
     """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
     count = length = change = dip = 0
     computed = False
-    for instruction in disassembler().disasm(code, 0):
+    for instruction in disassembler(isa).disasm(code, 0):
         count, length = count + 1, length + instruction.size
-        if arm.ARM_REG_SP not in instruction.regs_access()[1] and instruction.mnemonic not in ("vpush", "vpop"):
-            continue  # capstone does not say that those two write it
-        by = stack_change(instruction)
+        by = ISAS[isa].stack_change(instruction)
         if by is None:
             computed = True
             continue
@@ -106,25 +178,14 @@ def describe(code: bytes) -> tuple[int, int, bool]:
     return count, dip, computed
 
 
-def stack_change(instruction: Any) -> int | None:
-    """By how much an instruction that writes the stack pointer moves it; None when only running it can tell."""
-    name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
-    listed = sum(8 if register[0] == "d" else 4 for register in re.findall(r"\w+", operands.partition("{")[2]))
-    if name in ("push", "vpush") or (name in ("stmdb", "vstmdb") and operands.startswith("sp!")):
-        return -listed
-    if name in ("pop", "vpop") or (name in ("ldm", "vldmia") and operands.startswith("sp!")):
-        return listed
-    moved = re.search(r"^sp, (?:sp, )?#(\w+)$" if name in ADDS else r"\[sp(?:\], |, )#(-?\w+)(?:\]!)?$", operands)
-    return int(moved[1], 0) * ADDS.get(name, 1) if moved else None
-
-
 class Machine:
     """A core with a program and its memories, ready to have its functions called."""
 
     def __init__(self, request: dict[str, Any]):
         self.request = request
-        self.engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
-        self.engine.ctl_set_cpu_model(getattr(registers, request["cpu"]))
+        self.isa = ISAS[request["isa"]]
+        self.engine = unicorn.Uc(*self.isa.engine)
+        self.engine.ctl_set_cpu_model(getattr(self.isa.names, request["cpu"]))
         self.fault: tuple[int, int] | None = None
         self.failure: Exception | None = None
         self.step = -1
@@ -134,7 +195,7 @@ class Machine:
         read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
         self.place(*request["flash"], read | execute)
         self.place(*request["ram"], read | write)
-        self.place(RETURN, bytes.fromhex("fee7"), read | execute)
+        self.place(RETURN, self.isa.endless, read | execute)
         self.place(*request["stack"], read | write)
         self.stack_top = request["stack"][0] + len(request["stack"][1])
         self.starts = []
@@ -165,7 +226,7 @@ class Machine:
             blocks=ctypes.addressof(self.blocks),
             limit=self.request["limit_instructions"],
             lowest_stack=self.stack_top,
-            stack_register=registers.UC_ARM_REG_SP,
+            stack_register=self.isa.stack,
             read_register=ctypes.cast(library.uc_reg_read, ctypes.c_void_p),
             stop=ctypes.cast(library.uc_emu_stop, ctypes.c_void_p),
             describe=DESCRIBE(self.on_new_block),
@@ -188,7 +249,7 @@ class Machine:
 
     def on_new_block(self, address: int, size: int) -> None:
         try:
-            instructions, dip, computed = describe(bytes(self.engine.mem_read(address, size)))
+            instructions, dip, computed = describe(self.request["isa"], bytes(self.engine.mem_read(address, size)))
         except Exception as error:
             self.failure = error
             self.engine.emu_stop()
@@ -202,7 +263,7 @@ class Machine:
     def on_trace(self) -> None:
         """A step has ended: credit it with the instructions since the one before, and take the dumps asked for."""
         try:
-            self.step = self.engine.reg_read(registers.UC_ARM_REG_R0)
+            self.step = self.engine.reg_read(self.isa.arguments[0])
             spent = self.counter.instructions - self.at_step
             self.step_instructions[self.step] = self.step_instructions.get(self.step, 0) + spent
             self.at_step = self.counter.instructions
@@ -215,25 +276,24 @@ class Machine:
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function to its end and return its result; the counts start anew."""
-        write, read = self.engine.reg_write, self.engine.reg_read
-        for register, value in zip((registers.UC_ARM_REG_R0, registers.UC_ARM_REG_R1), arguments, strict=False):
+        write, read, isa = self.engine.reg_write, self.engine.reg_read, self.isa
+        for register, value in zip(isa.arguments, arguments, strict=False):
             write(register, value)
-        write(registers.UC_ARM_REG_SP, self.stack_top)
-        write(registers.UC_ARM_REG_LR, RETURN | 1)
+        write(isa.stack, self.stack_top)
+        write(isa.link, RETURN | isa.mark)
         self.counter.instructions = self.at_step = self.counter.look_at_stack = 0
         ctypes.memset(self.blocks, 0, ctypes.sizeof(self.blocks))
         try:
-            self.engine.emu_start(self.request["functions"][function] | 1, RETURN)
+            self.engine.emu_start(self.request["functions"][function] | isa.mark, RETURN)
         except unicorn.UcError as error:
-            pc = read(registers.UC_ARM_REG_PC)
             if self.fault:
-                raise Stopped(ACCESS.get(self.fault[0], "access to"), pc, self.fault[1]) from error
-            raise Stopped(f"stopped ({error})", pc) from error
+                raise Stopped(ACCESS.get(self.fault[0], "access to"), read(isa.pc), self.fault[1]) from error
+            raise Stopped(f"stopped ({error})", read(isa.pc)) from error
         if self.failure:
-            raise Stopped(str(self.failure), read(registers.UC_ARM_REG_PC)) from self.failure
-        if read(registers.UC_ARM_REG_PC) & ~1 != RETURN:
-            raise Stopped(f"did not end within {self.counter.limit} instructions", read(registers.UC_ARM_REG_PC))
-        return read(registers.UC_ARM_REG_R0)
+            raise Stopped(str(self.failure), read(isa.pc)) from self.failure
+        if read(isa.pc) & ~1 != RETURN:
+            raise Stopped(f"did not end within {self.counter.limit} instructions", read(isa.pc))
+        return read(isa.result)
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Finds and runs C compilers, for this machine and for Arm Cortex-M.
+"""Finds and runs C compilers, for this machine, for Arm Cortex-M and for RISC-V.
 
-In: PATH, the installed ziglang package, and TINYWEAVE_CC / TINYWEAVE_ARM_CC ("zig", or a command line). Out: a Toolchain,
-and built files in a cache folder that is keyed by everything that went into them. A missing compiler is a CompileError.
+In: PATH, the installed ziglang package, and TINYWEAVE_CC, TINYWEAVE_ARM_CC, TINYWEAVE_RISCV_CC ("zig", or a command line).
+Out: a Toolchain, and built files in a cache folder that is keyed by everything that went into them. A missing compiler is a
+CompileError.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ def arm() -> Toolchain:
     """The C compiler for Cortex-M."""
     forced = os.environ.get("TINYWEAVE_ARM_CC", "")
     return _find(forced, ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
+
+
+def riscv() -> Toolchain:
+    """The C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
+    forced = os.environ.get("TINYWEAVE_RISCV_CC", "")
+    programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
+    return _find(forced, programs, programs[0], "TINYWEAVE_RISCV_CC")
 
 
 @lru_cache
@@ -94,7 +102,7 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
     _run(
         (*toolchain.command, *words),
         f"{toolchain.name} could not build the C code",
-        "mend the C, or name another compiler in TINYWEAVE_CC or TINYWEAVE_ARM_CC",
+        "mend the C, or name another compiler in TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC",
     )
 
 

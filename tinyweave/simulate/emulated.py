@@ -1,4 +1,4 @@
-"""Builds emitted C for a Cortex-M and runs it on an emulated one, which is where RAM, Flash and instructions are measured.
+"""Builds emitted C for a microcontroller's core and runs it on an emulated one, where RAM, Flash and instructions are measured.
 
 In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Runs of it. Every memory, the
 stack, Flash and static data are mapped each by itself with nothing around them; a stray access is a Fault that says where.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import importlib.util
 import pickle
+import shutil
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,39 +20,23 @@ from pathlib import Path
 from typing import Any
 
 from ..ir import CompileError
-from . import toolchain
+from . import qemu, toolchain
+from .cores import CORES
 from .run import Dump, Fault, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
-MEMORY_START, MEMORY_STEP = 0x30000000, 0x08000000  # of the first memory; from one to the next
-STACK_START, STACK_BYTES = 0x24000000, 1 << 16
+# emulator -> where the first memory starts, from one to the next, where the stack's lowest byte is
+ADDRESSES = {
+    "unicorn": (0x30000000, 0x08000000, 0x24000000),
+    "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
+}
+STACK_BYTES = 1 << 16
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 
 
-@dataclass(frozen=True)
-class Core:
-    """What it takes to build for a core, per compiler, and Unicorn's name for it."""
-
-    gcc: tuple[str, ...]
-    zig: tuple[str, ...]
-    unicorn: str
-
-
-# Unicorn's Cortex-M7 has single precision floats only
-CORES = {
-    "cortex-m4": Core(
-        ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp"),
-        "UC_CPU_ARM_CORTEX_M4",
-    ),
-    "cortex-m7": Core(
-        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"),
-        ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16sp"),
-        "UC_CPU_ARM_CORTEX_M7",
-    ),
-}
+COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +55,9 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step."""
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
-    _require("elftools")
-    compiler = toolchain.arm()
+    if importlib.util.find_spec("elftools") is None:
+        raise CompileError("the emulated core needs pyelftools, which is not installed", "pip install 'tinyweave[verify]'")
+    compiler = COMPILERS[CORES[core].isa]()
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -82,13 +68,19 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     ]
     said = " ".join(flags)
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
-    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,cortexm.ld", *roots]
+    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]
     files = [*toolchain.sources(Path(folder), model)]
-    ours = [toolchain.FOLDER / "runtime.c", toolchain.FOLDER / "cortexm.ld", toolchain.FOLDER / "include" / "string.h"]
+    ours = [
+        toolchain.FOLDER / "runtime.c",
+        toolchain.FOLDER / "firmware.ld",
+        *sorted((toolchain.FOLDER / "include").glob("*.h")),
+    ]
 
     def make(path: Path) -> None:
-        compiled = toolchain.objects(compiler, flags, [*files, ours[0], ours[2]], ["-idirafter", str(ours[2].parent)])
-        script = [word.replace("cortexm.ld", str(ours[1])) for word in link]
+        compiled = toolchain.objects(
+            compiler, flags, [*files, ours[0], *ours[2:]], ["-idirafter", str(toolchain.FOLDER / "include")]
+        )
+        script = [word.replace("firmware.ld", str(ours[1])) for word in link]
         libraries = [] if zig else ["-nostdlib", "-lgcc"]
         toolchain.compile_c(compiler, [*flags, *script, *compiled, *libraries, "-o", path])
 
@@ -171,22 +163,25 @@ def invoke(
     bytes) after steps of a traced build. Raises Fault for an access to what is not the
     model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
     """
-    _require("unicorn", "capstone", "elftools")
-    elf = _read_elf(firmware.path)
+    if reason := missing(firmware.core):
+        raise CompileError(reason[0], reason[1])
+    elf, core = _read_elf(firmware.path), CORES[firmware.core]
     regions = layout(memories, PAGE)
-    if any(region.size > MEMORY_STEP // 2 for region in regions):
-        raise CompileError(f"a memory is larger than the {MEMORY_STEP // 2} bytes that are emulated", "plan for a real board")
+    memory_start, memory_step, stack_start = ADDRESSES[core.emulator]
+    if any(region.size > memory_step // 2 for region in regions):
+        raise CompileError(f"a memory is larger than the {memory_step // 2} bytes that are emulated", "plan for a real board")
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     stack = noise(STACK_BYTES, fill, len(regions))
     request = {
-        "cpu": CORES[firmware.core].unicorn,
+        "isa": core.isa,
+        "cpu": core.cpu,
         "hook": str(_hook()),
         "flash": elf.flash,
         "ram": elf.ram,
         "code": elf.code,
-        "stack": (STACK_START, stack),
+        "stack": (stack_start, stack),
         "memories": [
-            (MEMORY_START + i * MEMORY_STEP, region.base, image)
+            (memory_start + i * memory_step, region.base, image)
             for i, (region, image) in enumerate(zip(regions, images, strict=True))
         ],
         "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "reset", "input", "invoke", "output")},
@@ -196,10 +191,7 @@ def invoke(
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
-    data = pickle.dumps(request)
-    with worker((sys.executable, str(toolchain.FOLDER / "emulator.py"))).session(limit_s) as child:
-        child.send(struct.pack("=q", len(data)) + data)
-        answer = pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+    answer = _unicorn(request, limit_s) if core.emulator == "unicorn" else qemu.run(request, limit_s)
     if "stopped" in answer:
         raise Fault(_stopped(firmware, elf, regions, answer))
     if answer["status"]:
@@ -229,11 +221,31 @@ def invoke(
     )
 
 
-def _require(*modules: str) -> None:
-    for module in modules:
+def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
+    """What emulator.py answers."""
+    data = pickle.dumps(request)
+    with worker((sys.executable, str(toolchain.FOLDER / "emulator.py"))).session(limit_s) as child:
+        child.send(struct.pack("=q", len(data)) + data)
+        return pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+
+
+def missing(core: str) -> tuple[str, str] | None:
+    """Why a core cannot be emulated here and what to do about it, or None when it can."""
+    needed = {"elftools": "pyelftools"}
+    if CORES[core].emulator == "unicorn":
+        needed = {"unicorn": "unicorn", "capstone": "capstone"} | needed
+    for module, package in needed.items():
         if importlib.util.find_spec(module) is None:
-            package = {"elftools": "pyelftools"}.get(module, module)
-            raise CompileError(f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'")
+            return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
+    if CORES[core].emulator == "qemu" and shutil.which(qemu.PROGRAM) is None:
+        return f"an emulated {core} needs {qemu.PROGRAM}, which is not installed", "install QEMU (version 7 or later)"
+    return None
+
+
+def nearest(*cores: str) -> str:
+    """The first of these that is emulated; one that needs QEMU only where QEMU is."""
+    known = [core for core in cores if core in CORES]
+    return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
 @lru_cache
@@ -258,7 +270,7 @@ def _stopped(firmware: Firmware, elf: _Elf, regions: list[Region], answer: Mappi
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
     if stop["address"] is not None:
-        text += f" {_where(elf, regions, stop['address'])}"
+        text += f" {_where(elf, regions, ADDRESSES[CORES[firmware.core].emulator], stop['address'])}"
     if stop["pc"] is not None:
         name, offset = _function(elf, stop["pc"])
         text += (
@@ -269,14 +281,15 @@ def _stopped(firmware: Firmware, elf: _Elf, regions: list[Region], answer: Mappi
     return text
 
 
-def _where(elf: _Elf, regions: list[Region], address: int) -> str:
+def _where(elf: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
     """An address in words."""
+    memory_start, memory_step, stack_start = addresses
     for index, region in enumerate(regions):
-        offset = address - MEMORY_START - index * MEMORY_STEP
-        if -MEMORY_STEP // 2 <= offset < MEMORY_STEP // 2:
+        offset = address - memory_start - index * memory_step
+        if -memory_step // 2 <= offset < memory_step // 2:
             return f"0x{address:08x}, {place(region, offset)}"
-    if 0 < STACK_START - address <= STACK_BYTES:
-        return f"0x{address:08x}, {STACK_START - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
+    if 0 < stack_start - address <= STACK_BYTES:
+        return f"0x{address:08x}, {stack_start - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
     if elf.flash[0] <= address < elf.flash[0] + len(elf.flash[1]):
         return f"0x{address:08x}, in Flash"
     return f"0x{address:08x}"

@@ -11,7 +11,7 @@ import pytest
 from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, WEIGHTS, body
 
 from tinyweave.ir import CompileError
-from tinyweave.simulate import cortexm, toolchain
+from tinyweave.simulate import emulated, toolchain
 from tinyweave.simulate.run import Fault, touched
 
 pytestmark = pytest.mark.emulator
@@ -24,24 +24,29 @@ RELU = np.maximum(DENSE, 0).astype(np.int8).tobytes()
 
 def run(
     folder: Path, *, core: str = "cortex-m4", trace: bool = False, arena: dict[str, int] = ARENA, **options: object
-) -> cortexm.Run:
-    return cortexm.invoke(cortexm.build(folder, "tiny", core, trace=trace), arena, INPUTS, [32], **options)
+) -> emulated.Run:
+    return emulated.invoke(emulated.build(folder, "tiny", core, trace=trace), arena, INPUTS, [32], **options)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
+    for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
+        monkeypatch.setenv(variable, compiler)
 
 
 def assembly(*lines: str) -> str:
     """A tiny_invoke of exactly these instructions."""
-    text = "".join(f'"{line}\\n"\n' for line in (".syntax unified", *lines))
+    text = "".join(f'"{line}\\n"\n' for line in lines)
     head = "__attribute__((naked)) int tiny_invoke(const tiny_memory *memory, const tiny_io *io)"
     return f"{head}\n{{\n__asm__ volatile(\n{text});\n}}\n"
 
 
 @COMPILERS
-@pytest.mark.parametrize("core", cortexm.CORES)
+@pytest.mark.parametrize("core", [name for name, core in emulated.CORES.items() if core.emulator == "unicorn"])
 def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyPatch, core: str, compiler: str) -> None:
-    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    use(monkeypatch, compiler)
     folder = write_model()
-    firmware = cortexm.build(folder, "tiny", core)
-    runs = [cortexm.invoke(firmware, ARENA, INPUTS, [32], fill=fill) for fill in (0, 1)]
+    firmware = emulated.build(folder, "tiny", core)
+    runs = [emulated.invoke(firmware, ARENA, INPUTS, [32], fill=fill) for fill in (0, 1)]
     assert runs[0].outputs == runs[1].outputs == [RELU]
     assert touched(*runs) == ARENA
     assert runs[0].instructions == runs[1].instructions == sum(runs[0].functions.values())
@@ -57,14 +62,14 @@ def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyP
     assert traced.per_step[0] > 32 * 32 > traced.per_step[1]
     assert traced.functions["dense"] > 32 * 32
     with pytest.raises(ValueError, match="step 0 did not run"):
-        cortexm.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "sram", 0, 1)])
+        emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "sram", 0, 1)])
     with pytest.raises(ValueError, match="no part of"):
-        cortexm.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "flash", 0, 1)])
+        emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "flash", 0, 1)])
 
 
 @COMPILERS
 def test_instructions_are_those_counted_by_hand(write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
-    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    use(monkeypatch, compiler)
     loop = ("1: adds r2, r2, #1", "tst r2, #1", "ite eq", "addeq r4, r4, #1", "addne.w r4, r4, #2", "cmp r2, r3", "bne 1b")
     folder = write_model(assembly("push {r4, lr}", "movs r2, #0", "movw r3, #1000", *loop, "movs r0, #0", "pop {r4, pc}"))
     got = run(folder)
@@ -102,6 +107,35 @@ def test_the_stack_is_what_the_instructions_take(write_model: Write, lines: tupl
     assert run(write_model(assembly("movs r0, #0", *lines))).stack == depth
 
 
+@pytest.mark.parametrize(
+    ("lines", "depth"),
+    [
+        (("ret",), 0),
+        (("addi sp, sp, -16", "sw ra, 12(sp)", "sw s0, 8(sp)", "lw ra, 12(sp)", "addi sp, sp, 16", "ret"), 16),
+        (("addi sp, sp, -8", "addi sp, sp, -2000", "lbu a1, 0(sp)", "addi sp, sp, 2000", "addi sp, sp, 8", "ret"), 2008),
+        (("li t0, -4096", "add sp, sp, t0", "j 1f", "1: li t0, 4096", "add sp, sp, t0", "ret"), 4096),
+        (("mv t0, sp", "addi sp, sp, -48", "j 1f", "1: mv sp, t0", "ret"), 48),
+        (("addi sp, sp, -32", "bltu sp, a0, 1f", "1: bne sp, a0, 1f", "1: addi sp, sp, 32", "ret"), 32),
+    ],
+)
+@COMPILERS
+def test_the_stack_is_what_riscv_instructions_take(
+    write_model: Write, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], depth: int, compiler: str
+) -> None:
+    use(monkeypatch, compiler)
+    got = run(write_model(assembly("li a0, 0", *lines)), core="rv32imc")
+    assert got.stack == depth
+    assert got.instructions is not None and got.instructions >= 1 + len(lines)
+
+
+def test_riscv_instructions_are_those_counted_by_hand(write_model: Write) -> None:
+    loop = ("1: addi a2, a2, 1", "mul a3, a2, a2", "bne a2, a1, 1b")
+    lines = ("addi sp, sp, -16", "sw ra, 12(sp)", "li a2, 0", "li a1, 1000", *loop, "li a0, 3", "call tw_trace")
+    got = run(write_model(assembly(*lines, "lw ra, 12(sp)", "li a0, 0", "addi sp, sp, 16", "ret")), core="rv32imc", trace=True)
+    assert got.instructions in (4 + 3000 + 2 + 4, 4 + 3000 + 3 + 4)  # a call is one instruction or two
+    assert got.per_step == [0, 0, 0, got.instructions]
+
+
 def test_a_stack_that_cannot_be_followed_is_no_figure(write_model: Write) -> None:
     lines = ("mov r3, #200", "sub.w sp, sp, r3", "push {r4}", "pop {r4}", "add sp, r3", "movs r0, #0", "bx lr")
     with pytest.raises(Fault, match="cannot be followed"):
@@ -131,7 +165,7 @@ def test_the_stack_is_what_the_compiler_says(write_model: Write, tmp_path: Path)
     folder = write_model(
         CALLS.replace("held[2] / (held[3] | 1)", "held[2] + held[3]") + body("arena[96] = (int8_t)outer(arena);")
     )
-    firmware = cortexm.build(folder, "tiny", "cortex-m4")
+    firmware = emulated.build(folder, "tiny", "cortex-m4")
     flags = firmware.compiler.removeprefix(compiler.version + ": ").split()
     subprocess.run([*compiler.command, *flags, "-fstack-usage", "-c", folder / "tiny.c", "-o", tmp_path / "tiny.o"], check=True)
     usage = {}
@@ -139,7 +173,7 @@ def test_the_stack_is_what_the_compiler_says(write_model: Write, tmp_path: Path)
         where, count, kind = line.split("\t")
         assert kind == "static"
         usage[where.split(":")[-1].partition(".")[0]] = int(count)
-    got = cortexm.invoke(firmware, ARENA, INPUTS, [32])
+    got = emulated.invoke(firmware, ARENA, INPUTS, [32])
     assert usage["inner"] > 100
     assert got.stack == usage["tiny_invoke"] + usage["outer"] + usage["inner"]
 
@@ -148,7 +182,7 @@ def test_the_stack_is_what_the_compiler_says(write_model: Write, tmp_path: Path)
 def test_helpers_of_the_compiler_are_linked_and_counted(
     write_model: Write, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
-    monkeypatch.setenv("TINYWEAVE_ARM_CC", compiler)
+    use(monkeypatch, compiler)
     statements = """
         volatile int32_t n = 19;
         volatile float factor = 1.5f;
@@ -158,8 +192,8 @@ def test_helpers_of_the_compiler_are_linked_and_counted(
         arena[97] = (int8_t)((float)arena[3] * factor);
     """
     folder = write_model("#include <string.h>\n" + CALLS + body(statements))
-    firmware = cortexm.build(folder, "tiny", "cortex-m4")
-    got = cortexm.invoke(firmware, ARENA, INPUTS, [32])
+    firmware = emulated.build(folder, "tiny", "cortex-m4")
+    got = emulated.invoke(firmware, ARENA, INPUTS, [32])
     x = np.frombuffer(INPUTS[0], np.int8).astype(np.int64)
     held = [(x[i : i + 25] * np.arange(25))[[3, x[i + 2] & 15]].sum() for i in range(7)]
     expected = np.full(32, 7, np.int8)
@@ -170,16 +204,16 @@ def test_helpers_of_the_compiler_are_linked_and_counted(
     assert any("memcpy" in name for name in got.functions)
     assert any("ldivmod" in name for name in got.functions)
     assert not any("fmul" in name for name in got.functions), "floats are computed by the core"
-    assert firmware.sizes["code"] > cortexm.build(write_model(), "tiny", "cortex-m4").sizes["code"]
+    assert firmware.sizes["code"] > emulated.build(write_model(), "tiny", "cortex-m4").sizes["code"]
 
 
 def test_static_data_is_counted_and_works(write_model: Write) -> None:
     folder = write_model(
         "static int32_t calls[3];\nstatic int32_t first = 77;\n" + body("arena[96] = (int8_t)(first++ + calls[2]++);")
     )
-    firmware = cortexm.build(folder, "tiny", "cortex-m4")
+    firmware = emulated.build(folder, "tiny", "cortex-m4")
     assert firmware.sizes["static"] in (8, 16)  # calls may shrink to the element that is used
-    assert [cortexm.invoke(firmware, ARENA, INPUTS, [1]).outputs for _ in range(2)] == [[bytes([77])]] * 2
+    assert [emulated.invoke(firmware, ARENA, INPUTS, [1]).outputs for _ in range(2)] == [[bytes([77])]] * 2
 
 
 @pytest.mark.parametrize(
@@ -192,7 +226,7 @@ def test_static_data_is_counted_and_works(write_model: Write) -> None:
         ("*(volatile int32_t *)(arena + 126) = 1;", 128, r"write to .* past the end of sram|[24] bytes past"),
         ("arena[96] = *(volatile int8_t *)(arena + 128);", 128, "read of 0x30001000, 0 bytes past the end of sram"),
         ("arena[96] = *(volatile int8_t *)(intptr_t)4;", 128, "read of 0x00000004"),
-        ("*(volatile int8_t *)(intptr_t)tiny_invoke = 1;", 128, "write to 0x0800.*in Flash"),
+        ("*(volatile int8_t *)(intptr_t)tiny_invoke = 1;", 128, "write to 0x7000.*in Flash"),
         ("((void (*)(void))(intptr_t)0x12345678)();", 128, "jump to 0x12345678"),
         ("volatile int8_t huge[70000]; huge[arena[0] & 1] = 1; arena[96] = huge[0];", 128, "beyond the end of the stack"),
         ('__asm__ volatile("str %0, [sp, #-40]" : : "r"(0x1234));', 128, "below its stack pointer"),
@@ -201,13 +235,31 @@ def test_static_data_is_counted_and_works(write_model: Write) -> None:
 )
 def test_what_is_not_allowed_is_caught(write_model: Write, statements: str, arena: int, said: str) -> None:
     with pytest.raises(Fault, match=said):
-        cortexm.invoke(cortexm.build(write_model(body(statements)), "tiny", "cortex-m4"), {"sram": arena}, INPUTS, [24])
+        emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m4"), {"sram": arena}, INPUTS, [24])
 
 
 def test_the_fault_says_where_it_happened(write_model: Write) -> None:
     lines = ("movs r0, #3", "bl tw_trace", "movs r0, #0", "movs r1, #1", "adds r1, #2", "str r1, [r0]")
     with pytest.raises(Fault, match=r"tiny_invoke after step 3: write to 0x00000000, in tiny_invoke \+ 12 "):
         run(write_model(assembly(*lines)), trace=True)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m33", "rv32imc"])
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ("*(volatile int8_t *)(arena - 1) ^= 1;", "1 bytes before sram"),
+        ("*(volatile int8_t *)(arena + 128) = 1;", "write to 0x30001000, 0 bytes past the end of sram .*, in tiny_invoke"),
+        ("arena[96] = *(volatile int8_t *)(intptr_t)4;", "read of 0x00000004"),
+        ("*(volatile int8_t *)(intptr_t)tiny_invoke = 1;", "write to 0x7000.*in Flash"),
+        ("((void (*)(void))(intptr_t)0x12345679)();", "jump to 0x12345678"),
+        ("volatile int8_t huge[70000]; huge[0] = 1; arena[96] = huge[0];", "beyond the end of the stack"),
+        ("return 5;", "tiny returned the error 5"),
+    ],
+)
+def test_what_is_not_allowed_is_caught_on_every_kind_of_core(write_model: Write, core: str, statements: str, said: str) -> None:
+    with pytest.raises(Fault, match=said):
+        run(write_model(body(statements)), core=core)
 
 
 def test_reading_what_nobody_wrote_is_found(write_model: Write) -> None:
@@ -217,7 +269,7 @@ def test_reading_what_nobody_wrote_is_found(write_model: Write) -> None:
     folder = write_model(body("volatile int8_t local[64]; arena[96] = local[9];"))
     with pytest.raises(Fault, match=r"its byte 0 "):
         touched(
-            *(cortexm.invoke(cortexm.build(folder, "tiny", "cortex-m4"), ARENA, INPUTS, [1], fill=fill) for fill in (0, 1)),
+            *(emulated.invoke(emulated.build(folder, "tiny", "cortex-m4"), ARENA, INPUTS, [1], fill=fill) for fill in (0, 1)),
         )
 
 
@@ -247,21 +299,21 @@ def test_two_memories(write_model: Write) -> None:
 
 def test_firmware_is_reused(write_model: Write) -> None:
     folder = write_model()
-    first = cortexm.build(folder, "tiny", "cortex-m4").path
+    first = emulated.build(folder, "tiny", "cortex-m4").path
     before = first.stat().st_mtime_ns
-    assert cortexm.build(folder, "tiny", "cortex-m4").path == first
+    assert emulated.build(folder, "tiny", "cortex-m4").path == first
     assert first.stat().st_mtime_ns == before
-    assert cortexm.build(folder, "tiny", "cortex-m7").path != first
+    assert emulated.build(folder, "tiny", "cortex-m7").path != first
 
 
 def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    firmware = cortexm.build(write_model(), "tiny", "cortex-m4")
-    with pytest.raises(CompileError, match="no emulated core is called cortex-m1; known cores: cortex-m4"):
-        cortexm.build(write_model(), "tiny", "cortex-m1")
+    firmware = emulated.build(write_model(), "tiny", "cortex-m4")
+    with pytest.raises(CompileError, match=r"no emulated core is called cortex-m1; known cores: .*cortex-m4, cortex-m7"):
+        emulated.build(write_model(), "tiny", "cortex-m1")
     with pytest.raises(CompileError, match="larger than the"):
-        cortexm.invoke(firmware, {"sram": 1 << 30}, INPUTS, [32])
-    monkeypatch.setattr(cortexm.importlib.util, "find_spec", lambda name: None)
+        emulated.invoke(firmware, {"sram": 1 << 30}, INPUTS, [32])
+    monkeypatch.setattr(emulated.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match=r"needs unicorn, which is not installed; pip install 'tinyweave\[verify\]'"):
-        cortexm.invoke(firmware, ARENA, INPUTS, [32])
+        emulated.invoke(firmware, ARENA, INPUTS, [32])
     with pytest.raises(CompileError, match=r"needs pyelftools"):
-        cortexm.build(write_model(), "tiny", "cortex-m4")
+        emulated.build(write_model(), "tiny", "cortex-m4")

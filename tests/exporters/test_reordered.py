@@ -1,0 +1,77 @@
+"""Reordering a file: the same tensors, options and metadata, the ops in the order asked for, the same results in LiteRT."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tflite
+from fuzz.generate import random_network, random_order
+
+from tinyweave import api
+from tinyweave.exporters.tflite import reordered, to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, diff
+from tinyweave.simulate import compare, litert
+
+
+def without_names_of_ops(data: bytes) -> list[tuple]:
+    return [(op.kind, op.inputs, op.outputs, sorted(op.attrs.items())) for op in from_tflite(data, "x").ops]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_ops_stand_in_the_new_order_and_nothing_else_changes(seed: int) -> None:
+    file = to_tflite(random_network(seed))
+    graph = from_tflite(file, "x")
+    order = random_order(graph, random.Random(seed))
+    changed = reordered(file, order)
+    ops = without_names_of_ops(file)
+    assert without_names_of_ops(changed) == [ops[index] for index in order]
+    assert len(changed) == len(file)
+    assert sum(a != b for a, b in zip(file, changed, strict=True)) <= 4 * len(order)
+    back = [order.index(index) for index in range(len(order))]
+    assert reordered(changed, back) == file
+    assert diff(from_tflite(reordered(changed, back), "x"), graph) == []
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("seed", range(8))
+def test_litert_computes_the_same(seed: int) -> None:
+    file = to_tflite(random_network(seed, 12))
+    graph = from_tflite(file, "x")
+    inputs = compare.samples(graph, 3, seed)
+    before = litert.run(file, inputs)
+    after = litert.run(reordered(file, random_order(graph, random.Random(seed))), inputs)
+    for a, b in zip(before, after, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+
+
+@pytest.mark.litert
+@pytest.mark.shared
+def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
+    model = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite")
+    done = api.reorder(model, "working_set")
+    assert done.best.peak == 19_600 and done.file != model.file
+    again = from_tflite(done.file, model.original.name)
+    assert max(sum(step.values()) for step in done.live(done.best.ops)) == 19_600
+    assert [op.kind for op in again.ops] == [model.original.ops[index].kind for index in done.best.ops]
+    inputs = compare.samples(model.graph, 3, 0)
+    for a, b in zip(litert.run(model.file, inputs), litert.run(done.file, inputs), strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+    old, new = (tflite.Model.GetRootAs(data, 0) for data in (model.file, done.file))
+    assert new.MetadataLength() == old.MetadataLength() and new.SignatureDefsLength() == old.SignatureDefsLength()
+
+
+def test_a_file_that_is_best_already_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "one.tflite"
+    path.write_bytes(to_tflite(random_network(3, 1)))
+    assert api.reorder(api.load(path)).file == path.read_bytes()
+
+
+def test_an_unknown_count_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one.tflite"
+    path.write_bytes(to_tflite(random_network(3, 1)))
+    with pytest.raises(CompileError, match="live, working_set"):
+        api.reorder(api.load(path), "most")

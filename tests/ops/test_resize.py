@@ -1,0 +1,66 @@
+"""resize_bilinear on values that were uint8: LiteRT's float arithmetic, in numpy and in the emitted C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.ops import Case, cases
+
+from tinyweave import ops
+from tinyweave.codegen import Origin, emit
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph, Quant
+from tinyweave.plan import plan
+from tinyweave.simulate import compare, emulated, host
+from tinyweave.simulate.litert import Worker
+
+CASES = list(cases("resize_bilinear"))[:21]
+
+
+def on_uint8(case: Case) -> Graph:
+    """The case's op on uint8 tensors."""
+    q = Quant((0.5,), (128,))
+    tensors = {n: replace(t, dtype="uint8", quant=q) if t.dtype == "int8" else t for n, t in case.graph.tensors.items()}
+    return replace(case.graph, tensors=tensors)
+
+
+def that_was_uint8(case: Case) -> Graph:
+    """The same on int8, all values and zero points less 128."""
+    tensors = {n: replace(t, quant=Quant((0.5,), (0,))) if t.dtype == "int8" else t for n, t in case.graph.tensors.items()}
+    op = case.graph.ops[0]
+    return ops.check(replace(case.graph, tensors=tensors, ops=(replace(op, attrs={**op.attrs, "unsigned": True}),)))
+
+
+def values(case: Case) -> list[np.ndarray]:
+    """Random int8 values, and in every other pixel of them the ends of the range."""
+    x = case.inputs[0][0].copy()
+    x[:, ::2] = np.where(x[:, ::2] < 0, -128, 127)
+    return [case.inputs[0][0], x]
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_reference_equals_litert_on_uint8(case: Case, litert: Worker) -> None:
+    for x in values(case):
+        (run,) = litert.run(to_tflite(on_uint8(case)), [[(x.astype(np.int16) + 128).astype(np.uint8)]])
+        (computed,) = ops.run(that_was_uint8(case), {case.graph.inputs[0]: x}).values()
+        assert (computed.astype(np.int16) + 128).astype(np.uint8).tobytes() == run.outputs[0].tobytes()
+
+
+@pytest.mark.parametrize("case", CASES[:12], ids=lambda case: case.id)
+def test_emitted_c_equals_the_reference(case: Case, tmp_path: Path) -> None:
+    graph = that_was_uint8(case)
+    made = plan(graph)
+    assert made.variants == ("tw_resize_bilinear_s8_float",)
+    for name, text in emit(made, graph.name, Origin("case.tflite", "0" * 64)).files.items():
+        (tmp_path / name).write_text(text)
+    program = host.build(tmp_path, graph.name, sanitize=True)
+    firmware = emulated.build(tmp_path, graph.name, "cortex-m4")
+    for x in values(case):
+        expected = [array.tobytes() for array in ops.run(graph, {graph.inputs[0]: x}).values()]
+        arguments = (made.arena, compare.pack([x]), compare.output_bytes(graph))
+        assert host.invoke(program, *arguments).outputs == expected
+        assert emulated.invoke(firmware, *arguments).outputs == expected

@@ -1,0 +1,56 @@
+"""The schedule `best`: never a larger arena than `layer`, smaller where an order helps, the same bytes either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cases.graphs import GRAPHS
+from cases.tiny import NETWORKS
+from fuzz.generate import random_network
+
+from tinyweave import api
+from tinyweave.plan import Plan, plan
+
+
+def steps(made: Plan) -> list[int]:
+    return [index for stage in made.stages for index in stage.ops]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_best_is_never_worse_than_layer(seed: int) -> None:
+    graph = random_network(seed, 16)
+    layer, best = plan(graph), plan(graph, "best")
+    assert best.arena["sram"] <= layer.arena["sram"]
+    if best.arena["sram"] == layer.arena["sram"]:
+        assert steps(best) == sorted(steps(best)), "without a gain the file's order stays"
+
+
+def test_an_order_helps_some_random_networks() -> None:
+    networks = [random_network(seed, 16) for seed in range(40)]
+    assert sum(plan(graph, "best").arena["sram"] < plan(graph).arena["sram"] for graph in networks) >= 3
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_chains_keep_their_order(name: str) -> None:
+    made = plan(NETWORKS[name](), "best")
+    assert steps(made) == sorted(steps(made))
+
+
+@pytest.mark.parametrize("name", ["nasnet_mobile", "darts_cifar", "randwire_1"])
+def test_large_networks_gain(name: str) -> None:
+    graph = GRAPHS[name]()
+    assert plan(graph, "best").arena["sram"] < 0.85 * plan(graph).arena["sram"]
+
+
+@pytest.mark.shared
+@pytest.mark.litert
+@pytest.mark.emulator
+@pytest.mark.parametrize("name", ["on_off", "pacman"])
+def test_a_real_model_in_its_best_order_gives_the_same_bytes(shared: Path, name: str) -> None:
+    model = api.load(shared / f"models/SiliconLabs__mltk__keyword_spotting_{name}_v3.tflite")
+    made = api.plan(model, "best")
+    assert (api.plan(model).arena["sram"], made.arena["sram"]) == (21_560, 19_600)
+    result = api.verify(model, made, count=3)
+    assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result.first_difference
+    assert {place: used["sram"] for place, used in result.touched.items()} == {"host": 19_600, "cortex-m4": 19_600}

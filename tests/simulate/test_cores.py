@@ -1,0 +1,113 @@
+"""Whole networks on every emulated core, by every compiler: the reference's bytes, and the arena that was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases.tiny import NETWORKS
+from fuzz.generate import random_network
+from simulate.tiny_c import ARENA, INPUTS, body
+
+from tinyweave import ops
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import CompileError, Graph
+from tinyweave.plan import plan
+from tinyweave.simulate import compare, emulated
+from tinyweave.simulate.cores import CORES
+from tinyweave.simulate.run import Fault, Run, touched
+
+pytestmark = pytest.mark.emulator
+pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+
+GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}": random_network(seed, 12) for seed in (3, 8)}
+
+
+def runs(graph: Graph, folder: Path, core: str) -> tuple[Run, Run]:
+    """A graph on a core, by the numpy reference's truth; the arena is full of other noise in the second run."""
+    made = plan(graph)
+    for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
+        (folder / file).write_text(text)
+    x = compare.samples(graph, 4, 1, [])[3]
+    expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
+    firmware = emulated.build(folder, graph.name, core)
+    sizes = compare.output_bytes(graph)
+    a, b = (emulated.invoke(firmware, made.arena, compare.pack(x), sizes, fill=fill) for fill in (0, 1))
+    for name, array in zip(graph.outputs, compare.unpack(graph, a), strict=True):
+        assert compare.difference(expected[name], array) is None, name
+    assert touched(a, b) == made.arena
+    return a, b
+
+
+@pytest.mark.parametrize("compiler", ["", "zig"])
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("core", CORES)
+def test_networks(core: str, name: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
+        monkeypatch.setenv(variable, compiler)
+    a, b = runs(GRAPHS[name], tmp_path, core)
+    assert a.instructions == b.instructions
+    assert a.instructions is not None and a.instructions > 100
+    assert a.stack == b.stack
+    assert a.stack is not None and 0 < a.stack < 2048
+
+
+@pytest.fixture
+def qemu() -> None:
+    if reason := emulated.missing("cortex-m55"):
+        pytest.skip(reason[0])
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33"])
+def test_both_emulators_count_the_same_instructions(core: str, tmp_path: Path, qemu: None) -> None:
+    """A Cortex-M55 runs the code of the smaller cores."""
+    graph = GRAPHS["network_3"]
+    made = plan(graph)
+    for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    firmware = emulated.build(tmp_path, graph.name, core, trace=True)
+    x, sizes = compare.pack(compare.samples(graph, 1, 0, [])[0]), compare.output_bytes(graph)
+    on_unicorn, on_qemu = (emulated.invoke(replace(firmware, core=name), made.arena, x, sizes) for name in (core, "cortex-m55"))
+    assert on_unicorn.instructions == on_qemu.instructions
+    assert on_unicorn.init_instructions == on_qemu.init_instructions
+    assert on_unicorn.per_step == on_qemu.per_step
+    assert on_unicorn.outputs == on_qemu.outputs
+    assert on_unicorn.memory("sram") == on_qemu.memory("sram")
+    assert on_unicorn.stack is not None and on_qemu.stack is not None
+    assert on_unicorn.stack - 32 <= on_qemu.stack <= on_unicorn.stack + 4  # the lowest bytes of a frame may stay unwritten
+
+
+def test_steps_of_a_traced_build_on_qemu(write_model: Callable[..., Path], qemu: None) -> None:
+    firmware = emulated.build(write_model(), "tiny", "cortex-m55", trace=True)
+    got = emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(1, "sram", 96, 32), (0, "sram", 0, 32)])
+    assert got.dumps == [got.outputs[0], INPUTS[0]]
+    assert len(got.per_step) == 2 and sum(got.per_step) == got.instructions
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        ("*(volatile int8_t *)(arena - 1) ^= 1;", "write to 0x78000f7f|1 bytes before sram"),
+        ("*(volatile int8_t *)(arena + 128) ^= 1;", "write to 0x78001000, 0 bytes past the end of sram"),
+        ("*(volatile int8_t *)(intptr_t)0x0f000000 = 1;", "access to 0x0f000000, in tiny_invoke"),
+        ("((void (*)(void))(intptr_t)0x70000000)();", "stopped .fault status 0x0002"),
+        ("return 5;", "tiny returned the error 5"),
+        ("for (volatile int i = 0;; i = i + 1) { }", "did not finish within 2 s"),
+    ],
+)
+def test_what_qemu_notices(write_model: Callable[..., Path], statements: str, said: str, qemu: None) -> None:
+    with pytest.raises(Fault, match=said):
+        emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m55"), ARENA, INPUTS, [32], limit_s=2)
+
+
+def test_without_qemu_another_core_stands_for_it(write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    firmware = emulated.build(write_model(), "tiny", "cortex-m55")
+    monkeypatch.setattr(emulated.shutil, "which", lambda program: None)
+    assert emulated.nearest("cortex-m55", "cortex-m33", "cortex-m4") == "cortex-m33"
+    assert emulated.nearest("cortex-m85", "", "cortex-m4") == "cortex-m4"
+    with pytest.raises(CompileError, match="needs qemu-system-arm, which is not installed; install QEMU"):
+        emulated.invoke(firmware, ARENA, INPUTS, [32])

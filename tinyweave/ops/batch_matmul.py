@@ -1,0 +1,71 @@
+"""batch_matmul on int8 matrices: the last two axes multiply, the ones before them broadcast.
+
+sum = sum((a - zero_a) * (b - zero_b)) in int32, rescaled with one multiplier, rounded twice; `adj_x`, `adj_y`: that operand's
+matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..ir import Graph, Op
+from .constraints import arity, inputs_are_int8, output_is_int8
+from .elementwise import Rescale
+from .fixed_point import quantize_multiplier, requantize, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+
+MAX_RANK = 5  # LiteRT's
+
+
+def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
+    """The shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
+    a, b = graph.input(op).shape, graph.input(op, 1).shape
+    if op.attrs["adj_x"]:
+        a = (*a[:-2], a[-1], a[-2])
+    if op.attrs["adj_y"]:
+        b = (*b[:-2], b[-1], b[-2])
+    return a, b
+
+
+def rescale(graph: Graph, op: Op) -> Rescale:
+    """From the sum of products to the output; the product of the scales is a float32, as in LiteRT."""
+    product = np.float32(graph.input(op).scale) * np.float32(graph.input(op, 1).scale)
+    return Rescale(*quantize_multiplier(float(product) / graph.output(op).scale))
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    a, b = matrices(graph, op)
+    return [(*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    centred = []
+    for index, turned in enumerate((op.attrs["adj_x"], op.attrs["adj_y"])):
+        array = arrays[index]
+        assert array is not None
+        values = array.astype(np.float64) - graph.input(op, index).zero_point  # sums are exact below 2^53
+        centred.append(values.swapaxes(-1, -2) if turned else values)
+    sums = wrap32((centred[0] @ centred[1]).astype(np.int64))
+    scaled = requantize(sums, *rescale(graph, op)) + graph.output(op).zero_point
+    return [np.clip(scaled, -128, 127).astype(np.int8)]
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    return prod(graph.output(op).shape) * matrices(graph, op)[0][-1]
+
+
+def matrices_match(graph: Graph, op: Op) -> bool:
+    """both inputs must have two to five axes, none of them empty, one depth, and batches that broadcast"""
+    ranks = [len(graph.input(op, index).shape) for index in (0, 1)]
+    if min(ranks) < 2 or max(ranks) > MAX_RANK:
+        return False
+    a, b = matrices(graph, op)
+    pairs = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
+    return a[-1] == b[-2] and min(*a, *b) > 0 and all(m == n or 1 in (m, n) for m, n in pairs)
+
+
+CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)
+
+SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs),)
