@@ -88,8 +88,9 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         try:
             runs = litert.run(data, samples, keep=True)
         except CompileError as error:
-            # LiteRT refuses what others wrote for TFLite Micro: an axis of quantisation beyond a bias' rank
-            assert "quantized_dimension" in str(error), f"{path.name}: {error}"
+            # what others wrote for TFLite Micro: an axis of quantisation beyond a bias' rank; an svdf with an int8 memory
+            micro = any(op.kind == "svdf" and graph.input(op, 4).dtype == "int8" for op in graph.ops)
+            assert "quantized_dimension" in str(error) or micro, f"{path.name}: {error}"
             continue
         compared += 1
         state = ops.initial_state(graph)
