@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -150,14 +150,20 @@ def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
     """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges."""
     if io not in IO:
         raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
+    model = read(path, name)
+    graph, tensors = run_passes(model.original, float_io=io == "model")
+    return replace(model, graph=graph, tensors=tensors, io=io)
+
+
+def read(path: str | Path, name: str | None = None) -> Model:
+    """Import a .tflite file as it is, also one that cannot be compiled: what `reorder` needs."""
     path = Path(path)
     try:
         file = path.read_bytes()
     except OSError as error:
         raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a readable .tflite file") from error
-    original = tflite.from_tflite(file, path.stem)
-    graph, tensors = run_passes(original, float_io=io == "model")
-    return Model(identifier(name or path.stem), graph, original, tensors, path, file, io)
+    graph = tflite.from_tflite(file, path.stem)
+    return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
 def plan(model: Model, schedule: str = "layer") -> Plan:

@@ -341,7 +341,9 @@ def reorder(
     """
     if picture is not None:
         figure.check_figure(picture.name)
-    done = api.reorder(_load(model, "model"), count)
+    with _told(model):
+        loaded = api.read(model)
+    done = api.reorder(loaded, count)
     found = reorder_record(done, out)
     for path, content in ((out, done.file), (table, tables.order_csv(found).encode())):
         if path is not None:
@@ -421,9 +423,16 @@ def _options(
 
 
 def _load(path: Path, io: str, name: str | None = None) -> api.Model:
-    """Import a model; whatever is wrong with it is said with the file's name."""
-    try:
+    """Import a model and run the passes."""
+    with _told(path):
         return api.load(path, io, name)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a model is said with the file's name."""
+    try:
+        yield
     except CompileError as error:
         if str(path) in str(error):
             raise

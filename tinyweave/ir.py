@@ -7,6 +7,7 @@ producers and consumers are an index computed from the ops, never state. `verify
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -237,7 +238,7 @@ def _verify_tensor(key: str, tensor: Tensor) -> None:
             f"has {len(quant.scale)} scales and {len(quant.zero_point)} zero points for axis {quant.axis} of {tensor.shape}",
             tensor=tensor,
         )
-    if not all(np.isfinite(s) and s > 0 for s in quant.scale):
+    if not all(0 < s < math.inf for s in quant.scale):
         raise CompileError("has a quantisation scale that is not a positive number", tensor=tensor)
 
 

@@ -425,6 +425,12 @@ def _quantize(rng: Rng) -> Iterator[Drawn]:
             yield f"{source}to{target}", [x], rescaled(out, x.scale / ratio), {}
 
 
+def _cast(rng: Rng) -> Iterator[Drawn]:
+    types = ("int8", "uint8", "int16", "int32", "int64", "float32")
+    for source, target in itertools.product(types, (*types, "bool")):
+        yield f"{source}to{target}", [Tensor("input", (1, 5, 7, 3), source)], Tensor("output", (), target), {}
+
+
 def _dequantize(rng: Rng) -> Iterator[Drawn]:
     for source, _ in itertools.product(("int8", "uint8", "int16"), range(10)):
         yield source, [activation("input", (1, 8, 9, 3), rng, dtype=source)], Tensor("output", (), "float32"), {}
@@ -835,6 +841,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "batch_matmul": _batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
     "broadcast_to": _broadcast_to,
+    "cast": _cast,
     "concatenation": _concatenation,
     "conv_2d": _conv_2d,
     "depth_to_space": _depth_to_space,

@@ -64,6 +64,16 @@ def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
     assert new.MetadataLength() == old.MetadataLength() and new.SignatureDefsLength() == old.SignatureDefsLength()
 
 
+@pytest.mark.shared
+def test_a_float_model_is_reordered_too(shared: Path) -> None:
+    """tinyweave compiles int8 only, but any file that it can read has an order."""
+    done = api.reorder(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"), "working_set")
+    before, after = (
+        max(sum(step.values()) for step in done.live(order)) for order in (range(len(done.best.ops)), done.best.ops)
+    )
+    assert (before, after) == (1_304_576, 4 * 301_056)
+
+
 def test_a_file_that_is_best_already_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))

@@ -22,7 +22,8 @@ ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
 class Growth:
     """A graph under construction."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, damaged: bool) -> None:
+        self.damaged = damaged
         self.rng = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
         self.tensors: dict[str, Tensor] = {}
@@ -82,6 +83,17 @@ class Growth:
     def assign(self, value: str, state: str) -> None:
         self.ops.append(Op(f"assign_variable_{len(self.ops)}", "assign_variable", (value,), (state,)))
 
+    def damage(self, data: np.ndarray, biases: np.ndarray, axis: int) -> None:
+        """Make some channels constant: all-zero filters, with bias or without, and biases that saturate the output."""
+        for channel in range(data.shape[axis]):
+            fate = self.rng.choice(("sound", "sound", "zero", "zero point", "saturated"))
+            if fate in ("zero", "zero point"):
+                data[(slice(None),) * axis + (channel,)] = 0
+            if fate == "zero point":
+                biases[channel] = 0
+            if fate == "saturated":
+                biases[channel] = self.rng.choice((-1, 1)) << 28
+
     def weights(
         self, shape: tuple[int, ...], axis: int, taps: int, source: Tensor, biased: bool = True
     ) -> tuple[str, str | None, Quant]:
@@ -98,6 +110,8 @@ class Growth:
             quant = Quant(
                 tuple(float(np.float32(source.scale * s)) for s in scales), (0,) * len(scales), 0 if per_channel else None
             )
+            if self.damaged:
+                self.damage(data, biases, axis)
             bias = self.constant("bias", biases, quant)
         reach = source.scale * float(spread.mean()) * 73 * 73 * max(1.0, taps**0.5)
         scale = float(np.float32(reach / 60 * self.rng.uniform(0.5, 2.0)))
@@ -501,12 +515,18 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
 }
 
 
-def random_network(seed: int, steps: int | None = None) -> Graph:
-    """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads."""
-    g = Growth(seed)
+FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
+
+
+def random_network(seed: int, steps: int | None = None, damaged: bool = False) -> Graph:
+    """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
+
+    `damaged` makes many channels constant, which gives the passes something to remove.
+    """
+    g = Growth(seed, damaged)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
     kinds = list(GROWERS)
-    weights = [GROWERS[kind][0] for kind in kinds]
+    weights = [GROWERS[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
     wanted = steps or g.rng.randint(3, 14)
     for _ in range(10 * wanted):
         if len(g.ops) >= wanted:

@@ -1,7 +1,8 @@
 """Random networks: LiteRT's reference kernels, the numpy reference, and the emitted C on the host give the same bytes,
 in the file's order, in the best one, and in any other.
 
-Each network's number is its seed; `--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth.
+Half of them have filters that are zero or saturated, for the passes to remove. Each network's number is its seed;
+`--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.litert
-def test_random_network_gives_the_same_bytes_everywhere(seed: int, tmp_path: Path) -> None:
-    model = imported(seed, tmp_path)
+@pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
+def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
+    model = imported(seed, tmp_path, damaged=damaged)
     prove(model, api.plan(model), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
@@ -40,9 +42,9 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
         prove(model, best, seed, "cortex-m4" if seed % 4 == 0 else None)
 
 
-def imported(seed: int, folder: Path, steps: int | None = None) -> api.Model:
+def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:
     path = folder / f"network_{seed}.tflite"
-    path.write_bytes(to_tflite(random_network(seed, steps)))
+    path.write_bytes(to_tflite(random_network(seed, steps, damaged=damaged)))
     return api.load(path)
 
 
@@ -55,3 +57,4 @@ def prove(model: api.Model, plan: Plan, seed: int, core: str | None) -> None:
 def test_a_seed_names_one_network() -> None:
     assert to_tflite(random_network(7)) == to_tflite(random_network(7))
     assert to_tflite(random_network(7)) != to_tflite(random_network(8))
+    assert to_tflite(random_network(7)) != to_tflite(random_network(7, damaged=True))

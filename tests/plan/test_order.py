@@ -228,9 +228,9 @@ def test_keyword_spotting_of_mltk(shared: Path) -> None:
 def test_large_networks_are_solved_in_time(name: str) -> None:
     graph = GRAPHS[name]()
     owner = views(graph)
-    start = time.monotonic()
+    start = time.process_time()
     found = best_order(graph, owner)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert found.peak == found.lower_bound == max(live_bytes(graph, found.ops, owner))
     assert found.peak <= max(live_bytes(graph, file_order(graph), owner))
 

@@ -244,6 +244,17 @@ def test_the_fault_says_where_it_happened(write_model: Write) -> None:
         run(write_model(assembly(*lines)), trace=True)
 
 
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m0plus", "cortex-m4", "rv32imc"])
+@pytest.mark.parametrize(("bits", "offset"), [(32, 2), (16, 1), (16, 2), (32, 4), (8, 1)])
+def test_cores_that_cannot_access_odd_addresses_do_not(write_model: Write, core: str, bits: int, offset: int) -> None:
+    folder = write_model(body(f"*(volatile int{bits}_t *)(arena + {offset}) += 1;"))
+    if emulated.CORES[core].aligned and offset % (bits // 8):
+        with pytest.raises(Fault, match=rf"unaligned access to 0x\w+, sram \+ {offset}, in tiny_invoke"):
+            run(folder, core=core)
+    else:
+        run(folder, core=core)
+
+
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m33", "rv32imc"])
 @pytest.mark.parametrize(
     ("statements", "said"),

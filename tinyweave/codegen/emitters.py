@@ -380,6 +380,16 @@ def emit_pieces(layer: Layer) -> Code:
     return piece_code(layer, "tw_tables", entries)
 
 
+CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}
+
+
+def emit_cast(layer: Layer) -> Code:
+    source, target = layer.input(), layer.output
+    types = {"from": f"TW_{CASTS[source.dtype]}", "to": f"TW_{CASTS[target.dtype]}"}
+    params = layer.struct("tw_casting", {"count": source.elements}, types)
+    return Code(params, plain_call(layer), f"{source.dtype} to {target.dtype}")
+
+
 def emit_gather_nd(layer: Layer) -> Code:
     data, indices = layer.input(), layer.input(1)
     depth = indices.shape[-1]
@@ -478,6 +488,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tanh": emit_lookup,
     "quantize": emit_quantize,
     "dequantize": emit_quantize,
+    "cast": emit_cast,
     "gather_nd": emit_gather_nd,
     "mean": emit_mean,
     "softmax": emit_softmax,

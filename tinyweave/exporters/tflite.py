@@ -349,6 +349,10 @@ def _resize(graph: Graph, op: Op) -> Fields:
     return {"AlignCorners": op.attrs["align_corners"], "HalfPixelCenters": op.attrs["half_pixel_centers"]}
 
 
+def _cast(graph: Graph, op: Op) -> Fields:
+    return {"InDataType": TYPES[graph.input(op).dtype], "OutDataType": TYPES[graph.output(op).dtype]}
+
+
 def _nothing(graph: Graph, op: Op) -> Fields:
     return {}
 
@@ -361,6 +365,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
     "broadcast_to": ("BroadcastToOptions", _nothing),
+    "cast": ("CastOptions", _cast),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
     "depth_to_space": ("DepthToSpaceOptions", lambda graph, op: {"BlockSize": op.attrs["block_size"]}),

@@ -530,6 +530,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
     "call_once": ("CallOnceOptions", lambda o, op, inputs: {"subgraph": o.InitSubgraphIndex()}),
+    "cast": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
     "depth_to_space": ("DepthToSpaceOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),

@@ -125,6 +125,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
     _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
     _row("tw_gather_nd", types=ANY),
+    _row("tw_cast", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
     _row("tw_conv_2d_s16", ("conv_2d",), S16),

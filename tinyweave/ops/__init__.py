@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Tensor
 from . import (
     batch_matmul,
+    cast,
     conv,
     elementwise,
     fully_connected,
@@ -37,6 +38,7 @@ __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_cons
 
 FAMILIES = (
     batch_matmul,
+    cast,
     conv,
     elementwise,
     fully_connected,

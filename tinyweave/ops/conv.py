@@ -67,7 +67,7 @@ def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     centred = x.astype(np.float64) - graph.input(op).zero_point
     for ky, kx, seen in _taps(graph, op, centred):
         total += seen.reshape(-1, group_count, group_in).transpose(1, 0, 2) @ filters[ky, kx]
-    return [_finish(graph, op, total.transpose(1, 0, 2).reshape(shape).astype(np.int64), bias)]
+    return [finish(graph, op, _biased(total.transpose(1, 0, 2).reshape(shape).astype(np.int64), bias))]
 
 
 def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -78,7 +78,7 @@ def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) ->
     centred = x.astype(np.int32) - graph.input(op).zero_point
     for ky, kx, seen in _taps(graph, op, centred):
         total += seen[..., None] * filters[ky, kx]
-    return [_finish(graph, op, total.reshape(shape), bias)]
+    return [finish(graph, op, _biased(total.reshape(shape), bias))]
 
 
 def _operands(arrays: OptionalArrays) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int32] | None]:
@@ -92,9 +92,13 @@ def _taps(graph: Graph, op: Op, x: NDArray[Any]) -> Iterator[tuple[int, int, NDA
     return taps(x, kernel=kernel_size(graph, op), fill=0, **where)
 
 
-def _finish(graph: Graph, op: Op, total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[np.int8]:
+def _biased(total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[Any]:
+    return total if bias is None else total + bias.astype(np.int64)
+
+
+def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
+    """The outputs of sums, bias included, whose last axis are the output channels."""
     out = graph.output(op)
-    total = total if bias is None else total + bias.astype(np.int64)
     if out.dtype == "int16":
         scaled = requantize_wide(total, *requant(graph, op))
     else:

@@ -63,14 +63,18 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights = arrays[0], arrays[1]
     assert x is not None and weights is not None
-    out = graph.output(op)
     centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
     total = (centred @ weights.T.astype(np.float64)).astype(np.int64)
     if len(arrays) > 2 and arrays[2] is not None:
         total = total + arrays[2]
+    return [finish(graph, op, total).reshape(infer(graph, op)[0])]
+
+
+def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
+    """The outputs of sums, bias included, whose last axis are the output channels."""
+    out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
-    clamped = np.clip(scaled, *activation_range(op.attrs["activation"], out))
-    return [clamped.astype(np.int8).reshape(infer(graph, op)[0])]
+    return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

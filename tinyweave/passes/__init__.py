@@ -9,8 +9,14 @@ from __future__ import annotations
 from ..ir import Graph, verify
 from .check_ops import check_ops
 from .copies_to_views import copies_to_views
+from .crop_windows import crop_windows
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
+from .fuse_pad import fuse_pad
+from .merge_moves import merge_moves
+from .merge_rescales import merge_rescales
+from .share_constants import share_constants
+from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
 from .tensor_map import Source, TensorMap, compose, source
 
@@ -22,6 +28,14 @@ PASSES = (
     check_ops,  # what follows may rely on it
     copies_to_views,
     strip_edges,  # not when the edges stay as the file has them
+    merge_moves,
+    fuse_pad,
+    merge_rescales,
+    shrink_channels,
+    crop_windows,
+    merge_moves,  # a concatenation may be left with one operand
+    share_constants,
+    drop_unused,
 )
 
 

@@ -19,14 +19,15 @@ from .tensor_map import TensorMap
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
-    return rebuild(graph, ops=tuple(_view(graph, op) if _copies_all(graph, op) else op for op in graph.ops)), {}
+    return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
 
 
 def _view(graph: Graph, op: Op) -> Op:
     return replace(op, kind="reshape", inputs=(ops.data(graph, op).name,), attrs={"new_shape": None})
 
 
-def _copies_all(graph: Graph, op: Op) -> bool:
+def copies_all(graph: Graph, op: Op) -> bool:
+    """Whether the output holds the elements of the input, all of them, in their order."""
     if len(op.outputs) != 1 or graph.output(op).elements != ops.data(graph, op).elements:
         return False
     return op.kind in KEEPS_ORDER and KEEPS_ORDER[op.kind](graph, op)

@@ -1,7 +1,7 @@
 """How the tensors of a rewritten graph lead back to those of the graph before: what lets every layer be compared.
 
 New name -> (old name, channels): the new tensor holds these channels of the old one, or all when None. A name that is
-absent kept its name and all its channels. Channels count along the last axis.
+absent kept its name and all its channels. Channels count along the last axis. Of constants nothing is told.
 """
 
 from __future__ import annotations

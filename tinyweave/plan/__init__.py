@@ -36,6 +36,8 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     if schedule == "layer":
         return layer
     found = best_order(graph, views(graph), _scratch(graph, layer.variants))
+    if found.ops == file_order(graph):
+        return layer
     return min(layer, plan_in_order(graph, found.ops, memory), key=lambda made: made.arena[memory])
 
 

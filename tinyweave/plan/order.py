@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 from ..ir import Graph
@@ -106,19 +107,21 @@ def best_order(
     sets: int = MOST_SETS,
     seconds: float = math.inf,
 ) -> Order:
-    """The order with the least peak of `live_bytes`; the best one found when looking at `sets` sets of ops proves none.
-
-    The same graph gives the same order, unless `seconds` end the search.
+    """The order with the least peak of `live_bytes`, or the best one found when looking at `sets` sets of ops proves none.
 
     `owner` as `overlap.views` gives it; `scratch` per op. Ops that touch one state keep their order; parts of the network
-    that do not hold the peak keep the file's.
+    that do not hold the peak keep the file's. The same graph gives the same order, unless `seconds` end the search.
     """
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
     net = _network(graph, owner, scratch, saved)
-    parts = _parts(net)
     net.most, net.deadline = sets, time.monotonic() + seconds
-    bound = max(part.lower for part in parts)
+    needs, least = live_bytes(graph, file_order(graph), owner, scratch, saved), _least_needs(net)
+    bound = max(least)
+    if max(needs) == bound:
+        return Order(file_order(graph), bound, bound)
+    net.runs = _runs(net)
+    parts = _parts(net, needs, least)
     while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
         if worst.lower == worst.peak or _spent(net):
             break
@@ -147,7 +150,8 @@ class _Run:
 
 @dataclass(eq=False)
 class _Network:
-    """touched: owner -> mask of the ops that touch it. above, below: op -> masks of all ops before and after it."""
+    """touched: owner -> mask of the ops that touch it. before, after: op -> masks of the ops that must run before and after it,
+    of which above and below hold all, not only the next."""
 
     owners: list[list[str]]  # per op
     size: dict[str, int]
@@ -157,6 +161,8 @@ class _Network:
     scratch: Sequence[int]
     saved: Saved | None
     always: int  # bytes of state and of network inputs that are outputs too
+    before: list[int]
+    after: list[int]
     above: list[int]
     below: list[int]
     steady: bool = True  # what ops save does not depend on the order
@@ -228,13 +234,14 @@ def _network(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], sav
         scratch or [0] * count,
         saved,
         sum(graph.tensors[name].bytes for name in constant_size),
+        before,
+        after,
         above,
         below,
     )
     if saved:
         net.steady = all(_saved(net, index, above[index]) == _most_saved(net, index) for index in range(count))
     net.cuts = _cuts(net)
-    net.runs = _runs(net, before, after)
     return net
 
 
@@ -299,10 +306,10 @@ def _run_of(net: _Network, ops: tuple[int, ...], before: int, after: int) -> _Ru
     return _Run(ops, mask, before, after, relevant & ~mask)
 
 
-def _runs(net: _Network, before: list[int], after: list[int]) -> list[_Run]:
+def _runs(net: _Network) -> list[_Run]:
     """The ops, joined where an order never gains from running others between them."""
-    runs = {index: _run_of(net, (index,), before[index], after[index]) for index in range(len(net.owners))}
-    part = {index: number for number, cut in enumerate(reversed(net.cuts)) for index in _bits(cut)}
+    runs = {index: _run_of(net, (index,), net.before[index], net.after[index]) for index in range(len(net.owners))}
+    part = {i: number for number, (low, high) in enumerate(pairwise(net.cuts)) for i in _bits(high & ~low)}
     home = list(runs)  # op -> key of its run
     work = list(reversed(runs))
     while work:
@@ -355,12 +362,13 @@ def _all(relation: list[int], run: _Run) -> int:
     return found
 
 
-def _parts(net: _Network) -> list[_Part]:
-    least = _least_needs(net)
+def _parts(net: _Network, needs: list[int], least: list[int]) -> list[_Part]:
+    """The network between its cuts, in the file's order, which needs `needs` bytes per step and at least `least` per op."""
     parts = []
-    for start, goal in zip(net.cuts, net.cuts[1:], strict=False):
+    for start, goal in pairwise(net.cuts):
         order = tuple(_bits(goal & ~start))
-        parts.append(_Part(start, goal, order, _peak(net, start, order), max(least[index] for index in order), FIRST_BUDGET))
+        peak = max(needs[step] for step in range(start.bit_count(), goal.bit_count()))
+        parts.append(_Part(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
     return parts
 
 

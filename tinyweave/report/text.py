@@ -388,7 +388,7 @@ def _count(value: int | None) -> str:
 
 
 def _original(record: Record) -> str:
-    return f" ({record['macs_original']:,} with padding counted)" if record["macs_original"] != record["macs"] else ""
+    return f" ({record['macs_original']:,} in the file, padding counted)" if record["macs_original"] != record["macs"] else ""
 
 
 def _scale(tensor: Record) -> str:

@@ -3,7 +3,7 @@
 In: nothing. Out: CORES, by the name that devices/*.toml use. `isa` chooses the compiler here and the registers, the
 disassembler and the calling convention in emulator.py. Cores without floats in hardware compute them in the compiler's
 library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, only single precision on a Cortex-M7, and no
-Cortex-M55, which QEMU plays. An unaligned access, which stops a real Cortex-M0, stops no emulator: sanitizers on the host do.
+Cortex-M55, which QEMU plays; nor does it know of itself that a Cortex-M0 cannot access words at odd addresses.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Core:
-    """isa: arm (Thumb) or riscv. gcc, zig: the compilers' flags. emulator: unicorn or qemu. cpu: its name (or board) there."""
+    """isa: arm (Thumb) or riscv. gcc, zig: the compilers' flags. emulator: unicorn or qemu. cpu: its name (or board) there.
+
+    aligned: an access must lie at a multiple of its size, as on cores that cannot do it otherwise or only by a trap.
+    """
 
     isa: str
     gcc: tuple[str, ...]
     zig: tuple[str, ...]
     cpu: str
     emulator: str = "unicorn"
+    aligned: bool = False
 
 
 def _cortex_m(name: str, zig: str, cpu: str, fpu: str = "", emulator: str = "unicorn") -> Core:
     floats = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ("-mfloat-abi=soft",)
     target = "thumb-freestanding-eabihf" if fpu else "thumb-freestanding-eabi"
-    return Core("arm", (f"-mcpu={name}", "-mthumb", *floats), ("-target", target, f"-mcpu={zig}"), cpu, emulator)
+    return Core("arm", (f"-mcpu={name}", "-mthumb", *floats), ("-target", target, f"-mcpu={zig}"), cpu, emulator, "-m0" in name)
 
 
 CORES = {
@@ -41,5 +45,6 @@ CORES = {
         ("-march=rv32imc", "-mabi=ilp32"),
         ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c", "-mabi=ilp32"),
         "UC_CPU_RISCV32_ANY",
+        aligned=True,
     ),
 }

@@ -175,6 +175,7 @@ def invoke(
     request = {
         "isa": core.isa,
         "cpu": core.cpu,
+        "aligned": core.aligned,
         "hook": str(_hook()),
         "flash": elf.flash,
         "ram": elf.ram,

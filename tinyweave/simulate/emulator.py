@@ -84,6 +84,7 @@ class Counter(ctypes.Structure):
         ("limit", ctypes.c_uint64),
         ("lowest_stack", ctypes.c_uint32),
         ("look_at_stack", ctypes.c_uint32),
+        ("unaligned", ctypes.c_uint32),
         ("stack_register", ctypes.c_int),
         ("read_register", ctypes.c_void_p),
         ("stop", ctypes.c_void_p),
@@ -235,13 +236,16 @@ class Machine:
         library.uc_hook_add.argtypes = [
             ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
         ]  # fmt: skip
-        handle = ctypes.c_size_t()
-        error = library.uc_hook_add(
-            self.engine._uch, ctypes.byref(handle), unicorn.UC_HOOK_BLOCK,
-            ctypes.cast(hook.tw_on_block, ctypes.c_void_p), ctypes.addressof(self.counter), 1, 0,
-        )  # fmt: skip
-        if error:
-            raise unicorn.UcError(error)
+        hooks = [(unicorn.UC_HOOK_BLOCK, hook.tw_on_block)]
+        if self.request["aligned"]:
+            hooks.append((unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, hook.tw_on_access))
+        for kind, function in hooks:
+            error = library.uc_hook_add(
+                self.engine._uch, ctypes.byref(ctypes.c_size_t()), kind,
+                ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(self.counter), 1, 0,
+            )  # fmt: skip
+            if error:
+                raise unicorn.UcError(error)
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
         self.fault = (access, address & 0xFFFFFFFF)
@@ -291,6 +295,8 @@ class Machine:
             raise Stopped(f"stopped ({error})", read(isa.pc)) from error
         if self.failure:
             raise Stopped(str(self.failure), read(isa.pc)) from self.failure
+        if self.counter.unaligned:
+            raise Stopped("unaligned access to", read(isa.pc), self.counter.unaligned)
         if read(isa.pc) & ~1 != RETURN:
             raise Stopped(f"did not end within {self.counter.limit} instructions", read(isa.pc))
         return read(isa.result)

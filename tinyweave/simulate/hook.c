@@ -20,6 +20,7 @@ typedef struct {
     tw_block *blocks;
     uint64_t instructions, limit;
     uint32_t lowest_stack, look_at_stack;
+    uint32_t unaligned; /* the address of the first access that is no multiple of its size, else 0 */
     int stack_register;
     int (*read_register)(void *engine, int which, void *value);
     int (*stop)(void *engine);
@@ -52,6 +53,16 @@ void tw_on_block(void *engine, uint64_t address, uint32_t bytes, tw_counter *cou
         }
     }
     if (counter->instructions > counter->limit) {
+        counter->stop(engine);
+    }
+}
+
+void tw_on_access(void *engine, int type, uint64_t address, int bytes, int64_t value, tw_counter *counter)
+{
+    (void)type;
+    (void)value;
+    if (address % (uint64_t)bytes != 0 && counter->unaligned == 0) {
+        counter->unaligned = (uint32_t)address;
         counter->stop(engine);
     }
 }

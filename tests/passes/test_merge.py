@@ -1,0 +1,291 @@
+"""Ops that fuse, merge or vanish: each pass on a small graph, and the graph that it must give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from tests.cases.tiny import activation, constant, graph
+from tests.passes.layers import same_layers
+from tinyweave import ops
+from tinyweave.ir import Graph, Op, Quant, Tensor, diff, verify
+from tinyweave.passes import TensorMap
+from tinyweave.passes.crop_windows import crop_windows
+from tinyweave.passes.drop_unused import drop_unused
+from tinyweave.passes.fuse_pad import fuse_pad
+from tinyweave.passes.merge_moves import merge_moves
+from tinyweave.passes.merge_rescales import merge_rescales
+from tinyweave.passes.share_constants import share_constants
+
+Pass = Callable[[Graph], tuple[Graph, TensorMap]]
+CONV = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+
+
+def int8(name: str, *shape: int, scale: float = 0.5, zero: int = 3) -> Tensor:
+    return activation(name, shape, scale, zero)
+
+
+def ints(name: str, values: object) -> Tensor:
+    return constant(name, np.array(values, np.int32))
+
+
+def becomes(rewrite: Pass, before: Graph, expected: Graph) -> None:
+    """The pass makes `expected` of `before`, once what nobody needs any more is gone, and no layer changes a byte."""
+    after, tensors = rewrite(ops.check(before))
+    assert tensors == {}
+    assert diff(drop_unused(verify(after))[0], expected) == []
+    assert same_layers(before, after, tensors, 0)
+
+
+def stays(rewrite: Pass, before: Graph) -> None:
+    becomes(rewrite, before, before)
+
+
+def padded(
+    kind: str, paddings: Sequence[Sequence[int]], kernel: int = 3, own: int = 0, outputs: tuple[str, ...] = ("y",)
+) -> Graph:
+    """A pad of 5x5x2, then a convolution."""
+    added = np.array(paddings)
+    shape = tuple(int(n) for n in np.array((1, 5, 5, 2)) + added.sum(axis=1))
+    size = [n + 2 * own - kernel + 1 for n in shape[1:3]]
+    filters = (1, kernel, kernel, shape[3]) if kind == "depthwise_conv_2d" else (2, kernel, kernel, shape[3])
+    tensors = [
+        int8("x", 1, 5, 5, 2),
+        ints("paddings", paddings),
+        int8("p", *shape),
+        constant("weights", np.arange(np.prod(filters)).astype(np.int8).reshape(filters), (0.01,)),
+        int8("y", 1, *size, filters[3] if kind == "depthwise_conv_2d" else 2),
+    ]
+    conv = Op("conv", kind, ("p", "weights", None), ("y",), CONV | {"padding": ((own, own), (own, own))})
+    return graph("net", tensors, [Op("pad", "pad", ("x", "paddings"), ("p",)), conv], ("x",), outputs)
+
+
+@pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d"])
+def test_a_pad_goes_into_the_convolution(kind: str) -> None:
+    before = padded(kind, [[0, 0], [0, 1], [1, 0], [0, 0]], own=1)
+    conv = Op("conv", kind, ("x", "weights", None), ("y",), CONV | {"padding": ((1, 2), (2, 1))})
+    kept = [t for name, t in before.tensors.items() if name not in ("p", "paddings")]
+    becomes(fuse_pad, before, graph("net", kept, [conv], ("x",), ("y",)))
+
+
+def test_a_pad_goes_into_all_its_readers_or_none() -> None:
+    before = padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]])
+    second = Op("second", "conv_2d", ("p", "weights", None), ("z",), CONV)
+    both = graph("net", [*before.tensors.values(), int8("z", 1, 5, 5, 2)], [*before.ops, second], ("x",), ("y", "z"))
+    fused, _ = fuse_pad(both)
+    assert [(op.name, op.inputs[0], op.attrs["padding"]) for op in fused.ops] == [
+        ("conv", "x", ((1, 1), (1, 1))),
+        ("second", "x", ((1, 1), (1, 1))),
+    ]
+    pool = Op("pool", "relu", ("p",), ("z",))
+    stays(fuse_pad, graph("net", [*before.tensors.values(), int8("z", 1, 7, 7, 2)], [*before.ops, pool], ("x",), ("y", "z")))
+
+
+def test_a_pad_of_channels_or_of_whole_windows_or_that_is_an_output_stays() -> None:
+    stays(fuse_pad, padded("conv_2d", [[0, 0], [0, 0], [0, 0], [1, 0]]))
+    stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 0], [0, 0], [0, 0]], kernel=1))
+    stays(fuse_pad, padded("conv_2d", [[0, 0], [3, 0], [0, 0], [0, 0]]))
+    stays(fuse_pad, padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]], outputs=("p", "y")))
+
+
+def windowed(kind: str, size: tuple[int, int], weights: np.ndarray, attrs: dict, name: str = "weights") -> Graph:
+    """One convolution of a map of `size` and the channels that the filters ask for."""
+    channels = weights.shape[3]
+    window = CONV | attrs
+    h, w = (
+        (size[a] + sum(window["padding"][a]) - (weights.shape[1 + a] - 1) * window["dilation"][a] - 1) // window["stride"][a]
+        + 1
+        for a in (0, 1)
+    )
+    tensors = [
+        int8("x", 1, *size, channels),
+        constant(name, weights, (0.01,)),
+        int8("y", 1, h, w, channels if kind == "depthwise_conv_2d" else len(weights)),
+    ]
+    return graph("net", tensors, [Op("conv", kind, ("x", name, None), ("y",), window)], ("x",), ("y",))
+
+
+def filters(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)) % 100 + 1).astype(np.int8).reshape(shape)
+
+
+def test_what_sees_only_padding_is_cropped() -> None:
+    whole = filters(1, 7, 7, 2)
+    before = windowed("depthwise_conv_2d", (3, 2), whole, {"padding": ((3, 3), (3, 3))})
+    crop = windowed("depthwise_conv_2d", (3, 2), whole[:, 1:6, 2:5], {"padding": ((2, 2), (1, 1))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+    strided = {"stride": (2, 2), "dilation": (1, 2), "padding": ((0, 1), (2, 2))}
+    whole = filters(2, 3, 3, 2)
+    before = windowed("conv_2d", (2, 1), whole, strided)
+    crop = windowed("conv_2d", (2, 1), whole[:, :2, 1:2], strided | {"padding": ((0, 0), (0, 0))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+
+
+def test_zero_rows_are_cropped_where_there_is_padding_to_give() -> None:
+    whole = filters(2, 3, 3, 2)
+    whole[:, 0] = whole[:, :, 2] = 0
+    before = windowed("conv_2d", (5, 5), whole, {"padding": ((1, 1), (1, 0))})
+    crop = windowed("conv_2d", (5, 5), whole[:, 1:], {"padding": ((0, 1), (1, 0))}, "conv.weights")
+    becomes(crop_windows, before, crop)
+    stays(crop_windows, windowed("conv_2d", (5, 5), np.zeros_like(whole), {"padding": ((1, 1), (1, 1))}))
+    stays(crop_windows, windowed("conv_2d", (3, 3), filters(2, 3, 3, 2), {"padding": ((1, 1), (1, 1))}))
+
+
+def moves(shapes: Sequence[tuple[int, ...]], *steps: tuple[str, object], outputs: tuple[str, ...] = ()) -> Graph:
+    """A relu from x to t0, and ops in a row from t0 to t1, t1 to t2, ...; an operand is a constant of its op."""
+    tensors = [int8("x", *shapes[0]), *(int8(f"t{i}", *shape) for i, shape in enumerate(shapes))]
+    layers = [Op("first", "relu", ("x",), ("t0",))]
+    for i, (kind, operand) in enumerate(steps):
+        tensors.append(ints(f"operand{i}", operand))
+        attrs = {"new_shape": tuple(operand)} if kind == "reshape" else {}  # type: ignore[arg-type]
+        layers.append(Op(f"op{i}", kind, (f"t{i}", f"operand{i}"), (f"t{i + 1}",), attrs))
+    return graph("net", tensors, layers, ("x",), outputs or (f"t{len(steps)}",))
+
+
+def test_two_reshapes_are_one() -> None:
+    before = moves([(1, 4, 6), (1, 24), (2, 12)], ("reshape", (1, 24)), ("reshape", (2, 12)))
+    once = [
+        before.ops[0],
+        Op("op1", "reshape", ("t0",), ("t2",), {"new_shape": None}),
+    ]
+    tensors = [before.tensors[n] for n in ("x", "t0", "t2")]
+    becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
+
+
+def test_moves_that_undo_each_other_go_and_the_output_keeps_its_name() -> None:
+    for steps, middle in (
+        ((("reshape", (1, 24)), ("reshape", (1, 4, 6))), (1, 24)),
+        ((("transpose", (0, 2, 1)), ("transpose", (0, 2, 1))), (1, 6, 4)),
+    ):
+        before = moves([(1, 4, 6), middle, (1, 4, 6)], *steps)
+        relu = Op("first", "relu", ("x",), ("t2",))
+        becomes(merge_moves, before, graph("net", [before.tensors["x"], before.tensors["t2"]], [relu], ("x",), ("t2",)))
+
+
+def test_two_transposes_are_one() -> None:
+    before = moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], ("transpose", (2, 0, 1)), ("transpose", (2, 0, 1)))
+    once = [before.ops[0], Op("op1", "transpose", ("t0", "op1.permutation"), ("t2",), {})]
+    tensors = [*(before.tensors[n] for n in ("x", "t0", "t2")), ints("op1.permutation", (1, 2, 0))]
+    becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
+    stays(merge_moves, moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], *[("transpose", (2, 0, 1))] * 2, outputs=("t1", "t2")))
+
+
+def test_what_moves_no_element_is_a_reshape() -> None:
+    before = moves([(1, 4, 1, 6), (1, 1, 4, 6)], ("transpose", (0, 2, 1, 3)))
+    view = Op("op0", "reshape", ("t0",), ("t1",), {"new_shape": None})
+    tensors = [before.tensors[n] for n in ("x", "t0", "t1")]
+    becomes(merge_moves, before, graph("net", tensors, [before.ops[0], view], ("x",), ("t1",)))
+    stays(merge_moves, moves([(1, 4, 2, 6), (1, 2, 4, 6)], ("transpose", (0, 2, 1, 3))))
+
+
+def test_an_empty_pad_and_a_concatenation_of_one_go() -> None:
+    before = moves([(1, 4, 6), (1, 4, 6), (4, 6)], ("pad", [[0, 0]] * 3), ("reshape", (4, 6)))
+    joined = Op("joined", "concatenation", ("t2",), ("t3",), {"axis": 0, "activation": "none"})
+    longer = graph("net", [*before.tensors.values(), int8("t3", 4, 6)], [*before.ops, joined], ("x",), ("t3",))
+    left = [before.ops[0], Op("op1", "reshape", ("t0", "operand1"), ("t3",), {"new_shape": (4, 6)})]
+    tensors = [*(before.tensors[n] for n in ("x", "t0", "operand1")), int8("t3", 4, 6)]
+    becomes(merge_moves, longer, graph("net", tensors, left, ("x",), ("t3",)))
+
+
+def test_a_pad_between_transposes_pads_other_axes() -> None:
+    paddings = [[0, 0], [0, 0], [1, 0], [0, 2]]
+    before = moves(
+        [(1, 3, 4, 2), (1, 2, 3, 4), (1, 2, 4, 6), (1, 4, 6, 2)],
+        ("transpose", (0, 3, 1, 2)),
+        ("pad", paddings),
+        ("transpose", (0, 2, 3, 1)),
+    )
+    direct = Op("op1", "pad", ("t0", "op2.paddings"), ("t3",), {})
+    tensors = [*(before.tensors[n] for n in ("x", "t0", "t3")), ints("op2.paddings", [[0, 0], [1, 0], [0, 2], [0, 0]])]
+    becomes(merge_moves, before, graph("net", tensors, [before.ops[0], direct], ("x",), ("t3",)))
+
+
+def test_between_input_and_output_something_must_copy() -> None:
+    tensors = [int8("x", 2, 3), ints("shape", (2, 3)), int8("y", 2, 3)]
+    copy = Op("copy", "reshape", ("x", "shape"), ("y",), {"new_shape": (2, 3)})
+    stays(merge_moves, graph("net", tensors, [copy], ("x",), ("y",)))
+
+
+def rescales(first: Tensor, *steps: tuple[str, Tensor], outputs: tuple[str, ...] = ()) -> Graph:
+    """Ops from byte to byte in a row, each with its output."""
+    names = [first.name, *(tensor.name for _, tensor in steps)]
+    layers = [Op(f"op{i}", kind, (names[i],), (names[i + 1],), {}) for i, (kind, _) in enumerate(steps)]
+    return graph("net", [first, *(t for _, t in steps)], layers, (first.name,), outputs or (names[-1],))
+
+
+def test_a_relu_of_a_relu_goes() -> None:
+    before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu", int8("b", 4)))
+    becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
+
+
+def test_a_relu6_stays_where_values_reach_beyond_six() -> None:
+    # real values reach (127 - 3) * 0.5 = 62
+    stays(merge_rescales, rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu6", int8("b", 4)), outputs=("a", "b")))
+    low = {"scale": 0.01}  # reach 1.24
+    before = rescales(int8("x", 4, **low), ("relu", int8("a", 4, **low)), ("relu6", int8("b", 4, **low)))
+    becomes(merge_rescales, before, rescales(int8("x", 4, **low), ("relu", int8("b", 4, **low))))
+
+
+def test_a_dequantize_and_quantize_are_one_quantize_or_nothing() -> None:
+    real = activation("real", (4,), dtype="float32")
+    before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("dequantize", real), ("quantize", int8("b", 4)))
+    becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
+    halved = int8("b", 4, scale=1.0, zero=0)
+    before = rescales(int8("x", 4, zero=-128), ("dequantize", real), ("quantize", halved))
+    once = Op("op1", "quantize", ("x",), ("b",), {})
+    becomes(merge_rescales, before, graph("net", [int8("x", 4, zero=-128), halved], [once], ("x",), ("b",)))
+
+
+def test_rescalings_that_round_otherwise_stay_two() -> None:
+    coarse, fine = int8("a", 4, scale=1.7, zero=0), int8("b", 4, scale=0.5, zero=3)
+    stays(merge_rescales, rescales(int8("x", 4), ("quantize", coarse), ("quantize", fine)))
+
+
+def summed(activation: str, second: str, out: Tensor, outputs: tuple[str, ...] = ("y",)) -> Graph:
+    tensors = [int8("x", 4), int8("m", 4, scale=0.1, zero=-100), out]
+    layers = [
+        Op("sum", "add", ("x", "x"), ("m",), {"activation": activation}),
+        Op("clamp", second, ("m",), ("y",), {}),
+    ]
+    return graph("net", tensors, layers, ("x",), outputs)
+
+
+@pytest.mark.parametrize(
+    ("activation", "second", "merged"),
+    [("none", "relu", "relu"), ("none", "relu6", "relu6"), ("relu", "relu6", "relu6"), ("relu6", "relu", "relu6")],
+)
+def test_a_clamp_goes_into_the_op_before(activation: str, second: str, merged: str) -> None:
+    y = int8("y", 4, scale=0.1, zero=-100)
+    expected = graph("net", [int8("x", 4), y], [Op("sum", "add", ("x", "x"), ("y",), {"activation": merged})], ("x",), ("y",))
+    becomes(merge_rescales, summed(activation, second, y), expected)
+
+
+def test_a_clamp_that_rescales_or_whose_operand_is_read_stays() -> None:
+    stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.2, zero=-100)))
+    stays(merge_rescales, summed("none", "relu", int8("y", 4, scale=0.1, zero=-100), outputs=("m", "y")))
+    # no activation clamps to [-1, 6]
+    stays(merge_rescales, summed("relu_n1_to_1", "relu", int8("y", 4, scale=0.1, zero=-100)))
+
+
+def test_equal_constants_are_shared() -> None:
+    values = np.array([1, 2, 3, 4], np.int8)
+    tensors = [
+        int8("x", 4),
+        Tensor("a", (4,), "int8", Quant((0.5,), (0,)), values, "constant"),
+        Tensor("b", (4,), "int8", Quant((0.5,), (0,)), values.copy(), "constant"),
+        Tensor("c", (4,), "int8", Quant((0.25,), (0,)), values, "constant"),
+        *(int8(name, 4) for name in ("p", "q", "r")),
+    ]
+
+    def layers(*operands: str) -> list[Op]:
+        names = ("x", "p", "q", "r")
+        return [
+            Op(f"add{i}", "add", (names[i], operand), (names[i + 1],), {"activation": "none"})
+            for i, operand in enumerate(operands)
+        ]
+
+    before = graph("net", tensors, layers("a", "b", "c"), ("x",), ("r",))
+    expected = graph("net", [t for t in tensors if t.name != "b"], layers("a", "a", "c"), ("x",), ("r",))
+    becomes(share_constants, before, expected)

@@ -1,0 +1,49 @@
+"""Rows and columns of filters that never see the map, only its padding, are cut off, and as much of the padding with them.
+
+So are outer rows and columns of zero weights where padding is left to give. Nothing else about the windows changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Graph, Op
+from ..ops.window import Size
+from .ranges import taps
+from .rewrite import constant, each_op, exchange
+from .tensor_map import TensorMap
+
+
+def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
+    return each_op(graph, _cropped), {}
+
+
+def _cropped(graph: Graph, op: Op) -> Graph:
+    if op.kind not in ("conv_2d", "depthwise_conv_2d") or graph.input(op, 1).dtype != "int8":
+        return graph
+    weights, (products, _, _, never) = graph.input(op, 1), taps(graph, op)
+    assert weights.data is not None
+    used = ~never & (products != 0).any(axis=(0, 3))
+    padding, dilation = op.attrs["padding"], op.attrs["dilation"]
+    cuts = [_cut(used.any(axis=1 - axis), padding[axis], dilation[axis]) for axis in (0, 1)]
+    if cuts == [(0, 0), (0, 0)]:
+        return graph
+    rows, columns = (slice(before, size - after) for (before, after), size in zip(cuts, used.shape, strict=True))
+    operand = constant(graph, op, "weights", weights.data[:, rows, columns, :], weights.quant)
+    rest = tuple(
+        tuple(have - cut * step for have, cut in zip(padding[axis], cuts[axis], strict=True))
+        for axis, step in enumerate(dilation)
+    )
+    inputs = (op.inputs[0], operand.name, *op.inputs[2:])
+    return exchange(graph, [replace(op, inputs=inputs, attrs={**op.attrs, "padding": rest})], [operand])
+
+
+def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
+    """How many rows (or columns) to cut off before and after: unused ones, one must stay, for which there is padding."""
+    where = np.flatnonzero(used)
+    if not len(where):
+        return 0, 0
+    before, after = int(where[0]), len(used) - 1 - int(where[-1])
+    return min(before, padding[0] // dilation), min(after, padding[1] // dilation)

@@ -1,0 +1,67 @@
+"""Ops that only move elements: two in a row become one, and those that move none become a reshape or nothing.
+
+A pad between two transposes that undo each other, as converters write it, pads other axes instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import ops
+from ..ir import Graph, Op
+from ..ops import SPECS
+from ..ops.layout import paddings, permutation
+from .copies_to_views import copies_all
+from .rewrite import each_op, exchange, integers, is_only_for, maker, same_kind, without
+from .tensor_map import TensorMap
+
+
+def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
+    return each_op(graph, _merged), {}
+
+
+def _merged(graph: Graph, op: Op) -> Graph:
+    graph, op = _transposed_once(*_never_transposed(graph, op))
+    if not _keeps_order(graph, op):
+        return graph
+    x, out = ops.data(graph, op), graph.output(op)
+    before = maker(graph, x)
+    if before is not None and SPECS[before.kind].view and graph.input(before).role == "activation" and not same_kind(x, out):
+        x = graph.input(before)
+    if same_kind(x, out):
+        return without(graph, op, x.name)
+    if SPECS[op.kind].view and x.name == op.inputs[0]:
+        return graph
+    return exchange(graph, [replace(op, kind="reshape", inputs=(x.name,), attrs={"new_shape": None})])
+
+
+def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
+    """A pad between two transposes that undo each other, as a pad of what the first transposes."""
+    pad = maker(graph, graph.input(op)) if op.kind == "transpose" else None
+    first = maker(graph, graph.input(pad)) if pad is not None and pad.kind == "pad" else None
+    if pad is None or first is None or first.kind != "transpose" or not is_only_for(graph, graph.input(op), op):
+        return graph, op
+    there, back = permutation(graph, first), permutation(graph, op)
+    if [there[axis] for axis in back] != list(range(len(back))):
+        return graph, op
+    added = paddings(graph, pad)
+    operand = integers(graph, op, "paddings", [added[axis] for axis in back])
+    direct = replace(pad, inputs=(first.inputs[0], operand.name), outputs=op.outputs)
+    return exchange(graph, [direct], [operand], gone=op.name), direct
+
+
+def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
+    """A transpose of a transpose as one, where the one in between is then needless or both undo each other."""
+    before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
+    if before is None or before.kind != "transpose":
+        return graph, op
+    first, then = permutation(graph, before), permutation(graph, op)
+    operand = integers(graph, op, "permutation", [first[axis] for axis in then])
+    once = replace(op, inputs=(before.inputs[0], operand.name))
+    merged = exchange(graph, [once], [operand])
+    useful = is_only_for(graph, graph.input(op), op) or _keeps_order(merged, once)
+    return (merged, once) if useful else (graph, op)
+
+
+def _keeps_order(graph: Graph, op: Op) -> bool:
+    return SPECS[op.kind].view or copies_all(graph, op)

@@ -1,0 +1,186 @@
+"""Which values each channel of each tensor can hold, whatever the network is fed with; a channel of one value is constant.
+
+In: a Graph that `check_ops` has passed. Out: tensor -> Range, for int8 and uint8. Channels count along the last axis. The idea
+is interval arithmetic by the numpy references: an op that is monotone in every operand takes its extremes at theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op, Tensor
+from ..ops import SPECS, activation_range, conv, fully_connected, reduce
+from ..ops.elementwise import mul_rescale
+from ..ops.fixed_point import INT32_MAX
+from ..ops.pieces import PIECES
+from ..ops.window import positions
+
+BYTES = ("int8", "uint8")
+TAME_BITS = 12  # scale ratios below 2^12 move no product of two bytes out of int32
+
+
+class Range(NamedTuple):
+    """Least and greatest value per channel, in the tensor's type."""
+
+    low: NDArray[np.generic]
+    high: NDArray[np.generic]
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Per channel, whether it holds one value only."""
+        return np.asarray(self.low == self.high)
+
+
+class Taps(NamedTuple):
+    """A sum of products as one form: conv_2d, depthwise_conv_2d and fully_connected alike.
+
+    weights: [out channel, window h, window w, input], less their zero point. reads: [out channel, input] -> input channel.
+    always, never: per position in the window, whether it lies inside the map for all output positions, or for none (else
+    padding is seen).
+    """
+
+    weights: NDArray[np.int64]
+    reads: NDArray[np.int64]
+    always: NDArray[np.bool_]
+    never: NDArray[np.bool_]
+
+
+def ranges(graph: Graph) -> dict[str, Range]:
+    """The range of every int8 and uint8 tensor."""
+    known = {t.name: _at_first(t) for t in graph.tensors.values() if t.dtype in BYTES}
+    for op in graph.ops:
+        rule = RULES.get(op.kind)
+        outputs = graph.outputs_of(op)
+        if rule is not None and all(t is None or t.data is not None or t.name in known for t in graph.inputs_of(op)):
+            for tensor, found in zip(outputs, rule(graph, op, known), strict=True):
+                if tensor.name in known and tensor.role == "activation":
+                    known[tensor.name] = found
+    return known
+
+
+def channels(tensor: Tensor) -> int:
+    """The extent of the last axis, 1 for a scalar."""
+    return (1, *tensor.shape)[-1]
+
+
+def taps(graph: Graph, op: Op) -> Taps:
+    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
+    x, filters = graph.input(op), graph.input(op, 1)
+    assert filters.data is not None
+    zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
+    weights, count = filters.data.astype(np.int64) - zero, channels(x)
+    if op.kind == "fully_connected":
+        units, depth = weights.shape
+        inside = np.ones((1, 1), bool)
+        reads = np.broadcast_to(np.arange(depth) % count, (units, depth))
+        return Taps(weights.reshape(units, 1, 1, depth), reads, inside, ~inside)
+    if op.kind == "depthwise_conv_2d":
+        weights = weights.transpose(3, 1, 2, 0)
+    out, in_group = weights.shape[0], weights.shape[3]
+    group = np.arange(out) // (out * in_group // count)
+    reads = group[:, None] * in_group + np.arange(in_group)
+    rows, columns = (_inside(graph, op, axis) for axis in (0, 1))
+    always = rows.all(axis=0)[:, None] & columns.all(axis=0)
+    never = ~(rows.any(axis=0)[:, None] & columns.any(axis=0))
+    return Taps(weights, reads, always, never)
+
+
+def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
+    """[output position, position in the window]: whether it lies inside the map along `axis` (0: rows, 1: columns)."""
+    stride, dilation, padding = (op.attrs[name][axis] for name in ("stride", "dilation", "padding"))
+    size, out, kernel = (t.shape[1 + axis] for t in (graph.input(op), graph.output(op), graph.input(op, 1)))
+    return positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=padding[0])
+
+
+def _at_first(tensor: Tensor) -> Range:
+    """What is known without the ops: a constant's values, else the type's range."""
+    if tensor.data is not None and tensor.elements:
+        return _per_channel(tensor, tensor.data, tensor.data)
+    info = np.iinfo(tensor.dtype)
+    count = channels(tensor)
+    return Range(np.full(count, info.min, tensor.dtype), np.full(count, info.max, tensor.dtype))
+
+
+def _per_channel(tensor: Tensor, low: NDArray[np.generic], high: NDArray[np.generic]) -> Range:
+    count = channels(tensor)
+    return Range(low.reshape(-1, count).min(axis=0), high.reshape(-1, count).max(axis=0))
+
+
+Known = dict[str, Range]
+Rule = Callable[[Graph, Op, Known], list[Range]]
+
+
+def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
+    """Monotone in each operand, one way or the other: the extremes lie at the corners. Runs on one element per channel."""
+    out = graph.output(op)
+    if not _is_tame(graph, op):
+        return [_at_first(out)]
+    given = [known[name] for name in op.inputs if name is not None]
+    values = [SPECS[op.kind].reference(graph, op, list(corner))[0] for corner in product(*given)]
+    count = channels(out)
+    return [Range(*(np.broadcast_to(extreme(values, axis=0), count) for extreme in (np.min, np.max)))]
+
+
+def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
+    """Never falls when an operand rises: from all least and from all greatest values."""
+    outputs = graph.outputs_of(op)
+    if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
+        return [_at_first(t) for t in outputs]
+    low, high = (
+        SPECS[op.kind].reference(graph, op, [None if t is None else _filled(t, known, side) for t in graph.inputs_of(op)])
+        for side in (0, 1)
+    )
+    return [_per_channel(t, a, b) for t, a, b in zip(outputs, low, high, strict=True)]
+
+
+def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
+    if tensor.data is not None:
+        return tensor.data
+    return np.broadcast_to(known[tensor.name][side], tensor.shape or (1,)).reshape(tensor.shape)
+
+
+def _is_tame(graph: Graph, op: Op) -> bool:
+    """Whether no rescaling of the op can wrap, which would break its monotony."""
+    if op.kind in MOVES:
+        return True
+    if op.kind == "mul":
+        return mul_rescale(graph, op).shift < TAME_BITS
+    if op.kind == "mean":
+        return reduce.count(graph, op) * 255 << max(reduce.requant(graph, op)[1], 0) <= INT32_MAX
+    scales = [t.scale for t in (*graph.inputs_of(op), graph.output(op)) if t is not None and t.dtype in BYTES]
+    return max(scales) < (1 << TAME_BITS) * min(scales)
+
+
+def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
+    """Each product at its least and greatest, 0 where padding may be seen; rescaled and clamped by the reference."""
+    x, out = graph.input(op), graph.output(op)
+    if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
+        return [_at_first(out)]
+    weights, reads, always, never = taps(graph, op)
+    ends = [weights * (side.astype(np.int64) - x.zero_point)[reads][:, None, None, :] for side in known[x.name]]
+    seen, padded = ~never[None, :, :, None], ~always[None, :, :, None]
+    sums = []
+    for extreme in (np.minimum, np.maximum):
+        products = extreme(*ends)
+        sums.append((seen * np.where(padded, extreme(products, 0), products)).sum(axis=(1, 2, 3)))
+    bias = graph.optional_input(op, 2)
+    offset = np.zeros(len(weights), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
+    family = fully_connected if op.kind == "fully_connected" else conv
+    low, high = family.finish(graph, op, np.stack(sums) + offset)
+    shift = np.zeros(1, np.int64) if family is fully_connected else np.maximum(conv.requant(graph, op)[1].astype(np.int64), 0)
+    exact = np.maximum(np.abs(sums[0] + offset), np.abs(sums[1] + offset)) <= INT32_MAX >> shift
+    least, greatest = activation_range(op.attrs["activation"], out)
+    return [Range(np.where(exact, low, np.int8(least)), np.where(exact, high, np.int8(greatest)))]
+
+
+MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "transpose", "strided_slice", "pack", *PIECES)
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), _sum),
+    **dict.fromkeys(("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "quantize"), _elementwise),
+    **dict.fromkeys((*MOVES, "average_pool_2d", "max_pool_2d", "mean"), _monotone),
+}

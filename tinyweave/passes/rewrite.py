@@ -1,0 +1,77 @@
+"""What passes that change one op at a time share: to visit the ops, to exchange one, to remove one that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op, Quant, Tensor, rebuild
+
+
+def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
+    """Let `rewrite` change the graph at each op in turn, in execution order; it sees what it made of the ops before."""
+    for name in [op.name for op in graph.ops]:
+        op = next((op for op in graph.ops if op.name == name), None)
+        if op is not None:
+            graph = rewrite(graph, op)
+    return graph
+
+
+def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:
+    """The graph with these ops in the place of those of the same names, without the op named `gone`, with more constants."""
+    new = {op.name: op for op in ops}
+    tensors = {**graph.tensors, **{tensor.name: tensor for tensor in constants}}
+    return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops if op.name != gone))
+
+
+def without(graph: Graph, op: Op, equal: str) -> Graph:
+    """The graph without `op`, whose only output always equals the tensor `equal`; as it is where both names must stay.
+
+    An output of the network keeps its name, else the op's output loses its.
+    """
+    out = op.outputs[0]
+    stays, goes = (out, equal) if out in graph.outputs else (equal, out)
+    if goes in (*graph.inputs, *graph.outputs) or any(graph.tensors[name].role != "activation" for name in (equal, out)):
+        return graph
+
+    def renamed(names: Iterable[str | None]) -> tuple[str | None, ...]:
+        return tuple(stays if name == goes else name for name in names)
+
+    ops = (o for o in graph.ops if o.name != op.name)
+    return rebuild(
+        graph,
+        ops=tuple(replace(o, inputs=renamed(o.inputs), outputs=tuple(n for n in renamed(o.outputs) if n)) for o in ops),
+    )
+
+
+def same_kind(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors that hold the same bytes mean the same."""
+    return (a.shape, a.dtype, a.quant) == (b.shape, b.dtype, b.quant)
+
+
+def maker(graph: Graph, tensor: Tensor) -> Op | None:
+    """The op that makes a tensor, None for inputs, constants and state."""
+    return graph.ops[graph.producer[tensor.name]] if tensor.name in graph.producer and tensor.role == "activation" else None
+
+
+def is_only_for(graph: Graph, tensor: Tensor, op: Op) -> bool:
+    """Whether nothing but `op` needs the tensor."""
+    readers = graph.consumers.get(tensor.name, ())
+    return tensor.name not in graph.outputs and [graph.ops[reader].name for reader in readers] == [op.name]
+
+
+def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
+    """A new int32 constant for `op`."""
+    return constant(graph, op, role, np.array(values, np.int32))
+
+
+def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
+    """A new constant for `op`, under a name that the graph does not have."""
+    name = f"{op.name}.{role}"
+    while name in graph.tensors:
+        name += "_"
+    return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
