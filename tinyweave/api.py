@@ -294,10 +294,12 @@ def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
 def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
-    """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample of `inputs`."""
+    """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
     firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
-    runs = [emulated.invoke(firmware, plan.arena, compare.pack(sample), sizes) for sample in inputs]
-    return [compare.unpack(model.graph, result) for result in runs]
+    if not inputs:
+        return []
+    *earlier, last = map(compare.pack, inputs)
+    return compare.unpack_all(model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier))
 
 
 def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:

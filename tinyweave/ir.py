@@ -101,7 +101,11 @@ class Op:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Ops in execution order over named tensors; `init` holds the ops that run once to set up state."""
+    """Ops in execution order over named tensors; `init` holds the ops that run once to set up state.
+
+    A tensor with the role `state` keeps its value from one inference to the next. Every op that changes it names it among its
+    outputs, so it may be written many times; the ops that touch one state keep their order.
+    """
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -181,8 +185,10 @@ def verify(graph: Graph) -> Graph:
         if _lookup(graph, name).data is not None:
             raise CompileError("is a graph input and has constant data", tensor=name)
     state = {n for n, t in graph.tensors.items() if t.role == "state"}
+    for name in sorted(state.difference(*(op.outputs for op in graph.init))):
+        raise CompileError("is state that nothing gives an initial value", "assign it in the init ops", tensor=name)
     for op in (*graph.init, *graph.ops):
-        if not op.outputs and not any(n in state for n in op.inputs):
+        if not op.outputs:
             raise CompileError("has no outputs", op=op)
         for name in filter(None, op.inputs):
             tensor = _lookup(graph, name, op)
@@ -196,6 +202,9 @@ def verify(graph: Graph) -> Graph:
     for name in graph.outputs:
         if _lookup(graph, name).data is None and name not in written:
             raise CompileError("is a graph output that no op writes", tensor=name)
+    for name in (*graph.inputs, *graph.outputs):
+        if name in state:
+            raise CompileError("is state and an input or output of the graph", "read or assign it by an op", tensor=name)
     return graph
 
 

@@ -1,7 +1,7 @@
-"""Generated single-op graphs with inputs, many per kind, for every implementation of an op to be compared on.
+"""Generated graphs of one op with inputs, many per kind, for every implementation of an op to be compared on.
 
 `cases(kind)` gives the same cases on every call: attributes, shapes, scales and values come from a generator seeded by the
-kind's name. Each list of arrays in `Case.inputs` is one inference.
+kind's name. Each list of arrays in `Case.inputs` is one inference; where there is state they follow on each other.
 """
 
 from __future__ import annotations
@@ -33,22 +33,26 @@ class Case:
 def cases(kind: str) -> Iterator[Case]:
     """The cases of one kind, named `<kind>-<number>-<what it is about>`."""
     rng = np.random.default_rng(zlib.crc32(kind.encode()))
-    for number, (about, operands, output, attrs) in enumerate(GENERATORS[kind](rng)):
-        graph = single_op(kind, operands, output, attrs)
-        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in ("any", "extreme")])
+    for number, (about, *drawn) in enumerate(GENERATORS[kind](rng)):
+        graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
+        styles = ("any", "extreme", "any", "extreme") if graph.init else ("any", "extreme")
+        yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
 
 
 def single_op(kind: str, operands: list[Tensor | None], output: Tensor | list[Tensor], attrs: dict[str, Any]) -> Graph:
-    """A checked graph of one op; the outputs' shapes are inferred, inputs are the operands without data."""
+    """A checked graph of one op; the outputs' shapes are inferred, inputs are the operands without data, state starts as 0."""
     outputs = output if isinstance(output, list) else [output]
     names = tuple(t.name for t in outputs)
-    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), names, attrs)
     present = [t for t in operands if t is not None]
-    tensors = {t.name: t for t in (*present, *outputs)}
-    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None))
-    graph = Graph(kind, tensors, (op,), inputs, names)
+    state = [t for t in present if t.role == "state"]
+    initial = [constant(f"{t.name}.initial", np.full(t.shape, t.quant and t.zero_point, t.dtype), t.quant) for t in state]
+    init = tuple(Op(f"init_{t.name}", "assign_variable", (c.name,), (t.name,)) for t, c in zip(state, initial, strict=True))
+    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), (*names, *(t.name for t in state)), attrs)
+    tensors = {t.name: t for t in (*present, *initial, *outputs)}
+    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None and t.role != "state"))
+    graph = Graph(kind, tensors, (op,), inputs, names, init)
     shapes = [tuple(int(extent) for extent in shape) for shape in SPECS[kind].infer(graph, op)]
-    shaped = {t.name: replace(t, shape=shape) for t, shape in zip(outputs, shapes, strict=True)}
+    shaped = {t.name: replace(t, shape=shape) for t, shape in zip((*outputs, *state), shapes, strict=True)}
     return check(verify(replace(graph, tensors=tensors | shaped)))
 
 
@@ -85,7 +89,7 @@ def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int
     if quant is None and dtype != "float32":
         info = np.iinfo(dtype)
         zero_points = (int(info.min), 0, int(info.max), int(rng.integers(info.min, info.max)))
-        quant = Quant((scale(rng),), (0 if dtype == "int16" else zero_points[rng.integers(4)],))
+        quant = Quant((scale(rng),), (0 if dtype in ("int16", "int32") else zero_points[rng.integers(4)],))
     return Tensor(name, shape, dtype, quant)
 
 
@@ -104,6 +108,7 @@ def integers(name: str, *values: Any) -> Tensor:
 
 
 Drawn = tuple[str, list[Tensor | None], "Tensor | list[Tensor]", dict[str, Any]]
+DrawnGraph = tuple[str, Graph]
 
 
 def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
@@ -175,6 +180,27 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
+    yield from _conv_2d_int16(rng)
+
+
+def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
+    """Half of the scales let some outputs saturate."""
+    for number in range(40):
+        size, attrs, about = _windowed(rng, dilated=True)
+        kernel, groups = attrs.pop("_kernel"), 2 if number % 5 == 0 else 1
+        group_in, out_c = int(rng.choice([1, 3, 4, 16])), groups * int(rng.choice([1, 2, 5]))
+        x, weights = (
+            activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
+            _weights(rng, (out_c, *kernel, group_in), 0),
+        )
+        assert weights.quant is not None
+        products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
+        spread = (kernel[0] * kernel[1] * group_in) ** 0.5 * 75 * 19000
+        out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
+        bias = rng.integers(int(-2 * spread), int(2 * spread), out_c).astype(np.int64)
+        axis = None if len(products) == 1 else 0
+        operands: list[Tensor | None] = [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))]
+        yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
 def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
@@ -248,6 +274,33 @@ def _fully_connected(rng: Rng) -> Iterator[Drawn]:
         yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
 
 
+def _lstm(rng: Rng) -> Iterator[Drawn]:
+    for number in range(24):
+        depth, cells = int(rng.choice([1, 3, 8, 17])), int(rng.choice([1, 2, 5, 16]))
+        batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
+        x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
+        out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.004, 0.02))
+        spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
+
+        def matrix(name: str, columns: int, source: Tensor, rows: int = cells, spread: float = spread) -> Tensor:
+            scale = float(np.float32(spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.5, 2)))
+            return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
+
+        weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
+        recurrent = [matrix(f"recurrent_{i}", cells, out) for i in range(4)]
+        bias = [
+            constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))
+            for i, w in enumerate(weights)
+        ]
+        bias = [replace(b, quant=Quant((float(np.float32(b.scale)),), (0,))) for b in bias]
+        hidden = Tensor("hidden", (batch, cells), "int8", out.quant, role="state")
+        cell = Tensor("cell", (batch, cells), "int16", Quant((2.0 ** -int(rng.integers(9, 16)),), (0,)), role="state")
+        operands = [x, *weights, *recurrent, None, None, None, *bias, None, None, hidden, cell, None, None, None, None]
+        clip = float(rng.choice([0.0, 0.25, 10.0]))
+        about = f"{batch}x{time}x{depth}to{cells}-clip{clip}{'-time-major' if time_major else ''}"
+        yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}
+
+
 SHAPE_PAIRS = (
     ((1, 4, 5, 3), (1, 4, 5, 3)),
     ((1, 4, 5, 3), (1, 1, 1, 3)),
@@ -277,6 +330,17 @@ def _add(rng: Rng) -> Iterator[Drawn]:
         if number % 11 == 7:
             b = a
         yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _sum(rng: Rng) -> Iterator[Drawn]:
+    yield from _add(rng)
+    for first, second in SHAPE_PAIRS * 3:
+        a, b, out = (
+            activation(name, shape, rng, dtype="int16") for name, shape in (("a", first), ("b", second), ("output", ()))
+        )
+        if rng.integers(2):
+            out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
+        yield f"{_text(first)}-{_text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
 
 
 def _mul(rng: Rng) -> Iterator[Drawn]:
@@ -323,6 +387,9 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         x = x if in_scale is None else rescaled(x, in_scale)
         out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
         yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
+    for shape in shapes:
+        out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-16,), (-32768,)))
+        yield f"{_text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
 
 
 def _log_softmax(rng: Rng) -> Iterator[Drawn]:
@@ -358,6 +425,12 @@ def _quantize(rng: Rng) -> Iterator[Drawn]:
                 x = replace(x, quant=Quant((0.5,), (-128 if source == "int8" else 0,)))
                 out = replace(out, quant=Quant((0.5,), (-128 if target == "int8" else 0,)))
             yield f"{source}to{target}", [x], out, {}
+    for source, target in (("int32", "int16"), ("int32", "int8"), ("int16", "int32")):
+        for _ in range(8):
+            x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
+            # wide to narrow by less than 1, since 32 bits may not overflow; narrow to wide by more
+            ratio = np.exp2(rng.uniform(-20, -1) if source == "int32" else rng.uniform(0, 14))
+            yield f"{source}to{target}", [x], rescaled(out, x.scale / ratio), {}
 
 
 def _cast(rng: Rng) -> Iterator[Drawn]:
@@ -494,6 +567,40 @@ def _pack(rng: Rng) -> Iterator[Drawn]:
     for tensor, (count, axis) in itertools.product(_layout_types(rng), ((1, 0), (2, 0), (3, 1), (2, 3), (2, -1))):
         operands: list[Tensor | None] = [tensor(f"input{i}", (4, 5, 3)) for i in range(count)]
         yield f"{count}-at{axis}", operands, tensor("output", ()), {"axis": axis}
+
+
+def through_state(kind: str, x: Tensor, initial: Array, *, computed: bool) -> Graph:
+    """The input is assigned to a variable, the output read from it, `kind` first; `computed` puts a relu before and after."""
+    state = replace(x, name="memory", role="state")
+    tensors = [x, state, replace(x, name="read"), constant("memory.initial", initial, x.quant)]
+    assign, read = ("x", "memory"), ("memory", "read")
+    ops, output = [], "read"
+    if computed:
+        tensors += [replace(x, name="before"), replace(x, name="after")]
+        ops, assign, output = [("relu", "x", "before")], ("before", "memory"), "after"
+    moves = [("read_variable", *read), ("assign_variable", *assign)]
+    moves = moves if kind == "read_variable" else moves[::-1]
+    if computed:  # a value is read where the state lies, and computed there, when the old one has been used
+        used = ("relu", "read", "after")
+        ops = [moves[0], used, *ops, moves[1]] if kind == "read_variable" else [*ops, *moves, used]
+    else:
+        ops = moves
+    named = tuple(Op(f"{op}_{i}", op, (source,), (target,)) for i, (op, source, target) in enumerate(ops))
+    init = (Op("init_memory", "assign_variable", ("memory.initial",), ("memory",)),)
+    return check(verify(Graph(kind, {t.name: t for t in tensors}, named, ("x",), (output,), init)))
+
+
+def _variable(kind: str) -> Callable[[Rng], Iterator[DrawnGraph]]:
+    def draw(rng: Rng) -> Iterator[DrawnGraph]:
+        for dtype, shape, computed in itertools.product(("int8", "int16", "float32"), ((1, 4, 5, 3), (7,)), (False, True)):
+            if computed and dtype != "int8":
+                continue
+            x = activation("x", shape, rng, dtype=dtype)
+            full = rng.integers(-100, 100, shape).astype(dtype)
+            for about, initial in (("zeros", np.zeros_like(full)), ("values", full)):
+                yield f"{dtype}-{_text(shape)}-{about}", through_state(kind, x, initial, computed=computed)
+
+    return draw
 
 
 def _copied_types(rng: Rng) -> Iterator[Callable[[str, tuple[int, ...]], Tensor]]:
@@ -707,6 +814,29 @@ def _batch_to_space_nd(rng: Rng) -> Iterator[Drawn]:
         yield f"{_text(shape)}-by{_text(block)}", operands, tensor("output", ()), {}
 
 
+def _svdf(rng: Rng) -> Iterator[Drawn]:
+    for number in range(30):
+        batch, depth, units, rank, steps = (
+            int(rng.choice(v)) for v in ([1, 1, 2], [1, 5, 16], [1, 3, 8], [1, 1, 2], [1, 4, 9])
+        )
+        x, out = activation("input", (batch, depth), rng), activation("output", (), rng)
+        weights = constant(
+            "weights", rng.integers(-127, 128, (units * rank, depth)).astype(np.int8), Quant((scale(rng),), (0,))
+        )
+        state_scale = float(np.float32(x.scale * weights.scale * 75 * 75 * depth**0.5 / 9000 * rng.uniform(0.3, 3)))
+        state = Tensor("state", (batch, units * rank * steps), "int16", Quant((state_scale,), (0,)), role="state")
+        values = rng.integers(-20000, 20000, (units * rank, steps)).astype(np.int16)
+        # small enough for sums below 2^31
+        time = constant("time", values // np.int16(steps * rank), Quant((scale(rng, 1e-5, 1e-3),), (0,)))
+        out = rescaled(out, state_scale * time.scale * 9000 * 10000 / 60 * rng.uniform(0.05, 1))
+        bias = None
+        if number % 4:
+            quant = Quant((float(np.float32(state_scale * time.scale)),), (0,))
+            bias = constant("bias", rng.integers(-(1 << 26), 1 << 26, units).astype(np.int32), quant)
+        about = f"{batch}x{depth}to{units}-rank{rank}-{steps}steps"
+        yield about, [x, weights, time, bias, state], out, {"rank": rank, "activation": "relu"}
+
+
 def _shape(rng: Rng) -> Iterator[Drawn]:
     for shape, dtype in itertools.product(((1, 4, 5, 3), (7,), (2, 3)), ("int32", "int64")):
         yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
@@ -777,9 +907,10 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
                 yield f"{_text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
-GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
-    "add": _add,
+GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
+    "add": _sum,
     "arg_max": _arg_max,
+    "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
     "batch_matmul": _batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
@@ -811,6 +942,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "quantize": _quantize,
     "reduce_max": _reduce,
     "reduce_min": _reduce,
+    "read_variable": _variable("read_variable"),
     "relu": _relu,
     "relu6": _relu,
     "relu_n1_to_1": _relu,
@@ -826,10 +958,12 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "split_v": _split_v,
     "squeeze": _squeeze,
     "strided_slice": _strided_slice,
-    "sub": _add,
+    "sub": _sum,
+    "svdf": _svdf,
     "tanh": _table,
     "tile": _tile,
     "transpose": _transpose,
     "transpose_conv": _transpose_conv,
+    "unidirectional_sequence_lstm": _lstm,
     "unpack": _unpack,
 }

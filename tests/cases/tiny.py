@@ -1,6 +1,8 @@
-"""Three tiny networks whose emitted C is kept as golden files: a chain, a residual block, and float edges."""
+"""Four tiny networks whose emitted C is kept as golden files: a chain, a residual block, float edges, a stream with state."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,8 +25,16 @@ def ramp(shape: tuple[int, ...], step: int = 37) -> np.ndarray:
     return ((np.arange(count) * step + 11) % 255 - 127).astype(np.int8).reshape(shape)
 
 
-def graph(name: str, tensors: list[Tensor], ops: list[Op], inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Graph:
-    return verify(Graph(name, {t.name: t for t in tensors}, tuple(ops), inputs, outputs))
+def graph(
+    name: str,
+    tensors: list[Tensor],
+    ops: list[Op],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    *,
+    init: tuple[Op, ...] = (),
+) -> Graph:
+    return verify(Graph(name, {t.name: t for t in tensors}, tuple(ops), inputs, outputs, init))
 
 
 def chain() -> Graph:
@@ -126,4 +136,45 @@ def edges() -> Graph:
     return graph("edges", tensors, ops, ("x",), ("out",))
 
 
-NETWORKS = {"chain": chain, "residual": residual, "edges": edges}
+def stream() -> Graph:
+    """A conv_2d over the last three inputs, two of which are kept as state; a second state counts by adding 1 each time."""
+    rows = activation("rows", (1, 3, 1, 4), 0.05, -128)
+    kept = replace(rows, name="kept", shape=(1, 2, 1, 4))
+    count = activation("count", (1, 1), 1.0, 0)
+    tensors = [
+        replace(rows, name="x", shape=(1, 1, 1, 4)),
+        replace(kept, name="past", role="state"),
+        Tensor("past.initial", kept.shape, "int8", kept.quant, np.full(kept.shape, -128, np.int8), "constant"),
+        replace(kept, name="before"),
+        rows,
+        *(constant(name, np.array(values, np.int32)) for name, values in (("begin", (0, 1, 0, 0)), ("end", (1, 3, 1, 4)))),
+        constant("steps", np.ones(4, np.int32)),
+        kept,
+        constant("weights", ramp((2, 3, 1, 4)), (0.02,)),
+        activation("y", (1, 1, 1, 2), 0.1, 3),
+        replace(count, name="calls", role="state"),
+        Tensor("calls.initial", (1, 1), "int8", count.quant, np.full((1, 1), 5, np.int8), "constant"),
+        replace(count, name="calls_before"),
+        constant("one", np.ones((1, 1), np.int8), (1.0,)),
+        count,
+    ]
+    masks = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    ops = [
+        Op("read_variable_0", "read_variable", ("past",), ("before",)),
+        Op("concatenation_1", "concatenation", ("before", "x"), ("rows",), {"axis": 1, "activation": "none"}),
+        Op("strided_slice_2", "strided_slice", ("rows", "begin", "end", "steps"), ("kept",), masks | {"offset": False}),
+        Op("assign_variable_3", "assign_variable", ("kept",), ("past",)),
+        Op("conv_2d_4", "conv_2d", ("rows", "weights", None), ("y",), window),
+        Op("read_variable_5", "read_variable", ("calls",), ("calls_before",)),
+        Op("add_6", "add", ("calls_before", "one"), ("count",), {"activation": "none"}),
+        Op("assign_variable_7", "assign_variable", ("count",), ("calls",)),
+    ]
+    init = (
+        Op("init_past", "assign_variable", ("past.initial",), ("past",)),
+        Op("init_calls", "assign_variable", ("calls.initial",), ("calls",)),
+    )
+    return graph("stream", tensors, ops, ("x",), ("y", "count"), init=init)
+
+
+NETWORKS = {"chain": chain, "residual": residual, "edges": edges, "stream": stream}

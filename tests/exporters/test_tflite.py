@@ -12,7 +12,7 @@ import tflite
 
 from tests.cases.ops import GENERATORS, cases, single_op
 from tinyweave.exporters.tflite import OPTIONS, to_tflite
-from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
+from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.ops import SPECS, run
 from tinyweave.simulate import litert
 
@@ -167,6 +167,3 @@ def test_what_the_format_cannot_hold_is_refused() -> None:
     refuses(convolution(stride=(1 << 40, 1)), "conv_2d_0", "cannot hold")
     x = replace(graph.tensors["x"], quant=Quant((0.1,), (3,)))
     refuses(replace(graph, tensors={**graph.tensors, "x": x}), "'x'", "0.1 is not a float32 number")
-    state = Tensor("memory", (4,), "int8", Q, role="state")
-    read = Op("relu_0", "relu", ("memory",), ("y",))
-    refuses(Graph("g", {"memory": state, "y": activation("y", (4,))}, (read,), (), ("y",)), "memory", "state")

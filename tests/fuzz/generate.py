@@ -28,6 +28,7 @@ class Growth:
         self.numpy = np.random.default_rng(seed)
         self.tensors: dict[str, Tensor] = {}
         self.ops: list[Op] = []
+        self.init: list[Op] = []
         self.live: list[str] = []
 
     def add_tensor(self, tensor: Tensor) -> str:
@@ -60,14 +61,27 @@ class Growth:
     ) -> str:
         """Append an op; the outputs' shapes come from the op's own rule, their quantisation is random unless given."""
         name = f"{kind}_{len(self.ops)}"
-        op = Op(name, kind, tuple(inputs), (f"{name}_out", *(f"{name}_out_{i}" for i in range(1, count))), attrs or {})
+        state = tuple(n for n in inputs if n is not None and self.tensors[n].role == "state" and kind != "read_variable")
+        names = (f"{name}_out", *(f"{name}_out_{i}" for i in range(1, count)))
+        op = Op(name, kind, tuple(inputs), (*names, *state), attrs or {})
         quant = quant or self.quant()
-        draft = Graph("draft", {**self.tensors, **{n: Tensor(n, (), dtype, quant) for n in op.outputs}}, (op,), (), ())
-        for output, shape in zip(op.outputs, SPECS[kind].infer(draft, op), strict=True):
+        draft = Graph("draft", {**self.tensors, **{n: Tensor(n, (), dtype, quant) for n in names}}, (op,), (), ())
+        for output, shape in zip(names, SPECS[kind].infer(draft, op), strict=False):
             self.add_tensor(Tensor(output, shape, dtype, quant))
             self.live.append(output)
         self.ops.append(op)
         return op.outputs[0]
+
+    def state(self, shape: tuple[int, ...], quant: Quant, dtype: str = "int8", first: np.ndarray | None = None) -> str:
+        """A variable; its first value is its zero point unless given."""
+        name = self.add_tensor(Tensor(f"state_{len(self.tensors)}", shape, dtype, quant, role="state"))
+        value = np.full(shape, quant.zero_point[0], dtype) if first is None else first
+        self.add_tensor(Tensor(f"{name}.initial", shape, dtype, quant, value, "constant"))
+        self.init.append(Op(f"init_{name}", "assign_variable", (f"{name}.initial",), (name,)))
+        return name
+
+    def assign(self, value: str, state: str) -> None:
+        self.ops.append(Op(f"assign_variable_{len(self.ops)}", "assign_variable", (value,), (state,)))
 
     def damage(self, data: np.ndarray, biases: np.ndarray, axis: int) -> None:
         """Make some channels constant: all-zero filters, with bias or without, and biases that saturate the output."""
@@ -465,6 +479,41 @@ def transpose(g: Growth) -> None:
     g.emit("transpose", [x.name, g.constant("perm", np.array(order, np.int32))], {}, x.quant)
 
 
+def variable(g: Growth) -> None:
+    """A variable that is read before or after a value is assigned to it, and sometimes once more."""
+    x = anything(g)
+    assert x.quant is not None
+    state = g.state(x.shape, x.quant, first=g.numpy.integers(-128, 128, x.shape, dtype=np.int8))
+    for step in g.rng.choice(["ra", "ar", "rar", "raa", "ara"]):
+        if step == "a":
+            same = [n for n in g.live if (g.tensors[n].shape, g.tensors[n].quant) == (x.shape, x.quant)]
+            g.assign(g.rng.choice(same), state)
+        else:
+            g.emit("read_variable", [state], None, x.quant)
+            if g.rng.random() < 0.5:
+                g.emit("relu", [g.live[-1]], None, x.quant)
+
+
+def unidirectional_sequence_lstm(g: Growth) -> None:
+    x = anything(g)
+    time = g.rng.choice([n for n in (1, 2, 3, 4, 6) if x.elements % n == 0])
+    reshape_to(g, x, (1, time, x.elements // time))
+    x, cells = g.tensors[g.live[-1]], g.rng.randint(1, 8)
+    quant = Quant((1 / 128,), (g.rng.choice([0, -1]),))
+
+    def matrices(columns: int, source: float) -> list[str | None]:
+        scales = (float(np.float32(g.rng.uniform(0.5, 4) / (source * 75 * 75 * columns**0.5))) for _ in range(4))
+        data = (g.numpy.integers(-127, 128, (cells, columns), dtype=np.int8) for _ in range(4))
+        return [g.constant("weights", d, Quant((s,), (0,))) for d, s in zip(data, scales, strict=True)]
+
+    weights, recurrent = matrices(x.shape[2], x.scale), matrices(cells, quant.scale[0])
+    bias: list[str | None] = [g.constant("bias", g.numpy.integers(-999, 999, cells, dtype=np.int32)) for _ in range(4)]
+    states = [g.state((1, cells), quant), g.state((1, cells), Quant((2.0 ** -g.rng.randint(10, 14),), (0,)), "int16")]
+    operands = [x.name, *weights, *recurrent, *[None] * 3, *bias, None, None, *states, *[None] * 4]
+    attrs = {"activation": "tanh", "cell_clip": g.rng.choice([0.0, 10.0]), "time_major": False}
+    g.emit("unidirectional_sequence_lstm", operands, attrs, quant)
+
+
 def void(_: object) -> None:
     return None
 
@@ -516,6 +565,8 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
     "relu_n1_to_1": (0.3, unary("relu_n1_to_1")),
     "quantize": (0.5, unary("quantize")),
     "transpose": (0.6, transpose),
+    "variable": (0.6, variable),
+    "unidirectional_sequence_lstm": (0.3, unidirectional_sequence_lstm),
 }
 
 
@@ -540,8 +591,9 @@ def random_network(seed: int, steps: int | None = None, damaged: bool = False) -
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}
-    outputs = tuple(name for op in g.ops for name in op.outputs if name not in read)
-    return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs))
+    unread = [name for op in g.ops for name in op.outputs if name not in read]
+    outputs = tuple(name for name in unread if g.tensors[name].role != "state") or (g.live[-1],)
+    return verify(Graph(f"network_{seed}", g.tensors, tuple(g.ops), tuple(inputs), outputs, tuple(g.init)))
 
 
 def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:

@@ -450,7 +450,12 @@ def concatenation(rng: Rng) -> Trial:
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
-CONVERSIONS = sorted(path.stem for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c") for path in FOLDER.glob(pattern))
+CONVERSIONS = sorted(
+    path.stem
+    for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c")
+    for path in FOLDER.glob(pattern)
+    if f"{path.stem}_part(" in path.read_text()
+)
 ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
 
 # kernel -> what draws a trial of it, for each kernel that takes views

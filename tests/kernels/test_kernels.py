@@ -195,7 +195,7 @@ def test_table_is_complete() -> None:
 
 
 def test_sources_are_closed_under_includes() -> None:
-    for row in VARIANTS:
+    for row in (row for row in VARIANTS if row.files):
         names = {path.name for path in sources([row.name])}
         assert {*row.files, f"{row.name}.h", "tw.h"} <= names
         for path in sources([row.name]):

@@ -45,6 +45,32 @@ def test_damaged_plans_are_refused(name: str) -> None:
         check(damage(made))
 
 
+STATE_DAMAGES: dict[str, tuple[str, Damage]] = {
+    "state under a layer's output": ("shares bytes", lambda p: moved(p, "past", p.offsets["y"])),
+    "state under the input": ("shares bytes", lambda p: moved(p, "past", p.offsets["x"])),
+    "reads and writes in another order": (
+        "keep their order",
+        lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATE_DAMAGES)
+def test_damaged_state_is_refused(name: str) -> None:
+    said, damage = STATE_DAMAGES[name]
+    made = plan(NETWORKS["stream"]())
+    with pytest.raises(AssertionError, match=said):
+        check(damage(made))
+
+
+def test_state_is_read_and_computed_where_it_lies() -> None:
+    """Only the count, an output that is read after the call, is copied from and to its state."""
+    made = plan(NETWORKS["stream"]())
+    assert made.places["before"].buffer == made.places["kept"].buffer == "past"
+    assert [made.variants[i] for i in (0, 3)] == ["", ""]
+    assert [b.name for b in made.buffers if (b.start, b.end) == (0, 8)] == ["past", "calls"]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> None:
     """Two buffers alive in the same step and both read, laid over each other, are always found."""

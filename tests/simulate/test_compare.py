@@ -113,3 +113,26 @@ def test_difference_speaks_of_bytes(want: np.ndarray, have: np.ndarray, said: st
     assert text is not None
     assert said in text
     assert compare.difference(want, want.copy()) is None
+
+
+def test_state_is_followed_through_all_samples(tmp_path: Path) -> None:
+    made = plan(NETWORKS["stream"]())
+    folder = emitted(made, tmp_path)
+    assert verify(made, folder, 6).ok
+    # kept rows that come from the wrong place show in the second inference at the earliest
+    edit(folder, "stream.c", ".start = 4", ".start = 0")
+    result = verify(made, folder, 6)
+    assert result.first_difference is not None
+    assert "of sample 1:" in result.first_difference or "of sample 2:" in result.first_difference
+    assert "strided_slice_2" in result.first_difference or "concatenation_1" in result.first_difference
+
+
+def test_a_reset_that_forgets_some_state_is_found(tmp_path: Path) -> None:
+    made = plan(NETWORKS["stream"]())
+    folder = emitted(made, tmp_path)
+    set_up = "    memset(sram + AT_STATE_1, 5, 1);"
+    edit(folder, "stream.c", set_up, "")
+    in_init = f"    stream_reset(memory);\n{set_up.replace('sram', '(uint8_t *)memory->sram')}"
+    edit(folder, "stream.c", "    stream_reset(memory);", in_init)
+    result = verify(made, folder, 3)
+    assert result.first_difference is not None and "after a reset" in result.first_difference

@@ -26,14 +26,17 @@ from ..ops import (
     fully_connected,
     layout,
     log_softmax,
+    lstm,
     pieces,
     pool,
     quantization,
     reduce,
     resize,
     softmax,
+    svdf,
     transpose_conv,
 )
+from ..ops.fixed_point import reduced_multiplier
 from ..ops.spec import activation_range, hwc
 from . import c
 from .layer import Code, Layer
@@ -87,7 +90,30 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
     return f"{kernel[0]}x{kernel[1]}/{step}{spread}"
 
 
+def emit_conv_s16(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    kernel, attrs, (weights, bias) = conv.kernel_size(graph, op), op.attrs, (layer.input(1).data, layer.input(2).data)
+    assert weights is not None and bias is not None
+    multiplier, shift = conv.requant(graph, op)
+    params = layer.struct(
+        "tw_conv_s16",
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": conv.groups(graph, op)},
+        clamp(layer, attrs["activation"]),
+        {"weights": layer.table("weights", weights, "int8_t"), "bias": layer.table("bias", bias, "int64_t")},
+        {
+            "multiplier": layer.table("multiplier", reduced_multiplier(multiplier), "int16_t"),
+            "shift": layer.table("shift", shift, "int8_t"),
+        },
+    )
+    note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
+    return Code(params, image_calls(layer), note)
+
+
 def emit_conv(layer: Layer) -> Code:
+    if layer.output.dtype == "int16":
+        return emit_conv_s16(layer)
     graph, op = layer.graph, layer.op
     kernel, attrs = conv.kernel_size(graph, op), op.attrs
     multiplier, shift = conv.requant(graph, op)
@@ -241,7 +267,7 @@ def emit_add(layer: Layer) -> Code:
     params = layer.struct(
         "tw_add",
         *binary_members(layer),
-        {"left_shift": elementwise.ADD_LEFT_SHIFT},
+        {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
         {"b_multiplier": second.multiplier, "b_shift": second.shift},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
@@ -334,7 +360,16 @@ def emit_quantize(layer: Layer) -> Code:
         return Code(params, plain_call(layer), note)
     info = np.iinfo(target.dtype)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
-    code = requantization(layer, multiplier, shift, {"out_min": int(info.min), "out_max": int(info.max)})
+    limits = {"out_min": int(info.min), "out_max": int(info.max)}
+    if layer.kernel == "tw_requantize_any":
+        scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
+        params = layer.struct(
+            "tw_requantization_any",
+            {"scale": scale | limits | {"multiplier": multiplier, "shift": shift}},
+            {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
+        )
+        return Code(params, plain_call(layer), note)
+    code = requantization(layer, multiplier, shift, limits)
     return Code(code.params, code.call, note)
 
 
@@ -454,6 +489,61 @@ def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]],
     return Code(params, loop(len(entries), call(layer.kernel, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")), note)
 
 
+def emit_lstm(layer: Layer) -> Code:
+    """The weights of a cell's four gates lie together, since they share each input."""
+    graph, op = layer.graph, layer.op
+    p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
+    extents, (cells, depth) = layer.input().shape, layer.input(lstm.WEIGHTS).shape
+    steps = {time: 1 if time else extents[1], batch: 1 if batch else extents[1]}
+
+    def together(first: int) -> np.ndarray:
+        gates = [layer.input(first + gate).data for gate in range(lstm.GATES)]
+        return np.stack([data for data in gates if data is not None], axis=1)
+
+    def scales(pairs: Sequence[tuple[int, int]]) -> Members:
+        return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
+
+    params = layer.struct(
+        "tw_lstm",
+        {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
+        {"batch_step": steps[batch], "time_step": steps[time]},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        {"cell_bits": p.cell_bits, "cell_clip": p.cell_clip},
+        {"in": scales(p.input_scales)},
+        {"recurrent": scales(p.recurrent_scales)},
+        {"multiplier": p.hidden_scale[0], "shift": p.hidden_scale[1]},
+        {"weights": layer.table("weights", together(lstm.WEIGHTS), "int8_t")},
+        {"recurrent_weights": layer.table("recurrent_weights", together(lstm.RECURRENT), "int8_t")},
+        {"bias": layer.table("bias", together(lstm.BIAS))},
+    )
+    return Code(params, plain_call(layer, inputs=(0, lstm.HIDDEN, lstm.CELL)), f"{extents[time]} steps")
+
+
+def emit_svdf(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    p, time, bias = svdf.parameters(graph, op), layer.input(svdf.TIME_WEIGHTS), layer.optional_input(svdf.BIAS)
+    weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)
+    assert weights.data is not None and time.data is not None
+    batch, units = layer.output.shape
+    params = layer.struct(
+        "tw_svdf",
+        {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
+        {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
+        {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
+        {"state_multiplier": p.to_memory[0], "state_shift": p.to_memory[1]},
+        {"multiplier": p.to_output[0], "shift": p.to_output[1]},
+        {"weights": layer.table("weights", weights.data, "int8_t")},
+        {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
+        {"bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)},
+    )
+    return Code(params, plain_call(layer, inputs=(0, svdf.STATE)), f"{time.shape[1]} steps kept")
+
+
+def emit_memcpy(layer: Layer) -> Code:
+    """read_variable, where it is no view, and assign_variable."""
+    return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
+
+
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "conv_2d": emit_conv,
     "depthwise_conv_2d": emit_conv,
@@ -492,5 +582,9 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "pack": emit_concatenation,
     "transpose": emit_strided_copy,
     "strided_slice": emit_strided_copy,
+    "unidirectional_sequence_lstm": emit_lstm,
+    "svdf": emit_svdf,
+    "read_variable": emit_memcpy,
+    "assign_variable": emit_memcpy,
     **dict.fromkeys(pieces.PIECES, emit_pieces),
 }

@@ -15,6 +15,7 @@ import numpy as np
 from .. import __version__
 from ..ir import Tensor
 from ..kernels.table import VARIANTS, sources
+from ..ops import initial_state
 from ..plan import Plan
 from ..plan.picture import memory_picture
 from . import c
@@ -52,10 +53,11 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
         for index in stage.ops:
             op = plan.graph.ops[index]
             codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants)) if plan.variants[index] else None
+    reset = _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant])
     files = {
         f"{name}.h": _header(plan, name, origin),
-        f"{name}.c": _body(plan, name, origin, codes, constants),
+        f"{name}.c": _body(plan, name, origin, codes, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
     return Source(name, files | {path.name: path.read_text() for path in kernels})
@@ -80,6 +82,7 @@ def _labels(plan: Plan) -> dict[str, str]:
     for op in graph.ops:
         for position, name in enumerate(op.outputs):
             labels[name] = op.name if position == 0 else f"{op.name}_{position}"
+    labels |= {name: f"state_{position}" for position, name in enumerate(initial_state(graph))}
     return labels
 
 
@@ -91,8 +94,9 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
     for name, place in plan.places.items():
         if name != place.buffer:
             shown[place.buffer] += f" = {labels[name]}"
+    roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
     for name, place in plan.places.items():
-        marks = [word for word, names in (("input", graph.inputs), ("output", graph.outputs)) if name in names]
+        marks = [word for word, names in roles if name in names]
         if marks and shown[place.buffer] != "input":
             shown[place.buffer] += f"  ({', '.join(marks)})"
     return shown
@@ -235,7 +239,9 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
     return f"{head}#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n" + "\n".join(constants.texts) + "\n#endif\n"
 
 
-def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], constants: Constants) -> str:
+def _body(
+    plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], *, constants: Constants, reset: list[str]
+) -> str:
     prefix = name.upper()
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
@@ -243,9 +249,10 @@ def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None
     rows = {variant.name: variant for variant in VARIANTS}
     used = [rows[v] for v in dict.fromkeys(plan.variants) if v]
     includes = sorted({file.replace(".c", ".h") for variant in used for file in variant.files if file.endswith(".c")})
+    string = "#include <string.h>\n" if reset else ""
     parts = [
         c.comment([*_banner(plan, f"{name}.c", origin), "", *picture]),
-        f'#include "{name}.h"\n\n#include <stddef.h>\n\n#include "{name}_weights.h"\n'
+        f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
         + "".join(f'#include "{file}"\n' for file in includes),
         TRACE,
         "/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */\nenum {\n"
@@ -258,7 +265,7 @@ def _body(plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None
     )
     parts += [code.params for code in codes.values() if code is not None and code.params]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name), *access, _invoke(plan, name, codes)]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes)]
     return "\n".join(parts).replace("{P}", prefix)
 
 
@@ -272,8 +279,28 @@ void TW_TRACE(int32_t step);
 """
 
 
-def _setup(plan: Plan, name: str) -> str:
+def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> list[str]:
+    """Statements that give all state its initial value; none when there is no state."""
+    lines = []
+    state = initial_state(plan.graph)
+    used = {plan.memory(name) for name in state}
+    lines += [f"uint8_t *const {m} = (uint8_t *)memory->{m};" for m in plan.arena if m in used]
+    labels = _labels(plan)
+    for name, value in state.items():
+        raw = value.tobytes()
+        lines += ["", *_comment_lines(f"{labels[name]}: '{name}', {_type_text(plan.graph.tensors[name])}")]
+        if len(set(raw)) <= 1:
+            lines.append(f"memset({at[name]}, {np.frombuffer(raw[:1], np.int8)[0] if raw else 0}, {len(raw)});")
+        else:
+            table = constants.add(f"{labels[name]}_initial", value, CTYPES[plan.graph.tensors[name].dtype])
+            lines.append(f"memcpy({at[name]}, {table}, {len(raw)});")
+    return lines
+
+
+def _setup(plan: Plan, name: str, reset: list[str]) -> str:
     prefix = name.upper()
+    body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
+    statements = "\n".join(body)
     tests = " || ".join(f"memory->{m} == NULL || (uintptr_t)memory->{m} % {prefix}_ALIGN != 0" for m in plan.arena)
     return f"""\
 int {name}_init(const {name}_memory *memory)
@@ -287,7 +314,7 @@ int {name}_init(const {name}_memory *memory)
 
 void {name}_reset(const {name}_memory *memory)
 {{
-    (void)memory; /* this model keeps no state between calls */
+{statements}
 }}
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import flatbuffers
@@ -46,37 +47,129 @@ Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector
 def to_tflite(graph: Graph) -> bytes:
     """The file's bytes; CompileError when the graph holds something that the format cannot."""
     verify(graph)
-    stateful = next((t for t in graph.tensors.values() if t.role == "state"), None)
-    if graph.init or stateful:
-        raise CompileError("state cannot be written to .tflite", "export a network without state", tensor=stateful)
     builder = flatbuffers.Builder(1024)
-    indices = {name: index for index, name in enumerate(graph.tensors)}
+    variables = _variables(graph)
+    initial = {op.inputs[0] for op in graph.init}
+    main = [t for t in graph.tensors.values() if t.name not in initial]
+    main += [tensor for op in graph.ops for tensor in _intermediates(graph, op)]
+    indices = {t.name: index for index, t in enumerate(main)}
     constants = [t for t in graph.tensors.values() if t.data is not None]
     buffer_of = {t.name: index for index, t in enumerate(constants, start=1)}
-    codes = {code: index for index, code in enumerate(dict.fromkeys((op.kind, _version(graph, op)) for op in graph.ops))}
+    setup = [("call_once", 1), ("var_handle", 1), ("assign_variable", 1)] if variables else []
+    wanted = dict.fromkeys((*setup, *((op.kind, _version(graph, op)) for op in graph.ops)))
+    codes = {code: index for index, code in enumerate(wanted)}
 
-    tensors = [_tensor(builder, t, buffer_of.get(t.name, 0)) for t in graph.tensors.values()]
-    ops = [_op(builder, graph, op, indices, codes) for op in graph.ops]
-    subgraph = _table(
-        builder,
-        "SubGraph",
-        Name=builder.CreateString(graph.name),
-        Tensors=_offsets(builder, tensors),
-        Inputs=_ints(builder, [indices[name] for name in graph.inputs]),
-        Outputs=_ints(builder, [indices[name] for name in graph.outputs]),
-        Operators=_offsets(builder, ops),
-    )
+    tensors = [_resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0)) for t in main]
+    ops = [_call_once(builder, codes)] if variables else []
+    ops += [_var_handle(builder, name, indices[name], codes) for name in variables]
+    ops += [_op(builder, graph, op, indices, codes) for op in graph.ops]
+    inputs, outputs = ([indices[name] for name in names] for names in (graph.inputs, graph.outputs))
+    edges = _ints(builder, inputs), _ints(builder, outputs)
+    subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
+    if variables:
+        subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
     model = _table(
         builder,
         "Model",
         Version=SCHEMA_VERSION,
         OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
-        Subgraphs=_offsets(builder, [subgraph]),
+        Subgraphs=_offsets(builder, subgraphs),
         Description=builder.CreateString("tinyweave"),
         Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in constants)]),
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
     return bytes(builder.Output())
+
+
+def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: list[int], edges: tuple[int, int]) -> int:
+    return _table(
+        builder,
+        "SubGraph",
+        Name=builder.CreateString(name),
+        Tensors=_offsets(builder, tensors),
+        Inputs=edges[0],
+        Outputs=edges[1],
+        Operators=_offsets(builder, ops),
+    )
+
+
+def _variables(graph: Graph) -> list[str]:
+    """The state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
+    found: list[str] = []
+    for op in graph.ops:
+        for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
+            if tensor is not None and tensor.role == "state" and op.kind in ("read_variable", "assign_variable"):
+                found.append(tensor.name)
+    for op in graph.init:
+        (state,), value = graph.outputs_of(op), graph.input(op).data
+        zero = state.zero_point if state.dtype == "int8" and state.quant is not None else 0
+        if state.name not in found and not (value is not None and (value == zero).all()):
+            raise CompileError("starts as something else than 0", ".tflite has no other first value for it", tensor=state)
+    return list(dict.fromkeys(found))
+
+
+def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
+    """The tensors that TFLite's LSTM has for scales inside of it: of a plain one only the last counts, its result's."""
+    if op.kind != "unidirectional_sequence_lstm":
+        return []
+    unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
+    return [*unused, replace(graph.output(op), name=f"{op.name}.hidden", shape=(0,))]
+
+
+def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
+    name = builder.CreateString(tensor.name)
+    return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=_ints(builder, []), HasRank=True)
+
+
+def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Mapping[tuple[str, int], int]) -> int:
+    options = _table(builder, "VarHandleOptions", SharedName=builder.CreateString(name), Container=builder.CreateString(""))
+    return _operator(builder, codes["var_handle", 1], [], [index], ("VarHandleOptions", options))
+
+
+def _call_once(builder: flatbuffers.Builder, codes: Mapping[tuple[str, int], int]) -> int:
+    options = _table(builder, "CallOnceOptions", InitSubgraphIndex=1)
+    return _operator(builder, codes["call_once", 1], [], [], ("CallOnceOptions", options))
+
+
+def _initialiser(
+    builder: flatbuffers.Builder,
+    graph: Graph,
+    variables: list[str],
+    buffer_of: Mapping[str, int],
+    codes: Mapping[tuple[str, int], int],
+) -> int:
+    """The subgraph that assigns the first values: tensors are each variable's handle and its value."""
+    tensors, ops = [], []
+    for op in graph.init:
+        (state,), value = op.outputs, graph.input(op)
+        if state in variables:
+            handle = len(tensors)
+            tensors += [_resource(builder, graph.tensors[state]), _tensor(builder, value, buffer_of[value.name])]
+            options = _table(builder, "AssignVariableOptions")
+            ops.append(_var_handle(builder, state, handle, codes))
+            assign = codes["assign_variable", 1]
+            ops.append(_operator(builder, assign, [handle, handle + 1], [], ("AssignVariableOptions", options)))
+    return _subgraph(builder, "init", tensors, ops, (_ints(builder, []), _ints(builder, [])))
+
+
+Options = tuple[str, int]  # the schema's name of a table of options, and the table
+
+
+def _operator(
+    builder: flatbuffers.Builder,
+    code: int,
+    inputs: list[int],
+    outputs: list[int],
+    options: Options | None,
+    *,
+    intermediates: Sequence[int] = (),
+) -> int:
+    fields: Fields = {"OpcodeIndex": code, "Inputs": _ints(builder, inputs), "Outputs": _ints(builder, outputs)}
+    if options is not None:
+        fields |= {"BuiltinOptions": options[1], "BuiltinOptionsType": getattr(tflite.BuiltinOptions, options[0])}
+    if intermediates:
+        fields["Intermediates"] = _ints(builder, intermediates)
+    return _table(builder, "Operator", **fields)
 
 
 def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
@@ -111,6 +204,8 @@ def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
     fields: Fields = {"Shape": _ints(builder, tensor.shape), "Name": builder.CreateString(tensor.name)}
     if tensor.quant is not None:
         fields["Quantization"] = _quantization(builder, tensor.quant, tensor)
+    if tensor.role == "state":
+        fields["IsVariable"] = True
     return _table(builder, "Tensor", Type=TYPES[tensor.dtype], Buffer=buffer, HasRank=True, **fields)
 
 
@@ -130,26 +225,27 @@ def _float32(value: float, **where: Any) -> float:
 def _op(
     builder: flatbuffers.Builder, graph: Graph, op: Op, indices: Mapping[str, int], codes: Mapping[tuple[str, int], int]
 ) -> int:
-    fields: Fields = {
-        "OpcodeIndex": codes[op.kind, _version(graph, op)],
-        "Inputs": _ints(builder, [-1 if name is None else indices[name] for name in op.inputs]),
-        "Outputs": _ints(builder, [indices[name] for name in op.outputs]),
-    }
+    state = [name for name in op.outputs if graph.tensors[name].role == "state"]
+    read = (*state, *op.inputs) if op.kind == "assign_variable" else op.inputs
+    inputs = [-1 if name is None else indices[name] for name in read]
+    outputs = [indices[name] for name in op.outputs if name not in state]
     if op.attrs.get("unsigned"):
         raise CompileError("was uint8 and cannot be written as int8 without changing its results", op=op)
+    code = codes[op.kind, _version(graph, op)]
     name, write = OPTIONS[op.kind]
-    if name is not None:
-        try:
-            options = write(graph, op)
-        except KeyError as error:
-            raise CompileError(f"lacks the attribute {error}", op=op) from error
-        written = {f: _ints(builder, v) if isinstance(v, tuple) else v for f, v in options.items()}
-        try:
-            fields["BuiltinOptions"] = _table(builder, name, **written)
-        except (struct.error, TypeError) as error:
-            raise CompileError(f"has an attribute that .tflite cannot hold: {error}", op=op) from error
-        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
-    return _table(builder, "Operator", **fields)
+    if name is None:
+        return _operator(builder, code, inputs, outputs, None)
+    try:
+        options = write(graph, op)
+    except KeyError as error:
+        raise CompileError(f"lacks the attribute {error}", op=op) from error
+    written = {f: _ints(builder, v) if isinstance(v, tuple) else v for f, v in options.items()}
+    try:
+        table = _table(builder, name, **written)
+    except (struct.error, TypeError) as error:
+        raise CompileError(f"has an attribute that .tflite cannot hold: {error}", op=op) from error
+    intermediates = [indices[tensor.name] for tensor in _intermediates(graph, op)]
+    return _operator(builder, code, inputs, outputs, (name, table), intermediates=intermediates)
 
 
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
@@ -217,6 +313,16 @@ def _reducer(graph: Graph, op: Op) -> Fields:
     return {"KeepDims": op.attrs["keep_dims"]}
 
 
+def _lstm(graph: Graph, op: Op) -> Fields:
+    if op.attrs["activation"] != "tanh":
+        raise CompileError("must have the activation tanh", "there is no other LSTM", op=op)
+    return {
+        "FusedActivationFunction": tflite.ActivationFunctionType.TANH,
+        "CellClip": _float32(op.attrs["cell_clip"], op=op),
+        "TimeMajor": op.attrs["time_major"],
+    }
+
+
 def _sum(graph: Graph, op: Op) -> Fields:
     # the int16 kernels have a second arithmetic for power-of-two scales; tinyweave means the general one
     return {**_activation(graph, op), "PotScaleInt16": False}
@@ -261,6 +367,7 @@ def _nothing(graph: Graph, op: Op) -> Fields:
 OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "add": ("AddOptions", _sum),
     "arg_max": ("ArgMaxOptions", lambda graph, op: {"OutputType": TYPES[graph.output(op).dtype]}),
+    "assign_variable": ("AssignVariableOptions", _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "batch_matmul": ("BatchMatMulOptions", lambda graph, op: {"AdjX": op.attrs["adj_x"], "AdjY": op.attrs["adj_y"]}),
     "batch_to_space_nd": ("BatchToSpaceNDOptions", _nothing),
@@ -292,6 +399,7 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "quantize": ("QuantizeOptions", _nothing),
     "reduce_max": ("ReducerOptions", _reducer),
     "reduce_min": ("ReducerOptions", _reducer),
+    "read_variable": ("ReadVariableOptions", _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "relu_n1_to_1": (None, _nothing),
@@ -308,10 +416,12 @@ OPTIONS: dict[str, tuple[str | None, Callable[[Graph, Op], Fields]]] = {
     "squeeze": ("SqueezeOptions", lambda graph, op: {"SqueezeDims": op.attrs["axes"]}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
+    "svdf": ("SVDFOptions", lambda graph, op: {"Rank": op.attrs["rank"], **_activation(graph, op)}),
     "tanh": (None, _nothing),
     "tile": ("TileOptions", _nothing),
     "transpose": ("TransposeOptions", _nothing),
     "transpose_conv": ("TransposeConvOptions", _transpose_conv),
+    "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
     "unpack": ("UnpackOptions", lambda graph, op: {"Num": len(op.outputs), "Axis": op.attrs["axis"]}),
 }
 
@@ -358,6 +468,7 @@ VERSIONS = {
     "split_v": (2, 2),
     "strided_slice": (2, 4),
     "sub": (2, 5),
+    "svdf": (3, 1),
     "tanh": (2, 3),
     "tile": (3, 3),
     "transpose": (2, 5),

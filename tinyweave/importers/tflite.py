@@ -1,15 +1,15 @@
 """A .tflite file as a Graph.
 
 In: the file's bytes, which nobody vouches for. Out: a verified Graph: SAME and VALID padding as numbers, constants as arrays,
-op names `<kind>_<position>`, tensor names unique. Whatever is damaged, absurd or unsupported ends as one CompileError.
-Source: TFLite schema.fbs; READERS has a row per op kind.
+op names `<kind>_<position>`, tensor names unique; variables as state tensors, which `init` sets up. Whatever is damaged,
+absurd or unsupported ends as one CompileError. Source: TFLite schema.fbs; READERS has a row per op kind.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite, prod
 from typing import Any
@@ -45,6 +45,10 @@ ACTIVATIONS = {
 }
 
 
+WITHOUT_VALUE = ("var_handle", "call_once")  # they are no ops of the graph
+CHANGING_STATE = ("unidirectional_sequence_lstm", "svdf")  # they change the variable tensors that they read
+
+
 def _names(enum: type) -> dict[int, str]:
     return {value: key for key, value in vars(enum).items() if isinstance(value, int)}
 
@@ -57,7 +61,7 @@ Inputs = list[Tensor | None]
 
 
 def from_tflite(data: bytes, name: str) -> Graph:
-    """The graph of a file's only subgraph, called `name`."""
+    """The graph of a file's first subgraph, called `name`; the others may only set up its variables."""
     try:
         return verify(_graph(data, name))
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -71,39 +75,167 @@ def _graph(data: bytes, name: str) -> Graph:
     model = tflite.Model.GetRootAs(data, 0)
     if model.Version() != SCHEMA_VERSION:
         raise CompileError(f"the .tflite schema has version {model.Version()}", f"version {SCHEMA_VERSION} is supported")
-    if model.SubgraphsLength() != 1:
-        raise CompileError(
-            f"the file has {model.SubgraphsLength()} subgraphs",
-            "only one is supported: export without control flow",
+    if model.SubgraphsLength() < 1:
+        raise CompileError("the file has no subgraph", "it may be damaged")
+    file = _File(data, model)
+    main = _subgraph(file, 0)
+    variables: dict[Variable, str] = {}
+    tensors: dict[str, Tensor] = {}
+    init = _init(file, main, variables, tensors)
+
+    written = {*main.inputs, *chain(*main.writes)}
+    names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
+    for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
+        table = main.table.Tensors(index)
+        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
+        tensors[names[index]] = tensor = _tensor(file, table, names[index], index in written)
+        if tensor.role == "state":
+            init.append(_first_value(tensor, tensors))
+
+    ops: list[Op] = []
+    for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
+        if kind in WITHOUT_VALUE:
+            continue
+        op = Op(f"{kind}_{len(ops)}", kind, (), ())
+        for index in (*main.reads[position], *main.writes[position]):
+            if index in main.handles and index not in names:
+                raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
+        op = _with_operands(
+            op, [names.get(i) for i in main.reads[position]], [names[i] for i in main.writes[position]], tensors
         )
-    subgraph = model.Subgraphs(0)
-    for what, count, most in (("tensors", subgraph.TensorsLength(), MAX_COUNT), ("ops", subgraph.OperatorsLength(), MAX_OPS)):
+        if kind == "unidirectional_sequence_lstm":
+            _check_hidden(file, main, operator, op, tensors)
+        ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
+    inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
+    return Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init))
+
+
+Variable = tuple[bytes, bytes]  # container and name
+
+
+@dataclass(frozen=True)
+class _Subgraph:
+    """A subgraph's parts by position; handles: tensor -> the variable that it stands for."""
+
+    table: tflite.SubGraph
+    operators: list[tflite.Operator]
+    kinds: list[str]
+    inputs: list[int]
+    outputs: list[int]
+    reads: list[list[int]]
+    writes: list[list[int]]
+    handles: dict[int, Variable]
+
+
+def _subgraph(file: _File, number: int) -> _Subgraph:
+    table = file.model.Subgraphs(number)
+    for what, count, most in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > most:
             raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
-
-    file = _File(data, model)
-    count = subgraph.TensorsLength()
-    operators = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
-    kinds = [_kind(model, operator, position) for position, operator in enumerate(operators)]
-    inputs = _indices(file.vector(subgraph, "Inputs"), 0, count)
-    outputs = _indices(file.vector(subgraph, "Outputs"), 0, count)
+    count = table.TensorsLength()
+    operators = [table.Operators(index) for index in range(table.OperatorsLength())]
+    kinds = [_kind(file.model, operator, position) for position, operator in enumerate(operators)]
     reads = [_indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
     writes = [_indices(file.vector(o, "Outputs"), 0, count) for o in operators]
-    written = {*inputs, *chain(*writes)}
-
-    names: dict[int, str] = {}
-    tensors: dict[str, Tensor] = {}
-    for index in sorted(written.union(outputs, *reads) - {ABSENT}):
-        table = subgraph.Tensors(index)
-        names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
-        tensors[names[index]] = _tensor(file, table, names[index], index in written)
-
-    ops = []
+    handles = {}
     for position, (operator, kind) in enumerate(zip(operators, kinds, strict=True)):
-        op_inputs, op_outputs = map(names.get, reads[position]), (names[index] for index in writes[position])
-        op = Op(f"{kind}_{position}", kind, tuple(op_inputs), tuple(op_outputs))
-        ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
-    return Graph(name, tensors, tuple(ops), tuple(names[i] for i in inputs), tuple(names[i] for i in outputs))
+        if kind == "var_handle":
+            op = Op(f"var_handle_{position}", kind, (), ())
+            if len(writes[position]) != 1:
+                raise CompileError(f"has {len(writes[position])} outputs", "the file may be damaged", op=op)
+            names = _attrs(operator, op, [])
+            file.text(names["container"] + names["shared_name"])
+            handles[writes[position][0]] = (names["container"], names["shared_name"])
+    inputs = _indices(file.vector(table, "Inputs"), 0, count)
+    outputs = _indices(file.vector(table, "Outputs"), 0, count)
+    return _Subgraph(table, operators, kinds, inputs, outputs, reads, writes, handles)
+
+
+def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
+    """The ops of the subgraphs that `main` calls once, which must assign constants to variables and do nothing else."""
+    init: list[Op] = []
+    called = {0}
+    for position, kind in enumerate(main.kinds):
+        if kind != "call_once":
+            continue
+        caller = Op(f"call_once_{position}", kind, (), ())
+        number = _attrs(main.operators[position], caller, [])["subgraph"]
+        if not 0 < number < file.model.SubgraphsLength() or number in called:
+            raise CompileError(f"calls the subgraph {number}", "it must be another one of the file, called once", op=caller)
+        if any(touching in ("read_variable", "assign_variable") for touching in main.kinds[:position]):
+            raise CompileError("sets up variables after their first use", "call the initialiser first", op=caller)
+        called.add(number)
+        part = _subgraph(file, number)
+        if set(part.kinds) - {"var_handle", "assign_variable"} or part.inputs or part.outputs:
+            raise CompileError("does more than to assign constants to variables", "initialise by constants only", op=caller)
+        init += _assignments(file, part, caller, variables, tensors)
+    if len(called) < file.model.SubgraphsLength():
+        raise CompileError(
+            f"the file has {file.model.SubgraphsLength()} subgraphs",
+            "only those are supported that set up variables: export without control flow",
+        )
+    return init
+
+
+def _assignments(
+    file: _File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
+) -> Iterator[Op]:
+    for reads, kind in zip(part.reads, part.kinds, strict=True):
+        if kind != "assign_variable":
+            continue
+        if len(reads) != 2 or reads[0] not in part.handles or reads[1] in (ABSENT, *part.handles):
+            raise CompileError(
+                "has an assignment that is not of a constant to a variable", "the file may be damaged", op=caller
+            )
+        variable = part.handles[reads[0]]
+        if variable in variables:
+            raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
+        name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
+        tensors[name] = Tensor(name, (), "int8")  # holds the name until the value is read
+        value = _tensor(file, part.table.Tensors(reads[1]), f"{name}.initial", written=False)
+        tensors[name] = replace(value, name=name, data=None, role="state")
+        yield _initial_assignment(value, name, tensors)
+
+
+def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
+    value = replace(value, name=_unique(value.name, len(tensors), tensors))
+    tensors[value.name] = value
+    return Op(f"init_{name}", "assign_variable", (value.name,), (name,))
+
+
+def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
+    """What TFLite fills a variable tensor with: the real number 0."""
+    zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
+    data = np.full(tensor.shape, zero, tensor.dtype)
+    value = replace(tensor, name=f"{tensor.name}.initial", data=data, role="constant")
+    return _initial_assignment(value, tensor.name, tensors)
+
+
+def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors: Mapping[str, Tensor]) -> Op:
+    """`op` on named tensors; the state that it changes is named among its outputs."""
+    state = [name for name in inputs if name is not None and tensors[name].role == "state"]
+    if op.kind == "assign_variable":
+        if len(inputs) != 2 or inputs[:1] != state or outputs:
+            raise CompileError("does not assign one value to a variable", "the file may be damaged", op=op)
+        inputs, outputs = inputs[1:], state
+    elif op.kind in CHANGING_STATE:
+        outputs = [*outputs, *state]
+    return replace(op, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
+    """The fifth intermediate tensor quantises what the LSTM computes, before a projection; without one it is the output."""
+    intermediates = _indices(file.vector(operator, "Intermediates"), 0, main.table.TensorsLength())
+    if len(intermediates) > 4 and op.outputs:
+        table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
+        if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
+            raise CompileError("quantises its hidden state in another way than its output", "export it again", op=op)
+
+
+def _interface(names: Mapping[int, str], handles: Container[int], index: int) -> str:
+    if index in handles:
+        raise CompileError("a variable is an input or output of the network", "pass its value instead")
+    return names[index]
 
 
 class _File:
@@ -174,8 +306,6 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
         raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES.values())}", tensor=name)
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
-    if table.IsVariable():
-        raise CompileError("is a variable", "networks with state are not supported", tensor=name)
     if table.ShapeLength() > MAX_RANK:
         raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
     dtype, shape = TYPES[table.Type()], tuple(map(int, file.vector(table, "Shape")))
@@ -193,6 +323,10 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
             )
     values = file.buffer(table.Buffer(), dtype)
+    if table.IsVariable():
+        if values is not None or written:
+            raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
+        return Tensor(name, shape, dtype, quant, role="state")
     if values is None:
         if written:
             return Tensor(name, shape, dtype, quant)
@@ -360,6 +494,22 @@ def _reshape(o: Any, op: Op, inputs: Inputs) -> Attrs:
     return {"new_shape": None if o.NewShapeIsNone() else _ints(o, "NewShape", op)}
 
 
+def _lstm(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    if o.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
+        raise CompileError(f"has the fused activation number {o.FusedActivationFunction()}", "supported: tanh", op=op)
+    if o.DiagonalRecurrentTensors():
+        raise CompileError("has diagonal recurrent weights", "export the model with full matrices", op=op)
+    return {"activation": "tanh", "cell_clip": float(o.CellClip()), "time_major": bool(o.TimeMajor())}
+
+
+def _svdf(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"rank": o.Rank(), "activation": _activation(o, op)}
+
+
+def _var_handle(o: Any, op: Op, inputs: Inputs) -> Attrs:
+    return {"container": o.Container() or b"", "shared_name": o.SharedName() or b""}
+
+
 def _mirror_pad(o: Any, op: Op, inputs: Inputs) -> Attrs:
     modes = {tflite.MirrorPadMode.REFLECT: "reflect", tflite.MirrorPadMode.SYMMETRIC: "symmetric"}
     if o.Mode() not in modes:
@@ -379,10 +529,12 @@ def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
 READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "add": ("AddOptions", _sum),
     "arg_max": (None, _nothing),
+    "assign_variable": (None, _nothing),
     "average_pool_2d": ("Pool2DOptions", _pool),
     "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
     "batch_to_space_nd": (None, _nothing),
     "broadcast_to": (None, _nothing),
+    "call_once": ("CallOnceOptions", lambda o, op, inputs: {"subgraph": o.InitSubgraphIndex()}),
     "cast": (None, _nothing),
     "concatenation": ("ConcatenationOptions", _concatenation),
     "conv_2d": ("Conv2DOptions", _conv),
@@ -410,6 +562,7 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "quantize": (None, _nothing),
     "reduce_max": ("ReducerOptions", _reducer),
     "reduce_min": ("ReducerOptions", _reducer),
+    "read_variable": (None, _nothing),
     "relu": (None, _nothing),
     "relu6": (None, _nothing),
     "relu_n1_to_1": (None, _nothing),
@@ -426,9 +579,12 @@ READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
     "squeeze": ("SqueezeOptions", lambda o, op, inputs: {"axes": _ints(o, "SqueezeDims", op)}),
     "strided_slice": ("StridedSliceOptions", _strided_slice),
     "sub": ("SubOptions", _sum),
+    "svdf": ("SVDFOptions", _svdf),
     "tanh": (None, _nothing),
     "tile": (None, _nothing),
     "transpose": (None, _nothing),
     "transpose_conv": ("TransposeConvOptions", _transpose_conv),
+    "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
     "unpack": ("UnpackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
+    "var_handle": ("VarHandleOptions", _var_handle),
 }

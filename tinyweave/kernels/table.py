@@ -20,7 +20,7 @@ from . import geometry, lag
 
 FOLDER = Path(__file__).parent
 
-S8, ANY = ("int8", "int8"), ("any", "any")
+S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 
 
@@ -75,6 +75,10 @@ def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
 
 def _moves(graph: Graph, op: Op) -> bool:
     return moved(graph, op) is not None
+
+
+def _is_signed(graph: Graph, op: Op) -> bool:
+    return {graph.input(op).dtype, graph.output(op).dtype} <= {"int8", "int16", "int32"}
 
 
 def _pads_bytes(graph: Graph, op: Op) -> bool:
@@ -138,6 +142,15 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_gather_nd", types=ANY),
     _row("tw_cast", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
+    _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
+    _row("tw_conv_2d_s16", ("conv_2d",), S16),
+    _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
+    _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),
+    _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32")),
+    _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed),
+    _row("tw_unidirectional_sequence_lstm_s8"),
+    _row("tw_svdf_s8"),
+    Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )
 
 

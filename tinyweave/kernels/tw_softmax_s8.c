@@ -1,43 +1,11 @@
-/* tw_softmax_s8.c - int8 softmax, portable C: the specification of every faster variant.
- *
- * exp(x - max) in Q31, summed in Q12.19, times the reciprocal of the sum. The arithmetic is gemmlowp's, so that the bytes
- * are TFLite's. Qa.b is a number with a integer and b fraction bits.
- */
+/* tw_softmax_s8.c - int8 softmax, portable C: the specification of every faster variant. */
 #include "tw_softmax_s8.h"
-
-#include "tw_exp.h"
-
-/* exp of an element that lies `difference` above the maximum. */
-static int32_t exp_of_difference(const tw_softmax *p, int32_t difference)
-{
-    return tw_exp_of_negative(tw_high_mul(tw_shift_left(difference, p->left_shift), p->multiplier));
-}
 
 static void softmax(const tw_softmax *p, const int8_t *from, int8_t *to)
 {
-    const int32_t count = p->shape.c;
-    int32_t highest = -128;
-    for (int32_t i = 0; i < count; ++i) {
-        highest = tw_max(highest, from[i]);
-    }
-    int32_t sum = 0; /* Q12.19 */
-    for (int32_t i = 0; i < count; ++i) {
-        if (from[i] - highest >= p->difference_min) {
-            sum += tw_rounding_shift(exp_of_difference(p, from[i] - highest), 12);
-        }
-    }
-    int32_t headroom = 0; /* leading zeros of the sum */
-    while (((uint32_t)sum << headroom) < 1u << 31) {
-        ++headroom;
-    }
-    const int32_t scale = tw_one_over_one_plus((int32_t)(((uint32_t)sum << headroom) - (1u << 31)));
-    const int32_t right = 12 - headroom + 31 - 8;
-    for (int32_t i = 0; i < count; ++i) {
-        int32_t result = 0;
-        if (from[i] - highest >= p->difference_min && right <= 31) {
-            result = tw_rounding_shift(tw_high_mul(scale, exp_of_difference(p, from[i] - highest)), right);
-        }
-        to[i] = (int8_t)(tw_min(result, 255) - 128);
+    const tw_softmax_pixel pixel = tw_softmax_sum(p, from);
+    for (int32_t i = 0; i < p->shape.c; ++i) {
+        to[i] = (int8_t)(tw_softmax_element(p, &pixel, from[i], 8) - 128);
     }
 }
 

@@ -2,13 +2,7 @@
 #ifndef TW_SOFTMAX_S8_H
 #define TW_SOFTMAX_S8_H
 
-#include "tw.h"
-
-typedef struct {
-    tw_shape shape;                  /* of input and output; c < 4096 */
-    int32_t multiplier, left_shift;  /* from x - max to Q5.26, beta included */
-    int32_t difference_min;          /* elements further below the maximum count as 0 */
-} tw_softmax;
+#include "tw_softmax.h"
 
 /* The output has the scale 1/256 and the zero point -128. Needs no scratch; out may lie over in. */
 void tw_softmax_s8(const tw_softmax *p, const void *in, void *out);

@@ -25,17 +25,22 @@ from . import (
     gather_nd,
     layout,
     log_softmax,
+    lstm,
     pieces,
     pool,
     quantization,
     reduce,
     resize,
     softmax,
+    state,
+    svdf,
     transpose_conv,
 )
 from .spec import OpSpec, Window, activation_range, check_constraints, hwc
+from .state import initial_state
 
-__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "run", "spec_for"]
+__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
+__all__ += ["spec_for"]
 
 FAMILIES = (
     activations,
@@ -48,12 +53,15 @@ FAMILIES = (
     gather_nd,
     layout,
     log_softmax,
+    lstm,
     pieces,
     pool,
     quantization,
     reduce,
     resize,
     softmax,
+    state,
+    svdf,
     transpose_conv,
 )
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
@@ -73,21 +81,32 @@ def data(graph: Graph, op: Op) -> Tensor:
 
 def check(graph: Graph) -> Graph:
     """Return `graph` when every op is of a known kind, keeps its constraints and has outputs of the right shape."""
-    for op in graph.ops:
+    for op in (*graph.init, *graph.ops):
         if op.kind not in SPECS:
             raise CompileError(f"{op.kind} is not supported", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
         spec = spec_for(graph, op)
+        for index, tensor in enumerate(graph.inputs_of(op)):
+            if tensor is not None and tensor.role == "state" and index not in spec.state:
+                raise CompileError("is a variable that the op reads directly", "read it by read_variable", op=op, tensor=tensor)
         check_constraints(spec, graph, op)
         for tensor, shape in zip(graph.outputs_of(op), spec.infer(graph, op), strict=True):
             if tensor.shape != shape:
                 raise CompileError(f"has the shape {tensor.shape}, its op computes {shape}", op=op, tensor=tensor)
+    initial_state(graph)
     return graph
 
 
-def run(graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False) -> dict[str, NDArray[Any]]:
-    """The outputs by name, or with `keep` every activation. The graph must have passed `check`."""
+def run(
+    graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False, state: dict[str, NDArray[Any]] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The outputs by name, or with `keep` every activation. The graph must have passed `check`.
+
+    `state` is what the inference before left, an `initial_state` (or None) at first, and becomes what this one leaves.
+    """
     values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
     constants = set(values)
+    state = initial_state(graph) if state is None else state
+    values |= state
     for name in graph.inputs:
         tensor = graph.tensors[name]
         value = inputs.get(name)
@@ -100,6 +119,7 @@ def run(graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False) ->
         for tensor, array in zip(graph.outputs_of(op), spec_for(graph, op).reference(graph, op, arrays), strict=True):
             assert array.shape == tensor.shape and array.dtype == np.dtype(tensor.dtype), (op.name, array.shape, array.dtype)
             values[tensor.name] = array
+    state.update({name: values[name] for name in state})
     if keep:
         return {name: value for name, value in values.items() if name not in constants}
     return {name: values[name] for name in graph.outputs}

@@ -48,6 +48,27 @@ def inputs_are_int8(graph: Graph, op: Op) -> bool:
     return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))
 
 
+def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
+    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
+    return _is_narrow(graph.input(op))
+
+
+def inputs_are_int8_or_int16(graph: Graph, op: Op) -> bool:
+    """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
+    return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and _is_narrow(t) for t in graph.inputs_of(op))
+
+
+def output_has_input_type(graph: Graph, op: Op) -> bool:
+    """the output must have the input's type (int8, or int16 with zero point 0), quantised with one scale and zero point"""
+    return graph.output(op).dtype == graph.input(op).dtype and _is_narrow(graph.output(op))
+
+
+def _is_narrow(tensor: Tensor) -> bool:
+    if tensor.dtype not in ("int8", "int16") or not per_tensor(tensor):
+        return False
+    return tensor.dtype == "int8" or tensor.zero_point == 0
+
+
 def output_is_int8(graph: Graph, op: Op) -> bool:
     """the output must be int8, quantised with one scale and zero point"""
     return graph.output(op).dtype == "int8" and per_tensor(graph.output(op))
@@ -78,6 +99,14 @@ def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
     """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
     bias = graph.optional_input(op, 2)
     return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == graph.output(op).shape[-1:])
+
+
+def bias_is_constant(graph: Graph, op: Op) -> bool:
+    """the bias must be a constant vector with one element per output channel, int32, or for int16 data int64 and there"""
+    bias, wanted = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
+    if bias is None:
+        return wanted == "int32"
+    return bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:]
 
 
 def activation_is_known(graph: Graph, op: Op) -> bool:

@@ -17,15 +17,18 @@ from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
+    bias_is_constant,
     bias_is_constant_int32,
     input_is_int8,
+    input_is_int8_or_int16,
+    output_has_input_type,
     output_is_int8,
     rank_is_4,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .fixed_point import quantize_multipliers, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
+from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Window, activation_range
 from .window import Padding, Size, extent, output_size, positions, taps, window_is_valid
 
 
@@ -109,8 +112,11 @@ def _biased(total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[Any]
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
     """The outputs of sums, bias included, whose last axis are the output channels."""
     out = graph.output(op)
-    scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
-    return np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(np.int8)
+    if out.dtype == "int16":
+        scaled = requantize_wide(total, *requant(graph, op))
+    else:
+        scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
+    return np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(out.dtype)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -162,7 +168,14 @@ def window_fits(graph: Graph, op: Op) -> bool:
 FIRST = (arity(2, 3), input_is_int8, output_is_int8, rank_is_4, weights_are_constant, filter_has_rank_4)
 LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, activation_is_known)
 
+ALSO_INT16: dict[Constraint, Constraint] = {
+    input_is_int8: input_is_int8_or_int16,
+    output_is_int8: output_has_input_type,
+    bias_is_constant_int32: bias_is_constant,
+}
+CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST))
+
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, (*FIRST, conv_channels_match, *LAST), macs, window),
+    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, window),
     OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, (*FIRST, depthwise_channels_match, *LAST), macs, window),
 )

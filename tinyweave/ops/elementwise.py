@@ -13,11 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import activation_is_known, arity, input_is_int8, inputs_are_int8, output_is_int8
+from .constraints import (
+    activation_is_known,
+    arity,
+    input_is_int8,
+    inputs_are_int8,
+    inputs_are_int8_or_int16,
+    output_has_input_type,
+    output_is_int8,
+)
 from .fixed_point import quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
 
-ADD_LEFT_SHIFT = 20
+ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
 
 
 class Rescale(NamedTuple):
@@ -30,7 +38,7 @@ class Rescale(NamedTuple):
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
     """Of the first input, the second input and the output of an add or sub.
 
-    Each input, less its zero point and times 2^ADD_LEFT_SHIFT, is rescaled to twice the larger input scale; the sum is
+    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum is
     rescaled to the output. A sub negates the second multiplier.
     """
     a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
@@ -38,7 +46,11 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
     first, second = Rescale(*quantize_multiplier(a.scale / common)), Rescale(*quantize_multiplier(b.scale / common))
     if op.kind == "sub":
         second = Rescale(-second.multiplier, second.shift)
-    return first, second, Rescale(*quantize_multiplier(common / ((1 << ADD_LEFT_SHIFT) * out.scale)))
+    return first, second, Rescale(*quantize_multiplier(common / ((1 << add_left_shift(graph, op)) * out.scale)))
+
+
+def add_left_shift(graph: Graph, op: Op) -> int:
+    return ADD_LEFT_SHIFT[graph.output(op).dtype]
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
@@ -77,7 +89,8 @@ def infer_unary(graph: Graph, op: Op) -> list[Shape]:
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     first, second, output = add_rescales(graph, op)
     total = sum(
-        requantize(_centred(arrays, i, graph, op) << ADD_LEFT_SHIFT, *rescale) for i, rescale in enumerate((first, second))
+        requantize(_centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
+        for i, rescale in enumerate((first, second))
     )
     return [_finish(graph, op, requantize(total, *output))]
 
@@ -107,7 +120,7 @@ def _centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArra
 
 def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
     out = graph.output(op)
-    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), np.int8)
+    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), out.dtype)
 
 
 def window_binary(graph: Graph, op: Op) -> Window | None:
@@ -127,8 +140,8 @@ def shapes_broadcast(graph: Graph, op: Op) -> bool:
 
 
 def output_scale_is_large(graph: Graph, op: Op) -> bool:
-    """twice the larger input scale must be below 2^20 times the output scale"""
-    return 2 * max(graph.input(op).scale, graph.input(op, 1).scale) < (1 << ADD_LEFT_SHIFT) * graph.output(op).scale
+    """twice the larger input scale must be below 2^20 times the output scale, 2^15 times for int16"""
+    return 2 * max(graph.input(op).scale, graph.input(op, 1).scale) < (1 << add_left_shift(graph, op)) * graph.output(op).scale
 
 
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
@@ -137,6 +150,7 @@ def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
 
 
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known)
+SUMS = (arity(2), inputs_are_int8_or_int16, output_has_input_type, shapes_broadcast, activation_is_known, output_scale_is_large)
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
@@ -145,8 +159,8 @@ def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], 
 
 
 SPECS = (
-    OpSpec("add", infer_binary, reference_add, (*BINARY, output_scale_is_large), window=window_binary),
-    OpSpec("sub", infer_binary, reference_add, (*BINARY, output_scale_is_large), window=window_binary),
+    OpSpec("add", infer_binary, reference_add, SUMS, window=window_binary),
+    OpSpec("sub", infer_binary, reference_add, SUMS, window=window_binary),
     OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu),

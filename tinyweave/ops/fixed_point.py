@@ -68,6 +68,18 @@ def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
     return rounding_shift(high_mul(wrap32(x << np.maximum(shift, 0)), multiplier), np.maximum(-shift, 0))
 
 
+def reduced_multiplier(multiplier: ArrayLike) -> Int64:
+    """A Q31 multiplier as the Q15 one that TFLite scales 64-bit sums with."""
+    return np.asarray(np.minimum((np.asarray(multiplier, np.int64) + (1 << 15)) >> 16, 0x7FFF))
+
+
+def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
+    """x * multiplier * 2^(shift - 31) of 64-bit sums, with a multiplier of 16 bits, rounded once, half up (TFLite likewise)."""
+    right = 15 - np.asarray(shift, np.int64)
+    product = np.asarray(x, np.int64) * reduced_multiplier(multiplier)
+    return wrap32((product + (np.int64(1) << (right - 1))) >> right)
+
+
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
     """The nearest integer of each number, halves away from zero (C's round), in the type of x."""
     x = np.asarray(x)

@@ -15,7 +15,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
 
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
-QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16")}
+QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16"), ("int16", "int32"), ("int32", "int8"), ("int32", "int16")}
 
 
 def requant(graph: Graph, op: Op) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def window(graph: Graph, op: Op) -> Window | None:
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must go from float32 to int8, uint8 or int16, between int8 and uint8, or from int16 to int8 or int16"""
+    """must go from float32 to int8, uint8 or int16, between int8 and uint8, or from int16 or int32 to another signed type"""
     return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
 
 

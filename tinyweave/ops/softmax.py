@@ -1,4 +1,4 @@
-"""softmax over the last axis of an int8 tensor, in fixed point: exponentials in Q31 summed in Q12.19, times the reciprocal.
+"""softmax over the last axis of an int8 tensor, to int8 or int16: exponentials in Q31 summed in Q12.19, times the reciprocal.
 
 Source: TFLite reference/softmax.h.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, output_is_int8
+from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
 
@@ -47,8 +47,9 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << left_shift), multiplier))
     total = np.where(counts, rounding_shift(exponential, SUM_BITS), 0).sum(axis=-1, keepdims=True)
     scale, bits = reciprocal(total, SUM_BITS)
-    result = rounding_shift(high_mul(scale, exponential), bits + 31 - 8) - 128
-    return [np.where(counts, np.clip(result, -128, 127), -128).astype(np.int8)]
+    info = np.iinfo(graph.output(op).dtype)
+    result = rounding_shift(high_mul(scale, exponential), bits + 31 - info.bits) + info.min
+    return [np.where(counts, np.clip(result, info.min, info.max), info.min).astype(info.dtype)]
 
 
 def window(graph: Graph, op: Op) -> Window | None:
@@ -67,11 +68,14 @@ def scale_is_in_range(graph: Graph, op: Op) -> bool:
 
 
 def output_is_a_probability(graph: Graph, op: Op) -> bool:
-    """the output's scale must be 1/256 and its zero point -128"""
+    """the output must be int8 with scale 1/256 and zero point -128, or int16 with 1/65536 and -32768"""
     out = graph.output(op)
-    return abs(out.scale * 256 - 1) <= 1e-3 and out.zero_point == -128
+    if out.dtype not in ("int8", "int16") or not per_tensor(out):
+        return False
+    info = np.iinfo(out.dtype)
+    return abs(out.scale * 2.0**info.bits - 1) <= 1e-3 and out.zero_point == info.min
 
 
-CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
+CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
 SPECS = (OpSpec("softmax", infer, reference, CONSTRAINTS, window=window),)

@@ -37,7 +37,7 @@ class OpSpec:
     window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
     every output may read all of the input, or there are several images. constraints: predicates; the docstring of one is
     its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
-    input that it works on; the others are its parameters.
+    input that it works on; the others are its parameters. state: which inputs are state.
     """
 
     kind: str
@@ -48,6 +48,7 @@ class OpSpec:
     window: Callable[[Graph, Op], Window | None] = lambda graph, op: None
     view: bool = False
     data: int = 0
+    state: tuple[int, ...] = ()
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:

@@ -1,4 +1,7 @@
-"""Ops and tensors that no output and no state needs are dropped; the graph's inputs stay, they are its interface."""
+"""Ops and tensors that no output and no state needs are dropped; the graph's inputs stay, they are its interface.
+
+All state is kept, and every op that changes it.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,7 @@ def drop_unused(graph: Graph) -> tuple[Graph, TensorMap]:
     needed = {*graph.outputs, *(name for name, tensor in graph.tensors.items() if tensor.role == "state")}
     kept: list[Op] = []
     for op in reversed(graph.ops):
-        reads = [name for name in op.inputs if name is not None]
-        touches_state = any(graph.tensors[name].role == "state" for name in reads)
-        if touches_state or not needed.isdisjoint(op.outputs):
+        if not needed.isdisjoint(op.outputs):
             kept.append(op)
-            needed.update(reads)
+            needed.update(name for name in op.inputs if name is not None)
     return rebuild(graph, ops=tuple(reversed(kept))), {}

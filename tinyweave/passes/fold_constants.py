@@ -38,4 +38,5 @@ def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
 
 def _is_known(graph: Graph, op: Op) -> bool:
     inputs = [tensor for tensor in graph.inputs_of(op) if tensor is not None]
-    return op.kind in ops.SPECS and (op.kind == "shape" or all(map(is_constant, inputs)))
+    writes_state = any(tensor.role == "state" for tensor in graph.outputs_of(op))
+    return not writes_state and op.kind in ops.SPECS and (op.kind == "shape" or all(map(is_constant, inputs)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import CompileError, Graph, itemsize
+from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
 from .check import check
@@ -43,8 +43,8 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
 
 def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") -> Plan:
     """The plan that runs the ops one by one in `order`."""
-    owner = views(graph)
-    variants = tuple(_variant(graph, index) for index in range(len(graph.ops)))
+    owner = views(graph, order)
+    variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
     buffers = _buffers(graph, order, owner, memory) + tuple(
         Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory)
@@ -67,9 +67,10 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") ->
     )
 
 
-def _variant(graph: Graph, index: int) -> str:
-    op = graph.ops[index]
-    return "" if SPECS[op.kind].view else variant_for(graph, op).name
+def _variant(graph: Graph, op: Op, owner: dict[str, str]) -> str:
+    source, target = op.inputs[0], op.outputs[0]
+    is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
+    return "" if is_view else variant_for(graph, op).name
 
 
 def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
@@ -78,7 +79,7 @@ def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
 
 
 def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:
-    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views."""
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always."""
     steps = max(1, len(order))
     start = {owner[name]: 0 for name in graph.inputs}
     end = dict.fromkeys(start, 1)
@@ -88,7 +89,9 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
             if name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    end |= {owner[name]: steps for name in graph.outputs if name in owner}
+    state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+    start |= dict.fromkeys(state, 0)
+    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
     return tuple(
         Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)

@@ -2,7 +2,7 @@
 
 In: a Plan. Out: nothing, or an AssertionError that says which rule broke where. Shares no code with the planner: it does
 not look at lifetimes at all, but walks the stages, lets each op overwrite its output's bytes, and demands that every
-operand still lies intact where it was written.
+operand still lies intact where it was written, and all state at the end of the inference and of the ones that follow.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ def check(plan: Plan) -> Plan:
     _check_stages(plan)
     _check_extent(plan)
     held: dict[str, Region] = {}  # tensor -> where its value lies now
+    state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+    for name in state:
+        _write(held, name, _region(plan, name), f"state '{name}'")
     for name in graph.inputs:
         _write(held, name, _region(plan, name), f"input '{name}'")
     for stage in plan.stages:
         for index in stage.ops:
             _run(plan, graph.ops[index], plan.variants[index], held)
-    for name in graph.outputs:
+    for name in (*graph.outputs, *state):
         if graph.tensors[name].data is None:
             _demand(plan, held, name, "the end of the network")
     return plan
@@ -36,6 +39,9 @@ def _check_stages(plan: Plan) -> None:
     order = [index for stage in plan.stages for index in stage.ops]
     assert sorted(order) == list(range(len(plan.graph.ops))), "every op runs exactly once"
     assert len(plan.variants) == len(order), "one kernel per op"
+    for name in (n for n, tensor in plan.graph.tensors.items() if tensor.role == "state"):
+        touching = [index for index in order if name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
+        assert touching == sorted(touching), f"the ops that read and write the state '{name}' keep their order"
 
 
 def _check_extent(plan: Plan) -> None:
@@ -44,6 +50,11 @@ def _check_extent(plan: Plan) -> None:
         offset = plan.offsets[buffer.name]
         assert offset >= 0 and offset % buffer.align == 0, f"{buffer.name} lies at {offset}, not a multiple of {buffer.align}"
         highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
+    extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
+    for name in (name for name, tensor in plan.graph.tensors.items() if tensor.role == "state"):
+        home = plan.places[name].buffer
+        others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
+        assert not others, f"the state '{name}' shares bytes with {others}"
     assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
@@ -94,10 +105,11 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
         for other in [n for n, r in held.items() if not _disjoint(r, region)]:
             del held[other]
-    for index, region in enumerate(outputs):
-        others = busy[: len(operands)] + outputs[:index]
+    for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
+        # state that an op both reads and writes is one place
+        others = [_region(plan, operand) for operand in operands if operand != name] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
-        _write(held, op.outputs[index], region, op.name)
+        _write(held, name, region, op.name)
 
 
 def _activations(graph: Graph, op: Op) -> list[str]:

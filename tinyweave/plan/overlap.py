@@ -1,15 +1,71 @@
-"""Which tensors may share bytes. In: a Graph. Out: per activation, the tensor whose bytes it is a view of."""
+"""Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ..ir import Graph, is_constant
 from ..ops import SPECS
 
 
-def views(graph: Graph) -> dict[str, str]:
-    """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops."""
+def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
+    """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
+
+    The order, the file's unless given, matters where there is state.
+
+    State is read where it lies when it changes only after the last use of what was read, and a value is computed where the
+    state lies to which it is assigned when nothing needs the old state any more; else they are copied.
+    """
+    order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
-    for op in graph.ops:
-        if SPECS[op.kind].view and op.inputs[0] in owner:
-            owner[op.outputs[0]] = owner[op.inputs[0]]
+    for step, index in enumerate(order):
+        op = graph.ops[index]
+        source = op.inputs[0] if SPECS[op.kind].view else None
+        if op.kind == "assign_variable":
+            _write_early(graph, order, step, owner)
+        elif source in owner and (graph.tensors[source].role != "state" or _used_before_change(graph, order, step)):
+            owner[op.outputs[0]] = owner[source]
     return owner
+
+
+def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
+    """The steps that read or write one of these tensors; one past the last step when one is a network output."""
+    wanted = set(names)
+    steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
+    return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
+
+
+def _next_write(graph: Graph, order: tuple[int, ...], state: str, step: int) -> int:
+    """The first step after `step` that changes a state, one past all when none does."""
+    return next((s for s in range(step + 1, len(order)) if state in graph.ops[order[s]].outputs), len(order) + 1)
+
+
+def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> set[str]:
+    """These tensors and what reshape-like ops make of them."""
+    found = set(names)
+    for index in order:
+        op = graph.ops[index]
+        if SPECS[op.kind].view and op.kind != "assign_variable" and op.inputs[0] in found:
+            found.add(op.outputs[0])
+    return found
+
+
+def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
+    """Whether all reads of what the op at `step` gives, and of views of it, come before the next write of its state."""
+    op = graph.ops[order[step]]
+    uses = _touched(graph, order, _with_views(graph, order, op.outputs))
+    return uses[-1] < _next_write(graph, order, graph.input(op).name, step)
+
+
+def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
+    """Let the value that the op at `step` assigns lie in the state from the start, where the old state is no longer read."""
+    op = graph.ops[order[step]]
+    value, state = op.inputs[0], op.outputs[0]
+    if value not in owner or graph.tensors[owner[value]].role == "state" or owner[value] in graph.inputs:
+        return
+    same_bytes = [name for name, home in owner.items() if home == owner[value]]
+    lives = _touched(graph, order, _with_views(graph, order, same_bytes))
+    in_state = _touched(graph, order, [name for name, home in owner.items() if home == state])
+    old_state_is_read = any(lives[0] <= s < step for s in in_state)
+    if not old_state_is_read and lives[-1] < _next_write(graph, order, state, step):
+        owner.update(dict.fromkeys(same_bytes, state))

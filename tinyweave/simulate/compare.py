@@ -17,12 +17,15 @@ from .. import ops
 from ..ir import CompileError, Graph, Tensor
 from ..plan import Plan
 from . import emulated, host
-from .run import Run, touched
+from .run import Round, Run, touched
 
 Sample = Sequence[np.ndarray]
 Arrays = list[np.ndarray]
 Progress = Callable[[str, int, int], None]
 Reference = Callable[[Sequence[Sample]], "list[Arrays]"]
+Runner = Callable[
+    [Sample, int, "Sequence[Sample | None]"], Run
+]  # a sample, the fill, and the samples (None: a reset) before it
 
 LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
@@ -105,14 +108,16 @@ def verify(
 
     `reference` runs LiteRT's reference kernels; without it, or where it refuses the file, the numpy reference is the truth.
     The first sample runs twice everywhere, over complementary noise, which shows the bytes that were touched and any read
-    of what nobody wrote.
+    of what nobody wrote. Where the network has state the samples are one sequence of inferences on one memory, which must
+    repeat itself after a reset.
     """
     report = progress or (lambda what, done, of: None)
     graph = plan.graph
     expected: list[Arrays] = []
+    state = ops.initial_state(graph)
     for index, sample in enumerate(cases):
         report(NUMPY, index, len(cases))
-        values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)))
+        values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         expected.append([values[output] for output in graph.outputs])
     truth, worst, first = NUMPY, 0.0, None
     if reference is not None:
@@ -125,27 +130,44 @@ def verify(
             truth = f"{LITERT}, equal to {NUMPY}"
             worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
             expected = outputs
-    runners: dict[str, tuple[str, Callable[[Sample, int], Run]]] = {"host": _host_runner(plan, folder, name)}
+    runners: dict[str, tuple[str, Runner]] = {"host": _host_runner(plan, folder, name)}
     if core is not None:
         runners[core] = _core_runner(plan, folder, name, core)
     used: dict[str, Mapping[str, int]] = {}
     for place, (_, run) in runners.items():
-        outputs: list[Arrays] = []
-        for index, sample in enumerate(cases):
-            report(place, index, len(cases))
-            result = run(sample, 0)
-            if index == 0:
-                used[place] = touched(result, run(sample, 1))
-            outputs.append(unpack(graph, result))
-        diff, text = _differ(graph, expected, outputs, f"the C on {place}")
+        outputs, used[place] = _run_all(graph, cases, run, lambda index, place=place: report(place, index, len(cases)))
+        diff, text = _differ(graph, expected, outputs[: len(cases)], f"the C on {place}")
         if text is not None and first is None:
-            sample = cases[_first_bad(expected, outputs)]
-            layer = first_layer(plan, folder, name, sample, None if place == "host" else place)
+            bad = _first_bad(expected, outputs)
+            earlier = cases[:bad] if state else ()
+            layer = first_layer(plan, folder, name, cases[bad], None if place == "host" else place, earlier=earlier)
             first = f"{text}; {layer}"
         worst = max(worst, diff)
+        if state and text is None:
+            diff, text = _differ(graph, expected, outputs[len(cases) :], f"the C on {place}, after a reset,")
+            worst, first = max(worst, diff), first or text
     report("compared", len(cases), len(cases))
     compilers = {place: compiler for place, (compiler, _) in runners.items()}
     return Verification(len(cases), truth, compilers, plan.arena, used, worst, first)
+
+
+def _run_all(
+    graph: Graph, cases: Sequence[Sample], run: Runner, tell: Callable[[int], None]
+) -> tuple[list[Arrays], dict[str, int]]:
+    """(outputs per case, memory -> bytes touched). With state: of all cases in sequence, then again after a reset."""
+    if ops.initial_state(graph):
+        tell(0)
+        rounds = [*cases, None, *cases[:-1]]
+        first, second = (run(cases[-1], fill, rounds) for fill in (0, 1))
+        return unpack_all(graph, first), touched(first, second)
+    outputs, used = [], {}
+    for index, sample in enumerate(cases):
+        tell(index)
+        result = run(sample, 0, ())
+        if index == 0:
+            used = touched(result, run(sample, 1, ()))
+        outputs.append(unpack(graph, result))
+    return outputs, used
 
 
 def pack(sample: Sample) -> list[bytes]:
@@ -155,24 +177,41 @@ def pack(sample: Sample) -> list[bytes]:
 
 def unpack(graph: Graph, run: Run) -> Arrays:
     """The outputs of a run as arrays."""
+    return _arrays(graph, run.outputs)
+
+
+def unpack_all(graph: Graph, run: Run) -> list[Arrays]:
+    """The outputs of all inferences of a run as arrays."""
+    return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
+
+
+def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
     tensors = [graph.tensors[name] for name in graph.outputs]
-    return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(run.outputs, tensors, strict=True)]
+    return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(outputs, tensors, strict=True)]
 
 
 def output_bytes(graph: Graph) -> list[int]:
     return [graph.tensors[name].bytes for name in graph.outputs]
 
 
-def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Callable[[Sample, int], Run]]:
+def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
     library = host.build(folder, name)
     sizes = output_bytes(plan.graph)
-    return library.compiler, lambda sample, fill: host.invoke(library, plan.arena, pack(sample), sizes, fill=fill)
+    return library.compiler, lambda sample, fill, earlier: host.invoke(
+        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier)
+    )
 
 
-def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Callable[[Sample, int], Run]]:
+def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Runner]:
     firmware = emulated.build(folder, name, core)
     sizes = output_bytes(plan.graph)
-    return firmware.compiler, lambda sample, fill: emulated.invoke(firmware, plan.arena, pack(sample), sizes, fill=fill)
+    return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
+        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier)
+    )
+
+
+def _rounds(samples: Sequence[Sample | None]) -> list[Round]:
+    return [None if sample is None else pack(sample) for sample in samples]
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
@@ -211,24 +250,29 @@ def _first_bad(expected: list[Arrays], got: list[Arrays]) -> int:
     )
 
 
-def first_layer(plan: Plan, folder: Path, name: str, sample: Sample, core: str | None) -> str:
-    """In words, the first layer whose output in the C differs from the numpy reference on one sample."""
+def first_layer(
+    plan: Plan, folder: Path, name: str, sample: Sample, core: str | None, *, earlier: Sequence[Sample] = ()
+) -> str:
+    """In words, the first layer whose output in the C differs from the numpy reference on one sample, after earlier ones."""
     graph = plan.graph
-    values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), keep=True)
+    state = ops.initial_state(graph)
+    for before in earlier:
+        ops.run(graph, dict(zip(graph.inputs, before, strict=True)), state=state)
+    values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), keep=True, state=state)
     wanted = [
         (step, output)
         for step, stage in enumerate(plan.stages)
         for output in graph.ops[stage.ops[-1]].outputs
         if plan.variants[stage.ops[-1]]
+        and graph.producer[output] == stage.ops[-1]  # state that changes again is known at the end
     ]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in wanted]
     if core is None:
-        run = host.invoke(
-            host.build(folder, name, trace=True), plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump
-        )
+        program = host.build(folder, name, trace=True)
+        run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
     else:
         firmware = emulated.build(folder, name, core, trace=True)
-        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), fill=0, dump=dump)
+        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
     for (step, output), raw in zip(wanted, run.dumps, strict=True):
         tensor = graph.tensors[output]
         text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))

@@ -23,7 +23,7 @@ from .. import toolchain
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
-from .run import FOLDER, Dump, Fault, Region, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import FOLDER, Dump, Fault, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -147,13 +147,15 @@ def invoke(
     output_bytes: Sequence[int],
     *,
     fill: int = 0,
+    earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Run:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    `dump` asks for (step, memory, offset, bytes) after steps of a traced build. Raises Fault for an access to what is not the
+    `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
+    bytes) after steps of a traced build. Raises Fault for an access to what is not the
     model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
     """
     if reason := missing(firmware.core):
@@ -178,9 +180,9 @@ def invoke(
             (memory_start + i * memory_step, region.base, image)
             for i, (region, image) in enumerate(zip(regions, images, strict=True))
         ],
-        "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "input", "invoke", "output")},
+        "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "reset", "input", "invoke", "output")},
         "trace": elf.symbols.get("tw_trace"),
-        "inputs": list(inputs),
+        "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
@@ -200,11 +202,12 @@ def invoke(
         name = _function(elf, address)[0]
         functions[name] = functions.get(name, 0) + executed
     return Run(
-        outputs=answer["outputs"],
+        outputs=answer["outputs"][-1],
         fill=fill,
         regions=regions,
         images=answer["images"],
         dumps=in_order(dump, answer["dumps"]),
+        earlier=answer["outputs"][:-1],
         instructions=answer["instructions"],
         init_instructions=answer["init_instructions"],
         per_step=[answer["steps"].get(step, 0) for step in range(max(answer["steps"], default=-1) + 1)],

@@ -309,20 +309,28 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     try:
         answer["status"] = machine.call(function, STRUCT)
         answer["init_instructions"] = machine.counter.instructions
-        for index, data in enumerate(request["inputs"]):
-            function = "input"
-            machine.engine.mem_write(machine.call(function, STRUCT, index), data)
-        function, start = "invoke", time.process_time()
-        answer["status"] = answer["status"] or machine.call(function, STRUCT, 0)
-        answer["seconds"] = time.process_time() - start
-        answer["instructions"] = machine.counter.instructions
-        if machine.step >= 0:
-            machine.step_instructions[machine.step] += machine.counter.instructions - machine.at_step
-        first = machine.counter.first
-        answer["blocks"] = [(first + 2 * slot, b.executed) for slot, b in enumerate(machine.blocks) if b.executed]
-        for index, count in enumerate(request["outputs"]):
-            function = "output"
-            answer["outputs"].append(bytes(machine.engine.mem_read(machine.call(function, STRUCT, index), count)))
+        for inputs in request["rounds"]:
+            if inputs is None:
+                function = "reset"
+                machine.call(function, STRUCT)
+                continue
+            for index, data in enumerate(inputs):
+                function = "input"
+                machine.engine.mem_write(machine.call(function, STRUCT, index), data)
+            machine.step, machine.step_instructions, machine.dumps = -1, {}, {}
+            function, start = "invoke", time.process_time()
+            answer["status"] = answer["status"] or machine.call(function, STRUCT, 0)
+            answer["seconds"] = time.process_time() - start
+            answer["instructions"] = machine.counter.instructions
+            if machine.step >= 0:
+                machine.step_instructions[machine.step] += machine.counter.instructions - machine.at_step
+            first = machine.counter.first
+            answer["blocks"] = [(first + 2 * slot, b.executed) for slot, b in enumerate(machine.blocks) if b.executed]
+            outputs = []
+            for index, count in enumerate(request["outputs"]):
+                function = "output"
+                outputs.append(bytes(machine.engine.mem_read(machine.call(function, STRUCT, index), count)))
+            answer["outputs"].append(outputs)
     except Stopped as stopped:
         answer["stopped"] = {"what": str(stopped), "pc": stopped.pc, "address": stopped.address, "function": function}
     except unicorn.UcError as error:

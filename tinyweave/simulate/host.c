@@ -2,8 +2,9 @@
  *
  * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
  * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
- * Request: memories {name[64], size, base, bytes, image}, inputs {bytes, data}, outputs {bytes}, whether to report steps.
- * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs, images.
+ * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, outputs {bytes}, rounds {1, data of all inputs: an
+ * inference; or 0: a reset}, of which the last is an inference, whether to report the last one's steps.
+ * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs of all inferences, images.
  */
 #define _DEFAULT_SOURCE
 #define _DARWIN_C_SOURCE
@@ -156,6 +157,34 @@ void TW_TRACE(int32_t step)
 }
 #endif
 
+static int64_t *take_numbers(int64_t count)
+{
+    int64_t *numbers = allocate(count * (int64_t)sizeof *numbers);
+    take(numbers, count * (int64_t)sizeof *numbers);
+    return numbers;
+}
+
+static int64_t sum(const int64_t *numbers, int64_t count)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        total += numbers[i];
+    }
+    return total;
+}
+
+/* One inference; `data` holds all inputs, one after the other. */
+static int64_t infer(const CALL(memory) *pointers, const uint8_t *data, const int64_t *bytes, int64_t inputs)
+{
+    running = "input";
+    for (int64_t i = 0; i < inputs; data += bytes[i++]) {
+        memcpy(CALL(input)(pointers, (int32_t)i), data, (size_t)bytes[i]);
+    }
+    last_step = -1;
+    running = "invoke";
+    return CALL(invoke)(pointers, NULL);
+}
+
 static void serve(void)
 {
     CALL(memory) pointers;
@@ -172,37 +201,47 @@ static void serve(void)
         memcpy((uint8_t *)&pointers + i * (int64_t)sizeof start, &start, sizeof start);
     }
     const int64_t inputs = take_number();
-    uint8_t **data = allocate(inputs * (int64_t)sizeof *data);
-    int64_t *bytes = allocate(inputs * (int64_t)sizeof *bytes);
-    for (int64_t i = 0; i < inputs; ++i) {
-        bytes[i] = take_number();
-        data[i] = allocate(bytes[i]);
-        take(data[i], bytes[i]);
-    }
+    int64_t *input_bytes = take_numbers(inputs);
     const int64_t outputs = take_number();
-    int64_t *output_bytes = allocate(outputs * (int64_t)sizeof *output_bytes);
-    for (int64_t i = 0; i < outputs; ++i) {
-        output_bytes[i] = take_number();
+    int64_t *output_bytes = take_numbers(outputs);
+    const int64_t rounds = take_number();
+    uint8_t **data = allocate(rounds * (int64_t)sizeof *data); /* all of a round's inputs; NULL for a reset */
+    uint8_t **results = allocate(rounds * (int64_t)sizeof *results);
+    for (int64_t round = 0; round < rounds; ++round) {
+        results[round] = NULL;
+        data[round] = take_number() ? allocate(sum(input_bytes, inputs)) : NULL;
+        if (data[round] != NULL) {
+            take(data[round], sum(input_bytes, inputs));
+        }
     }
-    report_steps = take_number();
+    const int64_t report_last = take_number();
 
     last_step = -1;
+    report_steps = 0;
     running = "init";
     status = CALL(init)(&pointers);
-    for (int64_t i = 0; i < inputs; ++i) {
-        running = "input";
-        memcpy(CALL(input)(&pointers, (int32_t)i), data[i], (size_t)bytes[i]);
-        free(data[i]);
-    }
-    if (status == 0) {
-        running = "invoke";
-        status = CALL(invoke)(&pointers, NULL);
+    for (int64_t round = 0; round < rounds && status == 0; ++round) {
+        if (data[round] == NULL) {
+            running = "reset";
+            CALL(reset)(&pointers);
+            continue;
+        }
+        report_steps = report_last && round == rounds - 1;
+        status = infer(&pointers, data[round], input_bytes, inputs);
+        running = "output";
+        results[round] = allocate(sum(output_bytes, outputs));
+        for (int64_t i = 0, at = 0; i < outputs; at += output_bytes[i++]) {
+            memcpy(results[round] + at, CALL(output)(&pointers, (int32_t)i), (size_t)output_bytes[i]);
+        }
     }
     give("D", 1);
     give_number(status);
-    for (int64_t i = 0; i < outputs; ++i) {
-        running = "output";
-        give(CALL(output)(&pointers, (int32_t)i), output_bytes[i]);
+    for (int64_t round = 0; round < rounds; ++round) {
+        if (status == 0 && data[round] != NULL) {
+            give(results[round], sum(output_bytes, outputs));
+        }
+        free(data[round]);
+        free(results[round]);
     }
     for (int64_t i = 0; i < memory_count; ++i) {
         give(memories[i].mapped + guard, memories[i].size);
@@ -210,7 +249,8 @@ static void serve(void)
     }
     fflush(stdout);
     free(data);
-    free(bytes);
+    free(results);
+    free(input_bytes);
     free(output_bytes);
 }
 

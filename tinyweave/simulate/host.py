@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
-from .run import FOLDER, Dump, Fault, Run, arena_part, check_guards, in_order, layout, noise
+from .run import FOLDER, Dump, Fault, Round, Run, arena_part, check_guards, in_order, layout, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -85,15 +85,17 @@ def invoke(
     output_bytes: Sequence[int],
     *,
     fill: int = 0,
+    earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     on_step: Callable[[int, Read], None] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Run:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    After each step of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and
-    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes.
-    Raises Fault for accesses outside, undefined behaviour (sanitized builds), a failing call, and after `limit_s` seconds.
+    `earlier` comes between init and the inference itself; its outputs go to Run.earlier. After each step of the last inference
+    of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and `on_step(step, read)`
+    is called, where `read(memory, offset, count)` gives arena bytes. Raises Fault for accesses outside, undefined behaviour
+    (sanitized builds), a failing call, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
@@ -101,10 +103,13 @@ def invoke(
     for region, image in zip(regions, images, strict=True):
         name = region.name.encode()[:63].ljust(64, b"\0")
         request += [name, _numbers(region.size, region.base, region.bytes), image]
-    request.append(_numbers(len(inputs)))
-    for data in inputs:
-        request += [_numbers(len(data)), data]
-    request.append(_numbers(len(output_bytes), *output_bytes, bool(dump or on_step)))
+    request += [_numbers(len(inputs), *map(len, inputs)), _numbers(len(output_bytes), *output_bytes)]
+    rounds: list[Round] = [*earlier, inputs]
+    request.append(_numbers(len(rounds)))
+    for arrays in rounds:
+        assert arrays is None or list(map(len, arrays)) == list(map(len, inputs))
+        request += [_numbers(0)] if arrays is None else [_numbers(1), *arrays]
+    request.append(_numbers(bool(dump or on_step)))
     dumps: dict[int, bytes] = {}
     with worker((str(program.path),), ENVIRONMENT).session(limit_s) as child:
 
@@ -120,13 +125,14 @@ def invoke(
                 on_step(step, read)
             child.send(b"C")
         (status,) = struct.unpack("=q", child.receive(8))
-        outputs = [child.receive(count) for count in output_bytes]
+        done = [] if status else [arrays for arrays in rounds if arrays is not None]
+        outputs = [[child.receive(count) for count in output_bytes] for _ in done]
         finals = [child.receive(region.size) for region in regions]
     if status:
         raise Fault(f"{program.model} returned the error {status}")
     for region, before, after in zip(regions, images, finals, strict=True):
         check_guards(region, before, after, program.model)
-    return Run(outputs, fill, regions, finals, in_order(dump, dumps))
+    return Run(outputs[-1], fill, regions, finals, in_order(dump, dumps), outputs[:-1])
 
 
 def _numbers(*numbers: int) -> bytes:

@@ -32,7 +32,7 @@ MEMORY_BYTES = 8 << 30
 
 @dataclass(frozen=True)
 class Run:
-    """One inference. layers: per op of the file, in its order, the op's outputs; empty unless asked for."""
+    """One inference. layers: per op of the file that computes, in its order, the op's outputs; empty unless asked for."""
 
     outputs: list[Array]
     layers: list[list[Array]]
@@ -46,7 +46,7 @@ def run(
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[Run]:
-    """Run a model once per list of inputs, in a process that ends with the call."""
+    """Run a model once per list of inputs, one after the other on the same state, in a process that ends with the call."""
     with Worker(memory_bytes) as worker:
         return worker.run(model, inputs, keep, timeout_s=timeout_s)
 
@@ -166,8 +166,13 @@ def _infer(model: bytes, inputs: list[list[Array]], keep: bool) -> list[Run]:
 def _layers(interpreter: Any, model: bytes) -> list[list[Array]]:
     import tflite
 
-    subgraph = tflite.Model.GetRootAs(model, 0).Subgraphs(0)
+    root = tflite.Model.GetRootAs(model, 0)
+    without_value = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+    codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
+    kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
+    subgraph = root.Subgraphs(0)
     ops = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
+    ops = [op for op in ops if kinds[op.OpcodeIndex()] not in without_value]
     return [[interpreter.get_tensor(op.Outputs(i)) for i in range(op.OutputsLength())] for op in ops]
 
 

@@ -220,16 +220,22 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
 
     try:
         answer["status"], answer["init_instructions"] = call(function, STRUCT)
-        for index, data in enumerate(request["inputs"]):
-            function = "input"
-            board.write(call(function, STRUCT, index)[0], data)
-        function, begun = "invoke", time.monotonic()
-        if not answer["status"]:
-            answer["status"], answer["instructions"] = call(function, STRUCT, 0)
-        answer["seconds"] = time.monotonic() - begun
-        for index, count in enumerate(request["outputs"]):
+        for inputs in request["rounds"]:
+            if inputs is None:
+                function = "reset"
+                call(function, STRUCT)
+                continue
+            for index, data in enumerate(inputs):
+                function = "input"
+                board.write(call(function, STRUCT, index)[0], data)
+            answer |= {"step": -1, "steps": {}, "dumps": {}}
+            function, begun = "invoke", time.monotonic()
+            if not answer["status"]:
+                answer["status"], answer["instructions"] = call(function, STRUCT, 0)
+            answer["seconds"] = time.monotonic() - begun
             function = "output"
-            answer["outputs"].append(board.read(call(function, STRUCT, index)[0], count))
+            places = [call(function, STRUCT, index)[0] for index in range(len(request["outputs"]))]
+            answer["outputs"].append([board.read(at, count) for at, count in zip(places, request["outputs"], strict=True)])
         for start, data in margins:
             after = board.read(start, len(data))
             if after != data:

@@ -22,6 +22,9 @@ ALIGN = 16  # of an arena's first byte, as malloc gives
 # (step, memory, offset, bytes): arena bytes wanted as they are after a step
 Dump = tuple[int, str, int, int]
 
+# what happens to the memory: an inference on these inputs, or with None a reset
+Round = Sequence[bytes] | None
+
 
 class Fault(CompileError):  # noqa: N818 - the processor's word for it
     """The generated code did what it must not do: an access outside its memory, undefined behaviour, an endless loop."""
@@ -43,7 +46,8 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One inference. regions, images: every memory with its guards, as the run left it. dumps: as asked for, in order.
+    """One inference. earlier: the outputs of those before it on the same memory. regions, images: every memory with its guards,
+    as the run left it. dumps: as asked for, in order.
 
     The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
     per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
@@ -56,6 +60,7 @@ class Run:
     regions: list[Region]
     images: list[bytes]
     dumps: list[bytes] = field(default_factory=list)
+    earlier: list[list[bytes]] = field(default_factory=list)
     instructions: int | None = None
     init_instructions: int | None = None
     per_step: list[int] = field(default_factory=list)

@@ -1,0 +1,59 @@
+"""svdf with an int8 memory, which LiteRT does not run: what TFLite Micro gives (tflite-micro 0.dev20261023182759 of PyPI).
+
+The memory's zero point of 120 makes products wrap around in it. The emitted C is compared with the numpy reference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.ops import constant, single_op
+
+from tinyweave import ops
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import Graph, Quant, Tensor
+from tinyweave.plan import plan
+from tinyweave.simulate import compare, emulated, host
+
+INPUTS = np.random.RandomState(3).randint(-128, 128, (6, 1, 5)).astype(np.int8)
+MICRO = [[79, 10, 5], [-58, -128, -90], [103, 127, 115], [48, 30, 40], [127, 49, 127], [127, 42, 119]]
+
+
+def network() -> Graph:
+    """Three units of rank 2 over four steps."""
+    weights = np.random.RandomState(1).randint(-127, 128, (6, 5)).astype(np.int8)
+    time = np.random.RandomState(2).randint(-127, 128, (6, 4)).astype(np.int8)
+    operands: list[Tensor | None] = [
+        Tensor("input", (1, 5), "int8", Quant((0.5,), (-3,))),
+        constant("weights", weights, Quant((0.0625,), (0,))),
+        constant("time", time, Quant((0.0078125,), (0,))),
+        constant("bias", np.array([100, -2000, 3000], np.int32), Quant((0.03125,), (0,))),
+        Tensor("state", (1, 24), "int8", Quant((4.0,), (120,)), role="state"),
+    ]
+    return single_op("svdf", operands, Tensor("output", (), "int8", Quant((6.0,), (7,))), {"rank": 2, "activation": "relu"})
+
+
+def computed(graph: Graph) -> list[list[int]]:
+    state = ops.initial_state(graph)
+    return [ops.run(graph, {"input": x}, state=state)["output"].ravel().tolist() for x in INPUTS]
+
+
+def test_int8_memory_is_that_of_tflite_micro() -> None:
+    assert computed(network()) == MICRO
+
+
+@pytest.mark.emulator
+def test_emitted_c_with_an_int8_memory(tmp_path: Path) -> None:
+    graph = network()
+    made = plan(graph)
+    for file, text in emit(made, "svdf", Origin("svdf.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    rounds = [[x.tobytes()] for x in INPUTS]
+    for simulate, built in (
+        (host, host.build(tmp_path, "svdf", sanitize=True)),
+        (emulated, emulated.build(tmp_path, "svdf", "cortex-m4")),
+    ):
+        run = simulate.invoke(built, dict(made.arena), rounds[-1], [3], earlier=rounds[:-1])
+        assert [outputs[0].ravel().tolist() for outputs in compare.unpack_all(graph, run)] == MICRO

@@ -1,0 +1,170 @@
+"""unidirectional_sequence_lstm on int8 sequences with an int16 cell state (TFLite's integer LSTM 8x8_16).
+
+Per step and cell: gates = logistic or tanh of Q3.12 sums; cell = forget * cell + input * candidate;
+hidden = output * tanh(cell). Hidden and cell state are variable tensors. Source: TFLite lstm_eval.cc, portable_tensor_utils.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from . import q15
+from .constraints import input_is_int8, output_is_int8, per_tensor
+from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+
+# inputs of the op
+WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first gate; the gates are input, forget, cell, output
+PEEPHOLE, PROJECTION, NORMS = (9, 10, 11), (16, 17), (20, 21, 22, 23)
+HIDDEN, CELL = 18, 19
+GATES = 4
+CANDIDATE = 2  # the gate that is a tanh
+GATE_BITS = 12  # fraction bits of the gates' sums
+
+
+class Parameters(NamedTuple):
+    """Of the whole layer: multiplier and shift per gate and of the result, the cell's integer bits and its clip (0: none)."""
+
+    input_scales: tuple[tuple[int, int], ...]
+    recurrent_scales: tuple[tuple[int, int], ...]
+    hidden_scale: tuple[int, int]
+    cell_bits: int
+    cell_clip: int
+
+
+def parameters(graph: Graph, op: Op) -> Parameters:
+    """The scales are multiplied in float32."""
+    x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
+
+    def scales(first: int, source: float) -> tuple[tuple[int, int], ...]:
+        weights = (graph.input(op, first + gate).scale for gate in range(GATES))
+        products = [np.float32(scale) * np.float32(source) * np.float32(2.0**GATE_BITS) for scale in weights]
+        return tuple(quantize_multiplier(float(product)) for product in products)
+
+    clip = float(np.float32(op.attrs["cell_clip"]) / np.float32(cell.scale))
+    q = np.float32(2.0**-15)
+    return Parameters(
+        input_scales=scales(WEIGHTS, x.scale),
+        recurrent_scales=scales(RECURRENT, hidden.scale),
+        hidden_scale=quantize_multiplier(float(q / np.float32(hidden.scale) * q)),
+        cell_bits=15 + round(math.log2(cell.scale)),
+        cell_clip=int(min(clip, q15.MAX)),
+    )
+
+
+def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
+    """Which axis of input and output is the time, and which the batch."""
+    return (0, 1) if op.attrs["time_major"] else (1, 0)
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
+    return [(*x.shape[:2], hidden.shape[1]), hidden.shape, cell.shape]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, hidden, cell = (_int64(arrays, index) for index in (0, HIDDEN, CELL))
+    p, time_axis = parameters(graph, op), time_and_batch(graph, op)[0]
+    weights = [_int64(arrays, WEIGHTS + gate).T for gate in range(GATES)]
+    recurrent = [_int64(arrays, RECURRENT + gate).T for gate in range(GATES)]
+    biases = [_int64(arrays, BIAS + gate) for gate in range(GATES)]
+    in_zero, out_zero = graph.input(op).zero_point, graph.input(op, HIDDEN).zero_point
+    outputs = []
+    for row in np.moveaxis(x, time_axis, 0):
+        gates = []
+        for gate in range(GATES):
+            total = q15.saturate(requantize(wrap32((row - in_zero) @ weights[gate] + biases[gate]), *p.input_scales[gate]))
+            again = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
+            total = q15.saturate(total + again)
+            gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
+        cell = _next_cell(cell, gates, p)
+        product = gates[3] * q15.tanh(cell, p.cell_bits)
+        hidden = np.clip(requantize(product, *p.hidden_scale) + out_zero, -128, 127)
+        outputs.append(hidden)
+    out = np.stack(outputs, time_axis)
+    return [out.astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
+
+
+def _next_cell(cell: Int64, gates: list[Int64], p: Parameters) -> Int64:
+    kept = rounding_shift(gates[1] * cell, 15)
+    added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
+    total = q15.saturate(kept + added)
+    return np.clip(total, -p.cell_clip, p.cell_clip) if p.cell_clip else total
+
+
+def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:
+    array = arrays[index]
+    assert array is not None
+    return array.astype(np.int64)
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    steps, (cells, depth) = graph.input(op).elements // graph.input(op).shape[2], graph.input(op, WEIGHTS).shape
+    return steps * GATES * cells * (depth + cells)
+
+
+def has_no_extras(graph: Graph, op: Op) -> bool:
+    """must be a plain LSTM: no peephole, no projection, no layer normalisation, no coupled gates; all four gates with a bias"""
+    missing = set(PEEPHOLE + PROJECTION + NORMS)
+    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), 0, HIDDEN, CELL}
+    operands = graph.inputs_of(op)
+    if len(operands) not in (20, 24) or len(op.outputs) != 3:
+        return False
+    return all(
+        (tensor is None) if i in missing else (tensor is not None or i not in wanted) for i, tensor in enumerate(operands)
+    )
+
+
+def shapes_match(graph: Graph, op: Op) -> bool:
+    """must have input [batch, time, depth], weights [cells, depth] and [cells, cells], biases [cells], states [batch, cells]"""
+    x, weights = graph.input(op), graph.input(op, WEIGHTS)
+    if len(x.shape) != 3 or len(weights.shape) != 2 or x.elements == 0 or weights.elements == 0:
+        return False
+    cells, depth = weights.shape
+    wanted: dict[int, Shape] = dict.fromkeys(range(WEIGHTS, WEIGHTS + GATES), (cells, depth))
+    wanted |= dict.fromkeys(range(RECURRENT, RECURRENT + GATES), (cells, cells))
+    wanted |= dict.fromkeys(range(BIAS, BIAS + GATES), (cells,))
+    wanted |= dict.fromkeys((HIDDEN, CELL), (x.shape[time_and_batch(graph, op)[1]], cells))
+    return x.shape[2] == depth and all(graph.input(op, index).shape == shape for index, shape in wanted.items())
+
+
+def weights_are_int8(graph: Graph, op: Op) -> bool:
+    """the weights must be constant int8 with one scale and zero point 0, the biases constant int32"""
+    weights = [graph.input(op, first + gate) for first in (WEIGHTS, RECURRENT) for gate in range(GATES)]
+    biases = [graph.input(op, BIAS + gate) for gate in range(GATES)]
+    right = all(t.data is not None and t.dtype == "int8" and per_tensor(t) and t.zero_point == 0 for t in weights)
+    return right and all(t.data is not None and t.dtype == "int32" for t in biases)
+
+
+def states_are_quantised(graph: Graph, op: Op) -> bool:
+    """the states must be variables: int8 with the output's scale and zero point, and int16 with a scale of 2^-15 to 2^-9"""
+    hidden, cell = graph.input(op, HIDDEN), graph.input(op, CELL)
+    if (hidden.role, hidden.dtype, cell.role, cell.dtype) != ("state", "int8", "state", "int16"):
+        return False
+    if op.outputs[1:] != (op.inputs[HIDDEN], op.inputs[CELL]) or hidden.quant != graph.output(op).quant:
+        return False
+    return per_tensor(cell) and cell.zero_point == 0 and cell.scale in {2.0**-n for n in range(9, 16)}
+
+
+def attributes_are_plain(graph: Graph, op: Op) -> bool:
+    """the activation must be tanh, and the cell clip not negative"""
+    return bool(op.attrs["activation"] == "tanh" and op.attrs["cell_clip"] >= 0)
+
+
+CONSTRAINTS = (has_no_extras, input_is_int8, output_is_int8, shapes_match, weights_are_int8, states_are_quantised)
+
+SPECS = (
+    OpSpec(
+        "unidirectional_sequence_lstm",
+        infer,
+        reference,
+        (*CONSTRAINTS, attributes_are_plain),
+        macs,
+        state=(HIDDEN, CELL),
+    ),
+)

@@ -1,0 +1,110 @@
+"""svdf on int8 vectors: per filter a product with the input is kept for some steps, and weighted over time.
+
+The memory is a variable tensor, int16, or int8 as in TFLite Micro (LiteRT has the int16 form only). The arithmetic is the
+same; an int8 memory wraps around, since its zero point is added after the clamp.
+Source: TFLite reference/svdf.h, TFLite Micro svdf_common.cc.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from .constraints import input_is_int8, output_is_int8, per_tensor
+from .fixed_point import quantize_multiplier, requantize, wrap32
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+
+WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
+
+
+class Parameters(NamedTuple):
+    """(multiplier, shift) from products to the memory, and from sums over time to the output."""
+
+    to_memory: tuple[int, int]
+    to_output: tuple[int, int]
+
+
+def parameters(graph: Graph, op: Op) -> Parameters:
+    """The scales are multiplied in float32."""
+    x, weights, time, state = (np.float32(graph.input(op, i).scale) for i in (0, WEIGHTS, TIME_WEIGHTS, STATE))
+    out = np.float32(graph.output(op).scale)
+    return Parameters(quantize_multiplier(float(x * weights / state)), quantize_multiplier(float(state * time / out)))
+
+
+def infer(graph: Graph, op: Op) -> list[Shape]:
+    filters = graph.input(op, WEIGHTS).shape[0]
+    return [(graph.input(op).shape[0], filters // op.attrs["rank"]), graph.input(op, STATE).shape]
+
+
+def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, weights, time, state = (_int64(arrays, index) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
+    p, out, memory = parameters(graph, op), graph.output(op), graph.input(op, STATE)
+    info, (filters, steps) = np.iinfo(memory.dtype), time.shape
+    products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
+    # the zero point is added after the clamp: an int8 memory wraps around
+    now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
+    past = state.reshape(-1, filters, steps)[:, :, 1:]
+    kept = np.concatenate([past, now[:, :, None]], axis=2)
+    sums = ((kept - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
+    bias = arrays[BIAS]
+    scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
+    return [np.clip(scaled, -128, 127).astype(np.int8), kept.reshape(state.shape).astype(memory.dtype)]
+
+
+def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:
+    array = arrays[index]
+    assert array is not None
+    return array.astype(np.int64)
+
+
+def macs(graph: Graph, op: Op, clipped: bool) -> int:
+    return graph.input(op).shape[0] * (graph.input(op, WEIGHTS).elements + graph.input(op, TIME_WEIGHTS).elements)
+
+
+def operands_are_complete(graph: Graph, op: Op) -> bool:
+    """must have an input, weights, weights over time, a bias or none, and a variable; and an output"""
+    required = [op.inputs[index] for index in range(len(op.inputs)) if index != BIAS]
+    return len(op.inputs) == 5 and None not in required and op.outputs[1:] == (op.inputs[STATE],)
+
+
+def shapes_match(graph: Graph, op: Op) -> bool:
+    """must have input [batch, depth], weights [filters, depth], [filters, steps], bias [units], state [batch, all]"""
+    shapes = [graph.input(op, index).shape for index in (0, WEIGHTS, TIME_WEIGHTS, STATE)]
+    if any(len(shape) != 2 or min(shape) < 1 for shape in shapes) or op.attrs["rank"] < 1:
+        return False
+    (batch, depth), (filters, columns), (rows, steps), state = shapes
+    units, rest = divmod(filters, op.attrs["rank"])
+    bias = graph.optional_input(op, BIAS)
+    right = columns == depth and rows == filters and rest == 0 and (bias is None or bias.shape == (units,))
+    return right and state == (batch, filters * steps)
+
+
+def weights_are_constant(graph: Graph, op: Op) -> bool:
+    """the weights must be constant with zero point 0: int8 of the input, int8 or int16 over time; the bias constant int32"""
+    weights, time, bias = graph.input(op, WEIGHTS), graph.input(op, TIME_WEIGHTS), graph.optional_input(op, BIAS)
+    if weights.dtype != "int8" or time.dtype not in ("int8", "int16"):
+        return False
+    if bias is not None and (bias.data is None or bias.dtype != "int32"):
+        return False
+    return all(t.data is not None and per_tensor(t) and t.zero_point == 0 for t in (weights, time))
+
+
+def state_is_quantised(graph: Graph, op: Op) -> bool:
+    """the variable must have the type of the weights over time, with one scale and zero point, 0 when int16"""
+    state = graph.input(op, STATE)
+    if state.role != "state" or state.dtype != graph.input(op, TIME_WEIGHTS).dtype or not per_tensor(state):
+        return False
+    return state.dtype == "int8" or state.zero_point == 0
+
+
+def activation_is_relu(graph: Graph, op: Op) -> bool:
+    """the fused activation must be relu, which TFLite demands of integers and then leaves to the output's zero point"""
+    return bool(op.attrs["activation"] == "relu")
+
+
+CONSTRAINTS = (operands_are_complete, input_is_int8, output_is_int8, shapes_match, weights_are_constant, state_is_quantised)
+
+SPECS = (OpSpec("svdf", infer, reference, (*CONSTRAINTS, activation_is_relu), macs, state=(STATE,)),)
