@@ -24,9 +24,13 @@ ONE_SCALE = frozenset(  # what only integers need
     (
         constraints.input_is_int8,
         constraints.inputs_are_int8,
+        constraints.input_is_int8_or_int16,
+        constraints.inputs_are_int8_or_int16,
         constraints.output_is_int8,
+        constraints.output_has_input_type,
         constraints.weights_are_symmetric_int8,
         constraints.bias_is_constant_int32,
+        constraints.bias_is_constant,
         activations.types_are_int8_or_int16,
         activations.output_step_is_large,
         elementwise.output_scale_is_large,
