@@ -1,0 +1,26 @@
+"""The page of supported ops says what the constraints say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tinyweave.ops import SPECS
+from tinyweave.report.supported_ops import supported_ops
+
+PAGE = Path(__file__).parents[2] / "docs" / "SUPPORTED_OPS.md"
+
+
+def test_the_page_is_what_the_constraints_say(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(supported_ops(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == supported_ops(), "run pytest --update-golden"
+
+
+def test_every_kind_and_every_constraint_is_on_it() -> None:
+    page = supported_ops()
+    for kind, spec in SPECS.items():
+        assert f"## {kind}\n" in page
+        for constraint in spec.constraints:
+            assert constraint.__doc__, f"a constraint of {kind} does not say what it demands"
