@@ -13,8 +13,8 @@ HEAD = """\
 
 Generated from the constraints of each op kind (`tinyweave/ops`); a test keeps it so, `pytest --update-golden` writes it anew.
 The same sentences are the errors that a model which breaks them gets. "Types" are those of the data input and the output that a
-kernel takes; "any" moves elements of every type. A view costs no code and no bytes. Networks that are uint8 throughout become int8
-where that changes no byte.
+kernel takes; "any" moves elements of every type. A view costs no code and no bytes. Networks that are uint8 throughout
+become int8 where that changes no byte.
 """
 
 
