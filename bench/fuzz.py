@@ -1,0 +1,77 @@
+"""Random networks for so many minutes: LiteRT's reference kernels and the emitted C give the same bytes.
+
+In: minutes. Out: the seed of each network that fails, with the reason, at once; at the end how many networks there were, how
+many ops of each kind and how many failures, with exit code 1 when any. The seed says whether the network is damaged, the
+schedule, and whether the emulated core runs it (one in eight): `--first SEED --minutes 0` runs that one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # this file would hide the folder
+
+from generate import random_network
+
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError
+
+SCHEDULES = ("layer", "best")
+
+
+def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
+    """What is wrong with the network of this seed, None when every byte is right; its ops are added to `kinds`."""
+    schedule = SCHEDULES[seed // 2 % 2]
+    on_core = seed % 8 == seed // 8 % 8  # each pair of damage and schedule gets its turn
+    try:
+        graph = random_network(seed, damaged=seed % 2 == 1)
+        kinds.update(op.kind for op in graph.ops)
+        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+            path = Path(folder) / f"network_{seed}.tflite"
+            path.write_bytes(to_tflite(graph))
+            model = api.load(path)
+        result = api.verify(model, api.plan(model, schedule), count=5, seed=seed, core=core if on_core else None)
+    except CompileError as error:
+        return f"{schedule}: {error}"
+    except Exception:
+        return f"{schedule}:\n{traceback.format_exc(limit=-6)}"
+    if not result.reference.startswith("LiteRT's reference kernels"):
+        return f"{schedule}: compared with {result.reference} only"
+    return None if result.ok else f"{schedule}: {result.first_difference or dict(result.touched)}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core that runs every eighth network")
+    options = parser.parse_args()
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        print("needs LiteRT: pip install ai-edge-litert", file=sys.stderr)
+        return 2
+    kinds: Counter[str] = Counter()
+    failed, seed, begun = 0, options.first, time.monotonic()
+    try:
+        while seed == options.first or time.monotonic() - begun < 60 * options.minutes:
+            if reason := failure(seed, options.core, kinds):
+                failed += 1
+                print(f"seed {seed}: {reason}", flush=True)
+            seed += 1
+    except KeyboardInterrupt:
+        print("stopped")
+    print(f"{seed - options.first} networks in {time.monotonic() - begun:.0f} s, seeds {options.first} to {seed - 1}")
+    print(f"{kinds.total()} ops of {len(kinds)} kinds: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    print(f"{failed} failures")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
