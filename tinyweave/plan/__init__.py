@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..ir import CompileError, Graph, Op, itemsize
@@ -9,7 +11,7 @@ from ..kernels.table import VARIANTS, variant_for
 from ..ops import SPECS
 from .check import check
 from .order import best_order, file_order
-from .overlap import views
+from .overlap import lags, rules, saved_bytes, views
 from .place import place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
@@ -22,7 +24,8 @@ __all__ += ["plan_in_order", "scratch_name", "to_json"]
 def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     """The plan of `graph` in one memory, ops run one by one and views lie in place.
 
-    `layer` keeps the file's order; `best` takes the order with the least peak where that makes the arena smaller.
+    `layer` keeps the file's order and all operands apart from outputs; `best` also lets outputs overlap operands that die,
+    and takes the order with the least peak under that, where each makes the arena smaller.
     """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
@@ -35,14 +38,15 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     layer = plan_in_order(graph, file_order(graph), memory)
     if schedule == "layer":
         return layer
-    found = best_order(graph, views(graph), _scratch(graph, layer.variants))
-    if found.ops == file_order(graph):
-        return layer
-    return min(layer, plan_in_order(graph, found.ops, memory), key=lambda made: made.arena[memory])
+    owner, lag = views(graph), lags(graph, layer.variants)
+    found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
+    orders = dict.fromkeys((file_order(graph), found.ops))
+    plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
+    return min(plans, key=lambda made: made.arena[memory])
 
 
-def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") -> Plan:
-    """The plan that runs the ops one by one in `order`."""
+def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *, overlap: bool = False) -> Plan:
+    """The plan that runs the ops one by one in `order`; with `overlap` an output may lie over operands that die with its op."""
     owner = views(graph, order)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
@@ -51,7 +55,7 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram") ->
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    placed = place(buffers)
+    placed = place(buffers, rules(graph, order, owner, lags(graph, variants), buffers) if overlap else ())
     return check(
         Plan(
             graph=graph,

@@ -96,7 +96,8 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         return
     outputs = [_region(plan, name) for name in op.outputs]
     busy = [_region(plan, name) for name in operands] + outputs
-    scratch = next(v for v in VARIANTS if v.name == variant).scratch(graph, op)
+    row = next(v for v in VARIANTS if v.name == variant)
+    scratch = row.scratch(graph, op)
     if scratch:
         buffer = plan.buffer(scratch_name(op.name))
         begin = plan.offsets[buffer.name]
@@ -105,11 +106,18 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
         for other in [n for n, r in held.items() if not _disjoint(r, region)]:
             del held[other]
+    lag = row.lag(graph, op) if len(outputs) == 1 else None
     for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
-        # state that an op both reads and writes is one place
-        others = [_region(plan, operand) for operand in operands if operand != name] + outputs[:index]
+        # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
+        operand_regions = [_region(plan, operand) for operand in operands if operand != name]
+        others = [other for other in operand_regions if not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
+
+
+def _trails(output: Region, operand: Region, lag: int | None) -> bool:
+    """Whether the kernel has read each byte of the operand before its output gets there."""
+    return lag is not None and output[0] == operand[0] and output[1] + max(lag, 0) <= operand[1]
 
 
 def _activations(graph: Graph, op: Op) -> list[str]:

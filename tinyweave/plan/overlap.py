@@ -1,11 +1,15 @@
-"""Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of."""
+"""Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of, and
+per op, how an output may overlap the operands that die with it: by the lag of its kernel (`kernels/lag.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir import Graph, is_constant
+from ..kernels.table import VARIANTS
 from ..ops import SPECS
+from .place import Rule
+from .plan import Buffer
 
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
@@ -69,3 +73,42 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
     old_state_is_read = any(lives[0] <= s < step for s in in_state)
     if not old_state_is_read and lives[-1] < _next_write(graph, order, state, step):
         owner.update(dict.fromkeys(same_bytes, state))
+
+
+def lags(graph: Graph, variants: Sequence[str]) -> list[int | None]:
+    """Per op, how many bytes below a dying operand its one output may begin; None where they must not overlap."""
+    rows = {variant.name: variant for variant in VARIANTS}
+    found: list[int | None] = []
+    for op, name in zip(graph.ops, variants, strict=True):
+        lag = rows[name].lag(graph, op) if name and len(op.outputs) == 1 else None
+        found.append(None if lag is None else max(lag, 0))
+    return found
+
+
+def rules(
+    graph: Graph, order: Sequence[int], owner: Mapping[str, str], lag: Sequence[int | None], buffers: Iterable[Buffer]
+) -> list[Rule]:
+    """How each output may lie over the operands that nothing needs after its op."""
+    found = []
+    home = {buffer.name: buffer for buffer in buffers}
+    kept = {owner[name] for name in graph.outputs if name in owner}
+    kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    for step, index in enumerate(order):
+        distance, target = lag[index], owner[graph.ops[index].outputs[0]]
+        if distance is None or home[target].start != step:
+            continue
+        for source in dict.fromkeys(owner[name] for name in graph.ops[index].inputs if name is not None and name in owner):
+            if source not in kept and source != target and home[source].end == step + 1:
+                found.append(Rule(target, source, distance))
+    return found
+
+
+def saved_bytes(graph: Graph, owner: Mapping[str, str], lag: Sequence[int | None], index: int, dying: frozenset[str]) -> int:
+    """By how much an op's output and the operands that die with it need less than their sum, for the best of these operands."""
+    distance, target = lag[index], owner[graph.ops[index].outputs[0]]
+    if distance is None:
+        return 0
+    out = graph.tensors[target].bytes
+    sources = {owner[name] for name in graph.ops[index].inputs if name is not None and name in owner} & dying - {target}
+    sizes = [graph.tensors[source].bytes for source in sources]
+    return max((size + out - max(distance + size, out) for size in sizes), default=0)
