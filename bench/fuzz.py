@@ -25,10 +25,11 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 
 SCHEDULES = ("layer", "best")
+UNJUDGED = "no failure, but the C equals only the"  # LiteRT aborts, for one on a softmax of 512 equal values
 
 
 def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
-    """What is wrong with the network of this seed, None when every byte is right; its ops are added to `kinds`."""
+    """What is wrong with the network of this seed, None when every byte is right; its ops go into `kinds`."""
     schedule = SCHEDULES[seed // 2 % 2]
     on_core = seed % 8 == seed // 8 % 8  # each pair of damage and schedule gets its turn
     try:
@@ -43,9 +44,9 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
         return f"{schedule}: {error}"
     except Exception:
         return f"{schedule}:\n{traceback.format_exc(limit=-6)}"
-    if not result.reference.startswith("LiteRT's reference kernels"):
-        return f"{schedule}: compared with {result.reference} only"
-    return None if result.ok else f"{schedule}: {result.first_difference or dict(result.touched)}"
+    if not result.ok:
+        return f"{schedule}: {result.first_difference or dict(result.touched)}"
+    return None if result.reference.startswith("LiteRT's reference kernels") else f"{UNJUDGED} {result.reference}"
 
 
 def main() -> int:
@@ -58,18 +59,19 @@ def main() -> int:
         print("needs LiteRT: pip install ai-edge-litert", file=sys.stderr)
         return 2
     kinds: Counter[str] = Counter()
-    failed, seed, begun = 0, options.first, time.monotonic()
+    failed, unjudged, seed, begun = 0, 0, options.first, time.monotonic()
     try:
         while seed == options.first or time.monotonic() - begun < 60 * options.minutes:
             if reason := failure(seed, options.core, kinds):
-                failed += 1
+                failed += not reason.startswith(UNJUDGED)
+                unjudged += reason.startswith(UNJUDGED)
                 print(f"seed {seed}: {reason}", flush=True)
             seed += 1
     except KeyboardInterrupt:
         print("stopped")
     print(f"{seed - options.first} networks in {time.monotonic() - begun:.0f} s, seeds {options.first} to {seed - 1}")
     print(f"{kinds.total()} ops of {len(kinds)} kinds: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
-    print(f"{failed} failures")
+    print(f"{failed} failures; LiteRT could not run {unjudged}")
     return 1 if failed else 0
 
 
