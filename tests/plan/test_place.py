@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tinyweave import toolchain
 from tinyweave.plan import search
 from tinyweave.plan.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
 from tinyweave.plan.plan import Buffer
@@ -116,7 +117,7 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
     if search._compiled() is None:
         pytest.skip("needs a C compiler")
     kinds = set()
-    for seed in range(1500):
+    for seed in range(3000):
         rng = random.Random(seed)
         buffers = [b for b in random_buffers(rng, count=14, steps=8) if b.bytes] or [Buffer("a", 1, 0, 1)]
         rules = random_rules(rng, buffers)
@@ -130,6 +131,11 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
         assert in_c(order, seed % 3 == 0, capacity, tries) == ours, seed
         kinds.add("found" if ours.offsets else "impossible" if ours.low else "gave up")
     assert kinds == {"found", "impossible", "gave up"}
+
+
+def test_the_search_in_c_compiles_without_a_warning(tmp_path: Path) -> None:
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+    toolchain.compile_c(toolchain.host(), [*search.FLAGS, *strict, search.SOURCE, "-o", tmp_path / "search.so"])
 
 
 def test_without_a_compiler_the_placement_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,10 +49,10 @@ static int put(search *z, num x)
         z->before[z->changes++] = z->lowest[y];
         z->lowest[y] = up;
     }
-    const num *weight = z->weight + z->weight_at[x] - z->first[x];
+    const num from = z->weight_at[x] - z->first[x];
     int cut = 0;
     for (num s = z->first[x]; s < z->end[x]; s++) {
-        z->rest[s] -= weight[s];
+        z->rest[s] -= z->weight[from + s];
         if (s + 1 < z->end[x]) cut |= --z->crossing[s] == 0;
     }
     return cut;
@@ -60,9 +60,9 @@ static int put(search *z, num x)
 
 static void take_back(search *z, num x, num changes)
 {
-    const num *weight = z->weight + z->weight_at[x] - z->first[x];
+    const num from = z->weight_at[x] - z->first[x];
     for (num s = z->first[x]; s < z->end[x]; s++) {
-        z->rest[s] += weight[s];
+        z->rest[s] += z->weight[from + s];
         if (s + 1 < z->end[x]) z->crossing[s]++;
     }
     while (z->changes > changes) {
