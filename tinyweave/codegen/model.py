@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..ir import Tensor
-from ..kernels.table import VARIANTS, sources
+from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..plan import Plan
 from ..plan.picture import memory_picture
@@ -246,8 +246,7 @@ def _body(
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
-    rows = {variant.name: variant for variant in VARIANTS}
-    used = [rows[v] for v in dict.fromkeys(plan.variants) if v]
+    used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
     includes = sorted({file.replace(".c", ".h") for variant in used for file in variant.files if file.endswith(".c")})
     string = "#include <string.h>\n" if reset else ""
     parts = [

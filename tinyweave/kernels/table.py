@@ -153,6 +153,8 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )
 
+BY_NAME = {row.name: row for row in VARIANTS}
+
 
 def variant_for(graph: Graph, op: Op) -> Variant:
     """The first row that runs `op`."""
@@ -171,8 +173,7 @@ def variant_for(graph: Graph, op: Op) -> Variant:
 
 def sources(names: Iterable[str]) -> list[Path]:
     """The C files of the variants with these names, the headers that they include, and the C files of those, by name."""
-    rows = {row.name: row for row in VARIANTS}
-    waiting = [file for name in names for file in rows[name].files]
+    waiting = [file for name in names for file in BY_NAME[name].files]
     found: set[str] = set()
     while waiting:
         file = waiting.pop()

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ..ir import CompileError, Graph, Op, itemsize
-from ..kernels.table import VARIANTS, variant_for
+from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
 from .order import best_order, file_order
@@ -78,8 +78,7 @@ def _variant(graph: Graph, op: Op, owner: dict[str, str]) -> str:
 
 
 def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
-    rows = {variant.name: variant for variant in VARIANTS}
-    return [rows[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
+    return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
 
 
 def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:

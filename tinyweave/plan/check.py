@@ -8,7 +8,7 @@ operand still lies intact where it was written, and all state at the end of the 
 from __future__ import annotations
 
 from ..ir import Graph, Op
-from ..kernels.table import VARIANTS
+from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .plan import Plan, scratch_name
 
@@ -96,7 +96,7 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         return
     outputs = [_region(plan, name) for name in op.outputs]
     busy = [_region(plan, name) for name in operands] + outputs
-    row = next(v for v in VARIANTS if v.name == variant)
+    row = BY_NAME[variant]
     scratch = row.scratch(graph, op)
     if scratch:
         buffer = plan.buffer(scratch_name(op.name))

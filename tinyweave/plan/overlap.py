@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir import Graph, is_constant
-from ..kernels.table import VARIANTS
+from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .place import Rule
 from .plan import Buffer
@@ -77,10 +77,9 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
 
 def lags(graph: Graph, variants: Sequence[str]) -> list[int | None]:
     """Per op, how many bytes below a dying operand its one output may begin; None where they must not overlap."""
-    rows = {variant.name: variant for variant in VARIANTS}
     found: list[int | None] = []
     for op, name in zip(graph.ops, variants, strict=True):
-        lag = rows[name].lag(graph, op) if name and len(op.outputs) == 1 else None
+        lag = BY_NAME[name].lag(graph, op) if name and len(op.outputs) == 1 else None
         found.append(None if lag is None else max(lag, 0))
     return found
 
