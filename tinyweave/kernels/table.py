@@ -58,17 +58,15 @@ def _reduces(graph: Graph, op: Op) -> bool:
 
 
 def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
-    """What a transpose, strided_slice, copying view or an op of `ops.pieces` gathers from its input, piece by piece."""
+    """What a transpose, strided_slice or an op of `ops.pieces` gathers from its input, piece by piece."""
     x = data(graph, op)
     size = itemsize(x.dtype)
     if op.kind in PIECES:
         found = [geometry.progressions(piece, size) for piece in pieces(graph, op)]
     elif op.kind == "transpose":
         found = [geometry.strided(x.shape, size, lambda whole: whole.transpose(permutation(graph, op)))]
-    elif op.kind == "strided_slice":
-        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
     else:
-        found = [geometry.strided(x.shape, size, lambda whole: whole)]
+        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
     known = [strides for strides in found if strides is not None]
     return known if len(known) == len(found) else None
 
@@ -138,7 +136,8 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.widening),
     _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
-    _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_strided_copy", ("transpose", "strided_slice", *PIECES), ANY, applies=_moves),
+    _row("tw_move", VIEWS, ANY, lag=lag.in_place),  # also above its input: it moves as memmove does
     _row("tw_gather_nd", types=ANY),
     _row("tw_cast", types=ANY),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),

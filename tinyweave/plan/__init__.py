@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,12 +12,15 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
+from .layouts import Moves, find_moves
+from .moves import lone_tensors, with_moves
 from .order import best_order, file_order
 from .overlap import lags, rules, saved_bytes, views
-from .place import place
+from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer", "best")
+FEWER_TRIES = TRIES // 5  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
@@ -40,13 +45,47 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
         return layer
     owner, lag = views(graph), lags(graph, layer.variants)
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
-    orders = dict.fromkeys((file_order(graph), found.ops))
-    plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
+    plans = [layer]
+    for order in dict.fromkeys((found.ops, file_order(graph))):
+        plans.append(plan_in_order(graph, order, memory, overlap=True))
+        if not plans[-1].gap:
+            break
     return min(plans, key=lambda made: made.arena[memory])
 
 
+class _Laid(NamedTuple):
+    """What is to be placed: the ops of a graph in an order, whose tensors lie in buffers, which overlap as rules allow."""
+
+    graph: Graph
+    order: tuple[int, ...]
+    owner: dict[str, str]
+    variants: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    rules: list[Rule]
+
+
 def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *, overlap: bool = False) -> Plan:
-    """The plan that runs the ops one by one in `order`; with `overlap` an output may lie over operands that die with its op."""
+    """The plan that runs the ops one by one in `order`.
+
+    With `overlap` an output may lie over operands that die with its op, and tensors move to another place between steps where
+    nothing else makes the arena as small.
+    """
+    laid = _lay_out(graph, order, memory, overlap=overlap)
+    if not overlap:
+        return _plan(laid, place(laid.buffers), memory)
+    least = lower_bound(laid.buffers, laid.rules)
+    found = place(laid.buffers, laid.rules, tries=0)
+    if found.bytes > least:
+        moves = _find_moves(laid, least)
+        known = None if moves is None or moves.moved else {name: at for name, (at,) in moves.offsets.items()}
+        found = place(laid.buffers, laid.rules, FEWER_TRIES if moves else TRIES, least, known)
+        if moves is not None and moves.bytes < found.bytes:
+            laid, known = _carry_out(laid, moves, memory)
+            found = place(laid.buffers, laid.rules, 0, known=known)
+    return replace(_plan(laid, found, memory), lower_bound=least)
+
+
+def _lay_out(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool) -> _Laid:
     owner = views(graph, order)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
@@ -55,14 +94,46 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *,
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    placed = place(buffers, rules(graph, order, owner, lags(graph, variants), buffers) if overlap else ())
+    ruled = rules(graph, order, owner, lags(graph, variants), buffers) if overlap else []
+    return _Laid(graph, order, owner, variants, buffers, ruled)
+
+
+def _find_moves(laid: _Laid, least: int) -> Moves | None:
+    """Moves that bring the arena down to `least`, or to the next multiple of all alignments where that cannot be had."""
+    graph = laid.graph
+    lone = lone_tensors(graph, laid.order, laid.owner)
+    given = {laid.owner[name] for name in graph.inputs}.union(n for n, t in graph.tensors.items() if t.role == "state")
+    grain = max(buffer.align for buffer in laid.buffers)
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
+        found = find_moves(laid.buffers, laid.rules, capacity, given, lambda buffer, step: (buffer, step) in lone)
+        if found is not None:
+            return found
+    return None
+
+
+def _carry_out(laid: _Laid, moves: Moves, memory: str) -> tuple[_Laid, dict[str, int]]:
+    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
+    lone = lone_tensors(laid.graph, laid.order, laid.owner)
+    steps: list[int | str] = []
+    for step, index in enumerate(laid.order):
+        steps += [*(lone[buffer, step] for at, buffer in moves.moved if at == step), index]
+    graph, names = with_moves(laid.graph, steps)
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in moves.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
+    targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
+    return _lay_out(graph, file_order(graph), memory, overlap=True), known
+
+
+def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
+    scratch = _scratch(laid.graph, laid.variants)
     return check(
         Plan(
-            graph=graph,
-            stages=tuple(Stage((index,)) for index in order),
-            variants=variants,
-            buffers=buffers,
-            places={name: Place(source) for name, source in owner.items()},
+            graph=laid.graph,
+            stages=tuple(Stage((index,)) for index in laid.order),
+            variants=laid.variants,
+            buffers=laid.buffers,
+            places={name: Place(source) for name, source in laid.owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
             scratch=max(scratch, default=0),

@@ -110,7 +110,8 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         operand_regions = [_region(plan, operand) for operand in operands if operand != name]
-        others = [other for other in operand_regions if not _trails(region, other, lag)] + outputs[:index]
+        moves = variant == "tw_move"  # overlaps as it likes
+        others = [other for other in operand_regions if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..ir import Graph, is_constant
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
+from .moves import is_move
 from .place import Rule
 from .plan import Buffer
 
@@ -24,7 +25,7 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
     for step, index in enumerate(order):
         op = graph.ops[index]
-        source = op.inputs[0] if SPECS[op.kind].view else None
+        source = op.inputs[0] if SPECS[op.kind].view and not is_move(op) else None
         if op.kind == "assign_variable":
             _write_early(graph, order, step, owner)
         elif source in owner and (graph.tensors[source].role != "state" or _used_before_change(graph, order, step)):
@@ -49,7 +50,8 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
     found = set(names)
     for index in order:
         op = graph.ops[index]
-        if SPECS[op.kind].view and op.kind != "assign_variable" and op.inputs[0] in found:
+        is_view = SPECS[op.kind].view and not is_move(op)
+        if is_view and op.kind != "assign_variable" and op.inputs[0] in found:
             found.add(op.outputs[0])
     return found
 
@@ -90,22 +92,24 @@ def rules(
     """How each output may lie over the operands that nothing needs after its op."""
     found = []
     home = {buffer.name: buffer for buffer in buffers}
-    kept = {owner[name] for name in graph.outputs if name in owner}
-    kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    kept = state.union(owner[name] for name in graph.outputs if name in owner)
     for step, index in enumerate(order):
         distance, target = lag[index], owner[graph.ops[index].outputs[0]]
-        if distance is None or home[target].start != step:
+        if distance is None or target in state or home[target].start != step:
             continue
         for source in dict.fromkeys(owner[name] for name in graph.ops[index].inputs if name is not None and name in owner):
             if source not in kept and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
+                if is_move(graph.ops[index]):  # it may go up as well
+                    found.append(Rule(source, target, distance))
     return found
 
 
 def saved_bytes(graph: Graph, owner: Mapping[str, str], lag: Sequence[int | None], index: int, dying: frozenset[str]) -> int:
     """By how much an op's output and the operands that die with it need less than their sum, for the best of these operands."""
     distance, target = lag[index], owner[graph.ops[index].outputs[0]]
-    if distance is None:
+    if distance is None or graph.tensors[target].role == "state":
         return 0
     out = graph.tensors[target].bytes
     sources = {owner[name] for name in graph.ops[index].inputs if name is not None and name in owner} & dying - {target}
