@@ -123,9 +123,8 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     for name in ("conv", "conv_2d_0"):
         assert run("plan", chain, "--schedule", "best", "--explain", name) == 0
         printed = capsys.readouterr().out
-        assert (
-            printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed and "read last by depthwise_conv_2d_1" in printed
-        )
+        assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
+        assert "read last by depthwise_conv_2d_1" in printed
         assert "writes" in printed and "behind its reads" in printed
         assert max(map(len, printed.splitlines())) <= 100
     assert run("plan", chain, "--explain", "scores", "--json", "--ram", "1") == 1

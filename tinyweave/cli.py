@@ -132,7 +132,7 @@ def plan(
     io: Io = "model",
     tensor: Annotated[
         str | None,
-        typer.Option("--explain", metavar="TENSOR", help="Say why this tensor (or layer's output) lies where it lies."),
+        typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,

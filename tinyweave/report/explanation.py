@@ -55,9 +55,7 @@ def _rule(overlap: Overlap) -> str:
     """Which kernel lets the output lie over its operand, and how."""
     if overlap.lag == 0:
         return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
-    return (
-        f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand, or more"
-    )
+    return f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand"
 
 
 def _apart(overlap: Overlap) -> str:
