@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import pairwise
+from functools import lru_cache
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
 from tinyweave.plan import Plan, check, from_json, plan, to_json
-from tinyweave.plan.layouts import find_moves
+from tinyweave.plan.layouts import find_walk
 from tinyweave.plan.moves import is_move, lone_tensors, with_moves
 from tinyweave.plan.order import file_order
 from tinyweave.plan.overlap import lags, views
@@ -24,7 +25,7 @@ from tinyweave.plan.place import Rule
 from tinyweave.plan.plan import Buffer
 from tinyweave.simulate import compare
 
-MOVING = (9, 22, 23, 41, 52, 68, 89, 104, 110)  # random networks of 16 steps whose best plans have moves
+SEEDS, ENOUGH = 60, 5
 
 
 def moves(made: Plan) -> list[Op]:
@@ -62,26 +63,33 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
     run_on_host(made, tmp_path, 0)
 
 
-@pytest.mark.parametrize("seed", MOVING)
-def test_random_networks_with_moves_give_the_same_bytes(seed: int, tmp_path: Path) -> None:
-    original = random_network(seed, 16)
-    made = plan(original, "best")
-    assert moves(made), "no longer a case of this test: take another seed"
-    assert made.arena["sram"] < plan(original).arena["sram"]
-    verify(made.graph)
-    assert made.graph.inputs == original.inputs and made.graph.outputs == original.outputs
-    rng = np.random.default_rng(seed)
-    inputs = dict(zip(original.inputs, compare.samples(original, 4, int(rng.integers(99)))[-1], strict=True))
-    wanted, got = (ops.run(g, inputs) for g in (original, made.graph))
-    assert all(compare.difference(wanted[name], got[name]) is None for name in original.outputs)
-    run_on_host(made, tmp_path, seed)
+@lru_cache
+def moving() -> dict[int, Plan]:
+    """Seed of a random network of 16 steps -> its best plan, for the first ones that have moves."""
+    plans = ((seed, plan(random_network(seed, 16), "best")) for seed in range(SEEDS))
+    found = dict(islice(((seed, made) for seed, made in plans if moves(made)), ENOUGH))
+    assert len(found) == ENOUGH
+    return found
+
+
+def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:
+    for seed, made in moving().items():
+        original = random_network(seed, 16)
+        assert made.arena["sram"] < plan(original).arena["sram"]
+        verify(made.graph)
+        assert made.graph.inputs == original.inputs and made.graph.outputs == original.outputs
+        inputs = dict(zip(original.inputs, compare.samples(original, 4, seed)[-1], strict=True))
+        wanted, got = (ops.run(g, inputs) for g in (original, made.graph))
+        assert all(compare.difference(wanted[name], got[name]) is None for name in original.outputs)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run_on_host(made, folder, seed)
 
 
 def test_moves_are_the_same_every_time_and_survive_json() -> None:
-    for seed in MOVING[:4]:
+    for seed, made in moving().items():
         original = random_network(seed, 16)
-        made, again = plan(original, "best"), plan(random_network(seed, 16), "best")
-        assert to_json(made) == to_json(again)
+        assert to_json(made) == to_json(plan(original, "best"))
         read = from_json(to_json(made), original)
         assert fingerprint(read.graph) == fingerprint(made.graph)
         assert to_json(check(read)) == to_json(made)
@@ -154,8 +162,8 @@ def test_layouts_always_reach_what_the_busiest_step_needs() -> None:
     moved = 0
     for seed in range(300):
         buffers, rules, need = stepwise(random.Random(seed))
-        assert find_moves(buffers, rules, need - 4, {"in"}, lambda name, step: True) is None, seed
-        found = find_moves(buffers, rules, need, {"in"}, lambda name, step: True)
+        assert find_walk(buffers, rules, need - 4, ((), {"in"}), lambda name, step: True) is None, seed
+        found = find_walk(buffers, rules, need, ((), {"in"}), lambda name, step: True)
         assert found is not None and found.bytes == need, seed
         moved += bool(found.moved)
         left = {name: list(offsets) for name, offsets in found.offsets.items()}

@@ -12,10 +12,10 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .layouts import Moves, find_moves
+from .layouts import Walk, find_walk
 from .moves import lone_tensors, with_moves
-from .order import best_order, file_order
-from .overlap import lags, rules, saved_bytes, views
+from .order import best_order, each_its_own, file_order
+from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
@@ -47,7 +47,7 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
     plans = [layer]
     for order in dict.fromkeys((found.ops, file_order(graph))):
-        plans.append(plan_in_order(graph, order, memory, overlap=True))
+        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
         if not plans[-1].gap:
             break
     return min(plans, key=lambda made: made.arena[memory])
@@ -64,29 +64,38 @@ class _Laid(NamedTuple):
     rules: list[Rule]
 
 
-def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *, overlap: bool = False) -> Plan:
+def plan_in_order(
+    graph: Graph,
+    order: tuple[int, ...],
+    memory: str = "sram",
+    *,
+    overlap: bool = False,
+    most_lag: int = ANY_LAG,
+    share: bool = True,
+    moves: bool = False,
+) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
-    With `overlap` an output may lie over operands that die with its op, and tensors move to another place between steps where
-    nothing else makes the arena as small.
+    With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
+    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
+    between steps where only that makes the arena as small as the busiest step allows.
     """
-    laid = _lay_out(graph, order, memory, overlap=overlap)
-    if not overlap:
-        return _plan(laid, place(laid.buffers), memory)
+    owner = views(graph, order) if share else each_its_own(graph)
+    laid = _lay_out(graph, order, owner, memory, most_lag if overlap else -ANY_LAG)
     least = lower_bound(laid.buffers, laid.rules)
     found = place(laid.buffers, laid.rules, tries=0)
     if found.bytes > least:
-        moves = _find_moves(laid, least)
-        known = None if moves is None or moves.moved else {name: at for name, (at,) in moves.offsets.items()}
-        found = place(laid.buffers, laid.rules, FEWER_TRIES if moves else TRIES, least, known)
-        if moves is not None and moves.bytes < found.bytes:
-            laid, known = _carry_out(laid, moves, memory)
+        walk = _walk(laid, least, moves=moves)
+        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
+        found = place(laid.buffers, laid.rules, FEWER_TRIES if walk else TRIES, known=known)
+        if walk is not None and walk.bytes < found.bytes:
+            laid, known = _carry_out(laid, walk, memory, most_lag)
             found = place(laid.buffers, laid.rules, 0, known=known)
-    return replace(_plan(laid, found, memory), lower_bound=least)
+    made = _plan(laid, found, memory)
+    return replace(made, lower_bound=least) if moves else made
 
 
-def _lay_out(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool) -> _Laid:
-    owner = views(graph, order)
+def _lay_out(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str, most_lag: int) -> _Laid:
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
     buffers = _buffers(graph, order, owner, memory) + tuple(
@@ -94,24 +103,24 @@ def _lay_out(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    ruled = rules(graph, order, owner, lags(graph, variants), buffers) if overlap else []
-    return _Laid(graph, order, owner, variants, buffers, ruled)
+    return _Laid(graph, order, owner, variants, buffers, rules(graph, order, owner, lags(graph, variants, most_lag), buffers))
 
 
-def _find_moves(laid: _Laid, least: int) -> Moves | None:
-    """Moves that bring the arena down to `least`, or to the next multiple of all alignments where that cannot be had."""
+def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
     graph = laid.graph
-    lone = lone_tensors(graph, laid.order, laid.owner)
-    given = {laid.owner[name] for name in graph.inputs}.union(n for n, t in graph.tensors.items() if t.role == "state")
+    lone = lone_tensors(graph, laid.order, laid.owner) if moves else {}
+    inputs = {laid.owner[name] for name in graph.inputs}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
     for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
-        found = find_moves(laid.buffers, laid.rules, capacity, given, lambda buffer, step: (buffer, step) in lone)
+        found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
         if found is not None:
             return found
     return None
 
 
-def _carry_out(laid: _Laid, moves: Moves, memory: str) -> tuple[_Laid, dict[str, int]]:
+def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
     """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
     lone = lone_tensors(laid.graph, laid.order, laid.owner)
     steps: list[int | str] = []
@@ -122,7 +131,8 @@ def _carry_out(laid: _Laid, moves: Moves, memory: str) -> tuple[_Laid, dict[str,
     left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
-    return _lay_out(graph, file_order(graph), memory, overlap=True), known
+    order = file_order(graph)
+    return _lay_out(graph, order, views(graph, order), memory, most_lag), known
 
 
 def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:

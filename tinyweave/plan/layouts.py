@@ -19,12 +19,10 @@ MOST_MOVES = 3  # before one step, one by one; more only as a slide of all buffe
 CALL = 64  # what the call of a move costs, in bytes moved
 
 Layout = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
-
-
 Movable = Callable[[str, int], bool]  # whether a buffer may move before a step
 
 
-class Moves(NamedTuple):
+class Walk(NamedTuple):
     """moved: (step, buffer), in this order. offsets: of each buffer, first and after each of its moves. bytes: the arena."""
 
     moved: list[tuple[int, str]]
@@ -48,16 +46,17 @@ class _Space(NamedTuple):
     width: int
 
 
-def find_moves(
+def find_walk(
     buffers: Sequence[Buffer],
     rules: Iterable[Rule],
     capacity: int,
-    given: Collection[str],
+    given: Sequence[Collection[str]],
     movable: Movable,
-) -> Moves | None:
-    """Moves with which all buffers lie within `capacity` bytes, few and of few bytes; None where none were found.
+) -> Walk | None:
+    """Layouts within `capacity` bytes and the moves between them, few and of few bytes; None where none were found.
 
-    `given` are the buffers that are there before the first step.
+    `given`: the buffers that are there before the first step, first those that stay for ever, which lie at the bottom, out of
+    the way of all others, then the rest.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
     apart = {(index[r.lower], index[r.upper]): r.distance for r in rules}
@@ -66,16 +65,15 @@ def find_moves(
     width = max(NARROWEST, min(WIDEST, WORK // max(1, steps * busiest * busiest)))
     space = _Space(buffers, apart, movable, capacity, width)
 
-    # what stays for ever lies at the bottom, out of the way of all others
     by_size = sorted((x for x, b in enumerate(buffers) if b.bytes), key=lambda x: (-buffers[x].bytes, buffers[x].name))
-    fixed = [x for x in by_size if buffers[x].name in given and not any(movable(buffers[x].name, s) for s in range(steps))]
+    staying, leaving = ([x for x in by_size if buffers[x].name in names] for names in given)
     states = [_State(0, (), None)]
-    for x in fixed:
+    for x in staying:
         states = [_put(space, state, -1, x, p) for state in states for p in _starts(space, state.layout, x)[:1]]
-    states = _fit(space, states, -1, [x for x in by_size if buffers[x].name in given and x not in fixed])
+    states = _fit(space, states, -1, leaving)
     for step in range(steps):
         states = _best(space, [state._replace(layout=_alive(space, state.layout, step)) for state in states])
-        news = [x for x in by_size if buffers[x].start == step and buffers[x].name not in given]
+        news = [x for x in by_size if buffers[x].start == step and x not in staying and x not in leaving]
         states = _step(space, states, step, news) if news else states
     return _told(buffers, min(states, key=lambda s: (s.cost, s.layout))) if states else None
 
@@ -96,9 +94,9 @@ def _step(space: _Space, states: list[_State], step: int, news: list[int]) -> li
         if found:
             break
         moved = [made for state in moved for made in _moves(space, state, step)]
-    return _best(
-        space, found or _fit(space, [s for state in states[:NARROWEST] for s in _slides(space, state, step)], step, news)
-    )
+    if not found:
+        found = _fit(space, [slid for state in states[:NARROWEST] for slid in _slides(space, state, step)], step, news)
+    return _best(space, found)
 
 
 def _fit(space: _Space, states: list[_State], step: int, news: Iterable[int]) -> list[_State]:
@@ -169,7 +167,7 @@ def _best(space: _Space, states: Iterable[_State]) -> list[_State]:
     return sorted(cheapest.values(), key=lambda state: (state.cost, state.layout))[: space.width]
 
 
-def _told(buffers: Sequence[Buffer], state: _State) -> Moves:
+def _told(buffers: Sequence[Buffer], state: _State) -> Walk:
     moved: list[tuple[int, str]] = []
     offsets: dict[str, list[int]] = {b.name: [] for b in buffers}
     events = []
@@ -184,4 +182,4 @@ def _told(buffers: Sequence[Buffer], state: _State) -> Moves:
     for buffer in buffers:
         if not buffer.bytes:
             offsets[buffer.name] = [0]
-    return Moves(moved, offsets, max((at + b.bytes for b in buffers for at in offsets[b.name]), default=0))
+    return Walk(moved, offsets, max((at + b.bytes for b in buffers for at in offsets[b.name]), default=0))

@@ -12,6 +12,8 @@ from .moves import is_move
 from .place import Rule
 from .plan import Buffer
 
+ANY_LAG = 1 << 62
+
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
@@ -77,12 +79,12 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
         owner.update(dict.fromkeys(same_bytes, state))
 
 
-def lags(graph: Graph, variants: Sequence[str]) -> list[int | None]:
-    """Per op, how many bytes below a dying operand its one output may begin; None where they must not overlap."""
+def lags(graph: Graph, variants: Sequence[str], most: int = ANY_LAG) -> list[int | None]:
+    """Per op, how far below a dying operand its one output may begin; None where not at all, or only farther than `most`."""
     found: list[int | None] = []
     for op, name in zip(graph.ops, variants, strict=True):
         lag = BY_NAME[name].lag(graph, op) if name and len(op.outputs) == 1 else None
-        found.append(None if lag is None else max(lag, 0))
+        found.append(None if lag is None or lag > most else max(lag, 0))
     return found
 
 
