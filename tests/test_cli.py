@@ -97,6 +97,8 @@ def test_plan_fits_and_does_not_fit(capsys, chain):
     fits = json.loads(capsys.readouterr().out)
     assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 5
     arena = fits["ram"]["arena"]
+    assert list(fits["plan"]["ablation"]) == ["file order", "best order", "+ views", "+ in-place", "+ overlap"]
+    assert sum(b["bytes"] for b in fits["peak"]["buffers"]) == fits["peak"]["bytes"] == arena
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
     assert run("plan", chain, "--ram", arena - 1, "--json") == 1
     tight = json.loads(capsys.readouterr().out)

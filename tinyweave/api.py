@@ -26,6 +26,7 @@ from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
+from .plan.ablation import ablation as planning_ablation
 from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
 from .simulate import compare, emulated, litert
@@ -169,6 +170,11 @@ def read(path: str | Path, name: str | None = None) -> Model:
 def plan(model: Model, schedule: str = "layer") -> Plan:
     """The checked memory plan of a model."""
     return planning.plan(model.graph, schedule)
+
+
+def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
+    """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
+    return planning_ablation(model.graph, made if schedule == "best" else None)
 
 
 def reorder(model: Model, count: str = "live") -> Reordering:

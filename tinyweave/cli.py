@@ -135,21 +135,22 @@ def plan(
 ) -> int:
     """Plan the memory and draw it.
 
-    Every buffer's place, size and lifetime. Exits with 1 if the arena exceeds the RAM limit.
+    Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves. Exits with 1
+    if the arena exceeds the RAM limit.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
-    found = record(loaded, plan=planned, device=board, limits=limits)
+    found = record(loaded, plan=planned, device=board, limits=limits, ablation=api.ablation(loaded, planned, schedule))
     if out is not None:
         _write_file(out, to_json(planned))
     if as_json:
         _print_json(found)
     else:
         screen = text.console()
-        text.show_plan(screen, planned)
+        text.show_plan(screen, planned, found)
         text.show_verdict(screen, found)
     return DOES_NOT_FIT if found["fits"] is False else 0
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from cases import tiny
+from fuzz.generate import random_network
 
 from tinyweave import api
 from tinyweave.cost.macs import macs, macs_original, per_op
@@ -73,6 +74,18 @@ def test_a_plan_adds_scratch_and_instructions():
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]
     assert [row.live for row in rows] == live
     assert max(live) == plan.lower_bound
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
+    graph = random_network(seed, 12)
+    for schedule in api.planning.SCHEDULES:
+        plan = api.planning.plan(graph, schedule)
+        for layer in plan_layers(plan):
+            alive = [b for b in plan.buffers if b.start <= layer.step < b.end]
+            covered = set().union(*(range(plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in alive))
+            assert layer.live == len(covered)
+            assert {b.name for b in plan.alive(layer.step)} == {b.name for b in alive}
 
 
 @pytest.mark.shared

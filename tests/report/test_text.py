@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.report.text import align, bar, clean, instructions_line, proof_lines, size, verdict_lines
+from tinyweave.report.text import (
+    ablation_rows,
+    align,
+    bar,
+    bound_line,
+    clean,
+    instructions_line,
+    proof_lines,
+    size,
+    verdict_lines,
+)
 
 
 def test_bars():
@@ -40,7 +50,15 @@ def known(**changes):
         "fits": False,
         "ram": {"total": 1024, "arena": 900, "memories": {"sram": 900}, "static": 0, "stack": 124},
         "flash": {"total": 4000, "weights": 3000, "tables": 500, "code": 500},
-        "peak": {"step": 2, "op": "conv_2d_2", "bytes": 900},
+        "peak": {
+            "step": 2,
+            "op": "conv_2d_2",
+            "bytes": 900,
+            "buffers": [
+                {"name": "image", "label": "input", "bytes": 400},
+                {"name": "map", "label": "conv_2d_2  (output)", "bytes": 600},
+            ],
+        },
         "boards": ["nrf52840"],
         "verify": {
             "ok": True,
@@ -60,9 +78,20 @@ def test_the_verdict_says_by_how_much_where_and_what_would_do():
         "does not fit stm32f746",
         "  RAM: 1,024 of 1,000 B, 24 B too many",
         "  Flash: 4,000 of 5,000 B, 1,000 B left",
-        "  peak: 900 B live at conv_2d_2, step 3",
+        "  peak: 900 B live at conv_2d_2, step 3: input 400, conv_2d_2 (output) 600; 100 B of them shared",
         "  listed boards with room for it: nrf52840",
     ]
+
+
+def test_what_each_technique_saves():
+    rows = ablation_rows({"file order": 1000, "best order": 1000, "+ views": 750})
+    assert rows == [("file order", "1,000 B", ""), ("best order", "1,000 B", ""), ("+ views", "750 B", "-25.0%")]
+
+
+def test_how_far_the_arena_is_from_what_is_proved():
+    assert bound_line({"plan": {"gap": 0, "lower_bound": 900}}).startswith("proved")
+    line = bound_line({"plan": {"gap": 24, "lower_bound": 876}})
+    assert line == "gap: another placement of these buffers could save at most 24 B; none needs less than 876 B"
 
 
 def test_the_verdict_without_flash_limit_and_without_limits():

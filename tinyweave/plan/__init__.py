@@ -10,8 +10,8 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .order import best_order, file_order
-from .overlap import lags, rules, saved_bytes, views
+from .order import best_order, each_its_own, file_order
+from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .place import place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
@@ -46,9 +46,21 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     return min(plans, key=lambda made: made.arena[memory])
 
 
-def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *, overlap: bool = False) -> Plan:
-    """The plan that runs the ops one by one in `order`; with `overlap` an output may lie over operands that die with its op."""
-    owner = views(graph, order)
+def plan_in_order(
+    graph: Graph,
+    order: tuple[int, ...],
+    memory: str = "sram",
+    *,
+    overlap: bool = False,
+    most_lag: int = ANY_LAG,
+    share: bool = True,
+) -> Plan:
+    """The plan that runs the ops one by one in `order`.
+
+    With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
+    `share` every tensor has bytes of its own and what would be a view is a copy.
+    """
+    owner = views(graph, order) if share else each_its_own(graph)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
     buffers = _buffers(graph, order, owner, memory) + tuple(
@@ -56,7 +68,8 @@ def plan_in_order(graph: Graph, order: tuple[int, ...], memory: str = "sram", *,
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    placed = place(buffers, rules(graph, order, owner, lags(graph, variants, owner), buffers) if overlap else ())
+    lag = lags(graph, variants, owner, most_lag)
+    placed = place(buffers, rules(graph, order, owner, lag, buffers) if overlap else ())
     return check(
         Plan(
             graph=graph,

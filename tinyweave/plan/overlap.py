@@ -11,6 +11,8 @@ from ..ops import SPECS
 from .place import Rule
 from .plan import Buffer
 
+ANY_LAG = 1 << 62
+
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
@@ -75,25 +77,22 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
         owner.update(dict.fromkeys(same_bytes, state))
 
 
-def lags(graph: Graph, variants: Sequence[str], owner: Mapping[str, str]) -> list[dict[str, int]]:
-    """Per op: the owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
+def lags(graph: Graph, variants: Sequence[str], owner: Mapping[str, str], most: int = ANY_LAG) -> list[dict[str, int]]:
+    """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
 
-    Owners that are not named must not be overlapped.
+    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes.
     """
-    return [_lags(graph, op, name, owner) if name else {} for op, name in zip(graph.ops, variants, strict=True)]
+    return [_lags(graph, op, name, owner, most) if name else {} for op, name in zip(graph.ops, variants, strict=True)]
 
 
-def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str]) -> dict[str, int]:
+def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], most: int) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
-    known = BY_NAME[variant].lag(graph, op)
-    found: dict[str, int] = {}
-    apart = set()
+    known, found = BY_NAME[variant].lag(graph, op), dict[str, int]()
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
-            found[owner[name]] = max(known.get(index, 0), found.get(owner[name], 0))
-            apart |= set() if index in known else {owner[name]}
-    return {name: lag for name, lag in found.items() if name not in apart}
+            found[owner[name]] = max(known.get(index, ANY_LAG), found.get(owner[name], 0))
+    return {name: lag for name, lag in found.items() if lag <= most and lag < ANY_LAG}
 
 
 def rules(

@@ -87,6 +87,20 @@ class Plan:
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
 
+    def alive(self, step: int) -> list[Buffer]:
+        """The buffers that hold something in a step, by offset."""
+        found = [buffer for buffer in self.buffers if buffer.start <= step < buffer.end]
+        return sorted(found, key=lambda b: (b.memory, self.offsets[b.name], -b.bytes))
+
+    def live(self, step: int) -> int:
+        """The bytes that a step needs: those of all buffers alive in it, once where they overlap."""
+        total, memory, top = 0, "", 0
+        for buffer in self.alive(step):
+            begin, end = self.offsets[buffer.name], self.offsets[buffer.name] + buffer.bytes
+            top = begin if buffer.memory != memory else max(begin, top)
+            total, memory, top = total + max(0, end - top), buffer.memory, max(end, top)
+        return total
+
     def offset(self, tensor: str) -> int:
         """The tensor's first byte in its memory."""
         place = self.places[tensor]

@@ -6,18 +6,19 @@ None, never 0. docs/JSON.md says what each key means.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import __version__, api
+from ..codegen.model import buffer_labels
 from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
 from ..simulate.compare import Verification
-from .tables import graph_layers, peak, plan_layers
+from .tables import Layer, graph_layers, peak, plan_layers
 
 Record = dict[str, Any]
 
@@ -30,6 +31,7 @@ def record(
     verification: Verification | None = None,
     device: Device | None = None,
     limits: api.Limits | None = None,
+    ablation: Mapping[str, int] | None = None,
 ) -> Record:
     """Everything that is known of one model, ready for json.dumps."""
     graph = model.graph
@@ -79,11 +81,23 @@ def record(
             "lower_bound": plan.lower_bound if plan else None,
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
+            "ablation": dict(ablation) if ablation else None,
         },
-        "peak": {"step": summit.step, "op": summit.name, "bytes": summit.live} if summit else None,
+        "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
+    }
+
+
+def _peak(summit: Layer, plan: Plan | None) -> Record:
+    alive = plan.alive(summit.step) if plan else None
+    labels = buffer_labels(plan) if plan else {}
+    return {
+        "step": summit.step,
+        "op": summit.name,
+        "bytes": summit.live,
+        "buffers": alive and [{"name": b.name, "label": labels[b.name], "bytes": b.bytes} for b in alive],
     }
 
 

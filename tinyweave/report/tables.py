@@ -1,7 +1,8 @@
 """Per-layer rows: where the bytes and the multiply-accumulates of a network are.
 
 In: a Graph, or a Plan. Out: one Layer per op in the order of execution. Live bytes count what must be in RAM while the
-layer runs: its inputs and outputs, everything that a later layer still reads, and in a plan its scratch.
+layer runs: its inputs and outputs, everything that a later layer still reads, and in a plan its scratch; bytes that buffers
+share in a plan count once.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def graph_layers(graph: Graph) -> list[Layer]:
 
 def plan_layers(plan: Plan, per_step: Sequence[int] | None = None) -> list[Layer]:
     """The rows of a plan in its order; `per_step` are measured instructions, shown at the last op of each stage."""
-    live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(len(plan.stages))]
+    live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     return _rows(plan.graph, order, live, per_step)
 

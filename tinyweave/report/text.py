@@ -140,8 +140,8 @@ def picture(plan: Plan) -> list[str]:
     return memory_picture(plan, buffer_labels(plan), PICTURE_COLUMNS)
 
 
-def show_plan(out: Console, plan: Plan) -> None:
-    """The arena over the steps."""
+def show_plan(out: Console, plan: Plan, record: Record) -> None:
+    """The arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan)
     heading(out, first)
     for line in lines:
@@ -149,6 +149,26 @@ def show_plan(out: Console, plan: Plan) -> None:
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     out.print()
+    show_lines(out, [bound_line(record)])
+    out.print()
+    heading(out, "the arena with one technique more at a time")
+    for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
+        out.print(Text(f"  {line}"))
+    out.print()
+
+
+def bound_line(record: Record) -> str:
+    """How far the arena is from what is proved."""
+    gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
+    if not gap:
+        return "proved: no other placement of these buffers needs less"
+    return f"gap: another placement of these buffers could save at most {gap:,} B; none needs less than {bound:,} B"
+
+
+def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
+    """Technique, arena, and how much less that is than with none of them."""
+    first = next(iter(ablation.values()))
+    return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
 def show_memory(out: Console, record: Record) -> None:
@@ -227,10 +247,20 @@ def verdict_lines(record: Record) -> list[str]:
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
         lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
     if record["peak"]:
-        lines.append(f"  peak: {record['peak']['bytes']:,} B live at {record['peak']['op']}, step {record['peak']['step'] + 1}")
+        lines.append(f"  peak: {peak_text(record['peak'])}")
     if record["boards"] is not None:
         lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
     return lines
+
+
+def peak_text(peak: Record) -> str:
+    """The step that needs most, and in a plan what lies in the arena then."""
+    found = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
+    if not peak["buffers"]:
+        return found
+    parts = ", ".join(f"{clean(' '.join(b['label'].split()), 40)} {b['bytes']:,}" for b in peak["buffers"])
+    shared = sum(b["bytes"] for b in peak["buffers"]) - peak["bytes"]
+    return f"{found}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
 
 
 def show_verdict(out: Console, record: Record) -> None:
@@ -356,7 +386,7 @@ def comparison_lines(record: Record) -> list[str]:
     cores = {board["measured_on"]: board["instructions"] for board in record["compare"]}
     lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
     if record["peak"]:
-        lines.append(f"peak: {size(record['peak']['bytes'])} live at {record['peak']['op']}, step {record['peak']['step'] + 1}")
+        lines.append(f"peak: {peak_text(record['peak'])}")
     played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
     if played:
         pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
