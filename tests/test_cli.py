@@ -119,6 +119,24 @@ def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["plan.json"]
 
 
+def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
+    for name in ("conv", "conv_2d_0"):
+        assert run("plan", chain, "--schedule", "best", "--explain", name) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
+        assert "read last by depthwise_conv_2d_1" in printed
+        assert "writes" in printed and "behind its reads" in printed
+        assert max(map(len, printed.splitlines())) <= 100
+    assert run("plan", chain, "--explain", "scores", "--json", "--ram", "1") == 1
+    record = json.loads(capsys.readouterr().out)
+    explained = record["explain"]
+    assert explained["tensor"] == "scores" and explained["kept"] == ["network output"]
+    assert explained["writers"] == [{"step": 4, "op": "softmax_4"}] and explained["readers"] == []
+    assert record["plan"]["ablation"] is None
+    assert run("plan", chain, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["explain"] is None
+
+
 def test_limits_of_a_device_and_their_overrides(capsys, chain):
     assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--flash", "10k", "--json") == 0
     record = json.loads(capsys.readouterr().out)
@@ -155,6 +173,8 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("plan", "{chain}", "--device", "stm32f74"), "did you mean stm32f746"),
         (("plan", "{chain}", "--device", "{folder}/none.toml"), "No such file"),
         (("plan", "{chain}", "--schedule", "magic"), "unknown schedule 'magic'"),
+        (("plan", "{chain}", "--explain", "conv_2d_00"), "no tensor 'conv_2d_00' in the plan; did you mean conv_2d_0"),
+        (("plan", "{chain}", "--explain", "fc.weights"), "is a constant of 12 B"),
         (("inspect", "{chain}", "--io", "float"), "--io float"),
         (("inspect", "{folder}/none.tflite"), "No such file"),
         (("inspect", "{folder}"), "Is a directory"),

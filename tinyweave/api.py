@@ -5,6 +5,7 @@ In: a path, a device. Out: frozen results. Everything here only joins the rooms;
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 import shutil
@@ -21,12 +22,14 @@ from .codegen import Origin, Source, emit, identifier
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .importers import tflite
-from .ir import CompileError, Graph
+from .ir import CompileError, Graph, shortened
 from .ops import SPECS
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
 from .plan.ablation import ablation as planning_ablation
+from .plan.explain import Explanation
+from .plan.explain import explain as explain_tensor
 from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
 from .simulate import compare, emulated, litert
@@ -175,6 +178,26 @@ def plan(model: Model, schedule: str = "layer") -> Plan:
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
     return planning_ablation(model.graph, made if schedule == "best" else None)
+
+
+def explain(model: Model, made: Plan, name: str) -> Explanation:
+    """Why a tensor of a plan lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
+    graph = made.graph
+    known = {buffer.name: buffer.name for buffer in made.buffers} | {tensor: tensor for tensor in made.places}
+    for position, tensor in enumerate(graph.inputs):
+        known.setdefault("input" if len(graph.inputs) == 1 else f"input_{position}", tensor)
+    for op in graph.ops:
+        for position, tensor in enumerate(op.outputs):
+            known.setdefault(f"{op.name}_{position}" if position else op.name, tensor)
+    if name in known:
+        return explain_tensor(made, known[name])
+    if name in graph.tensors:
+        size = graph.tensors[name].bytes
+        raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
+    if name in model.original.tensors:
+        raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
+    raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
 
 
 def reorder(model: Model, count: str = "live") -> Reordering:

@@ -28,7 +28,7 @@ from .ir import CompileError, Tensor
 from .plan import to_json
 from .report import figure, tables, text
 from .report.markdown import markdown
-from .report.record import comparison_record, device_record, record, reorder_record
+from .report.record import comparison_record, device_record, explanation_record, record, reorder_record
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -130,24 +130,33 @@ def plan(
     flash: Flash = None,
     schedule: Schedule = "layer",
     io: Io = "model",
+    tensor: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,
 ) -> int:
     """Plan the memory and draw it.
 
-    Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves. Exits with 1
-    if the arena exceeds the RAM limit.
+    Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves; with --explain
+    why one tensor lies where it lies. Exits with 1 if the arena exceeds the RAM limit.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
     planned = api.plan(loaded, schedule)
-    found = record(loaded, plan=planned, device=board, limits=limits, ablation=api.ablation(loaded, planned, schedule))
+    explained = None if tensor is None else api.explain(loaded, planned, tensor)
+    saved = api.ablation(loaded, planned, schedule) if explained is None else None
+    found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    found["explain"] = explanation_record(explained) if explained else None
     if out is not None:
         _write_file(out, to_json(planned))
     if as_json:
         _print_json(found)
+    elif explained:
+        text.show_explanation(text.console(), planned, explained)
     else:
         screen = text.console()
         text.show_plan(screen, planned, found)

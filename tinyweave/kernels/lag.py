@@ -122,7 +122,8 @@ def by_meeting(graph: Graph, op: Op) -> Lags:
         for a in (0, 1)
     )
     first = np.minimum(rows[:, None] * x.shape[2] + cols, NEVER).ravel()
-    return {transpose_conv.DATA: _dense(first, x.shape[3], out.shape[3])}
+    size = itemsize(x.dtype)
+    return {transpose_conv.DATA: size * _dense(first, x.shape[3], out.shape[3], at_once=4 if size == 1 else 1)}
 
 
 def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:

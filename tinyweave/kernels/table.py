@@ -133,6 +133,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
     _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
+    _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),
     _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16"), lag=lag.elementwise),
     _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32"), lag=lag.elementwise),

@@ -17,6 +17,7 @@ from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
+from ..plan.explain import Explanation
 from ..simulate.compare import Verification
 from .tables import Layer, graph_layers, peak, plan_layers
 
@@ -99,6 +100,12 @@ def _peak(summit: Layer, plan: Plan | None) -> Record:
         "bytes": summit.live,
         "buffers": alive and [{"name": b.name, "label": labels[b.name], "bytes": b.bytes} for b in alive],
     }
+
+
+def explanation_record(found: Explanation) -> Record:
+    """Why a tensor lies where it lies, for `plan --explain`."""
+    touches = {key: [touch._asdict() for touch in getattr(found, key)] for key in ("writers", "readers")}
+    return asdict(found) | touches | {"waits": found.waits._asdict() if found.waits else None}
 
 
 def reorder_record(done: api.Reordering, out: Path | None = None) -> Record:

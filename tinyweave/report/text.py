@@ -16,7 +16,9 @@ from rich.text import Text
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..plan import Plan
+from ..plan.explain import Explanation
 from ..plan.picture import memory_picture
+from .explanation import explanation_lines
 from .record import Record
 
 WIDTH = 100
@@ -155,6 +157,11 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
         out.print(Text(f"  {line}"))
     out.print()
+
+
+def show_explanation(out: Console, plan: Plan, found: Explanation) -> None:
+    """Why a tensor lies where it lies."""
+    show_lines(out, [clean(line, 400) for line in explanation_lines(plan, found)], "bold")
 
 
 def bound_line(record: Record) -> str:

@@ -1,0 +1,68 @@
+"""Explanations agree with the plan that they explain, byte by byte and rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+from cases.tiny import NETWORKS
+from fuzz.generate import random_network
+
+from tinyweave.plan import Plan, plan
+from tinyweave.plan.explain import Touch, explain
+
+
+def cells(made: Plan, name: str) -> set[int]:
+    begin = made.offsets[name]
+    return set(range(begin, begin + made.buffer(name).bytes))
+
+
+@pytest.mark.parametrize("schedule", ["layer", "best"])
+@pytest.mark.parametrize("seed", range(30))
+def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
+    made = plan(random_network(seed, 14), schedule)
+    for buffer in made.buffers:
+        found = explain(made, buffer.name)
+        assert (found.offset, found.bytes, found.start, found.end) == (
+            made.offsets[buffer.name],
+            buffer.bytes,
+            buffer.start,
+            buffer.end,
+        )
+        sharing = {b.name for b in made.buffers if b is not buffer and cells(made, b.name) & cells(made, buffer.name)}
+        meeting = {b.name for b in made.buffers if max(b.start, buffer.start) < min(b.end, buffer.end)}
+        assert {overlap.other for overlap in found.overlaps if overlap.shared} == sharing & meeting
+        assert set(found.at_other_times) == sharing - meeting
+        for overlap in found.overlaps:
+            assert (overlap.lag is None) == bool(overlap.why)
+            assert overlap.shared == len(cells(made, buffer.name) & cells(made, overlap.other))
+            if overlap.shared:
+                assert overlap.lag is not None and overlap.distance >= overlap.lag
+                assert overlap.shared <= overlap.possible or not overlap.possible
+        assert found.without <= found.peak <= made.arena["sram"]
+        for touch in (*found.writers, *found.readers):
+            assert buffer.start <= touch.step < buffer.end
+
+
+def test_the_words_for_a_skip_connection() -> None:
+    """x is read by the convolution and again by the add: the convolution's output must not lie over it, the sum may."""
+    made = plan(NETWORKS["residual"](), "best")
+    found = explain(made, "x")
+    assert found.kept == ("network input",) and found.writers == ()
+    assert found.readers == (Touch(0, "conv_2d_0"), Touch(1, "add_1")) and found.waits == Touch(0, "conv_2d_0")
+    by_conv, by_add = found.overlaps
+    assert (by_conv.other, by_conv.lag, by_conv.why) == ("branch", None, "add_1 reads the operand later, in step 2")
+    assert (by_add.other, by_add.lag, by_add.possible, by_add.output) == ("sum", 0, 120, False)
+    assert (found.peak, found.without) == (240, 168)  # two inputs of the add; sum and both pools
+    flat = explain(made, "flat")
+    assert flat.buffer == "both" and flat.views == ("both",) and flat.kept == ("network output",)
+    (joined,) = [overlap for overlap in flat.overlaps if overlap.other == "largest"]
+    assert joined.why == "tw_concatenation_s8 may read any operand after any write" and joined.output
+
+
+def test_state_says_that_it_is_kept() -> None:
+    made = plan(NETWORKS["stream"](), "best")
+    past = explain(made, "past")
+    assert past.kept == ("state",) and past.end - past.start == len(made.stages) and not past.at_other_times
+    reasons = {overlap.op: overlap.why for overlap in past.overlaps}
+    assert reasons["concatenation_1"] == "the operand is kept between calls"
+    with pytest.raises(KeyError):
+        explain(made, "weights")

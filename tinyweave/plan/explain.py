@@ -1,0 +1,183 @@
+"""Why a tensor lies where it lies. In: a Plan and a name. Out: its bytes, its life, and with whom it shares bytes or cannot.
+
+Only reads the plan; what may overlap is asked of the rules of `overlap.py`, the reasons why not are worked out here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ..ir import Graph, Op
+from .overlap import lags, rules
+from .plan import Buffer, Plan
+
+
+class Touch(NamedTuple):
+    """A step that reads or writes."""
+
+    step: int
+    op: str
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """An op's output beside one of its operands, of which one is the explained buffer and the other is `other`.
+
+    output: whether the explained one is the output. lag: bytes that the output must begin below the operand at least; None
+    where they must not overlap, and `why`. distance: by how much it does begin below. shared: bytes in both. possible: bytes
+    that could be, at the lag.
+    """
+
+    op: str
+    kernel: str
+    other: str
+    output: bool
+    lag: int | None
+    distance: int
+    shared: int
+    possible: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The buffer that holds `tensor`, alive in the steps [start, end).
+
+    kept: why it lives from the first or to the last step though no op asks for it. waits: the last reader's other operand
+    that is written last. at_other_times: buffers on the same bytes when this one is dead. peak: the most live bytes of a step
+    of the plan; without: the same if this buffer had none.
+    """
+
+    tensor: str
+    buffer: str
+    memory: str
+    offset: int
+    bytes: int
+    start: int
+    end: int
+    views: tuple[str, ...]
+    writers: tuple[Touch, ...]
+    readers: tuple[Touch, ...]
+    kept: tuple[str, ...]
+    waits: Touch | None
+    overlaps: tuple[Overlap, ...]
+    at_other_times: tuple[str, ...]
+    peak: int
+    without: int
+
+
+def explain(plan: Plan, tensor: str) -> Explanation:
+    """What is to be said of an activation or of an op's scratch; KeyError for any other name."""
+    graph = plan.graph
+    home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
+    inside = [name for name, place in plan.places.items() if place.buffer == home.name]
+    touches = [(Touch(step, graph.ops[i].name), graph.ops[i]) for step, stage in enumerate(plan.stages) for i in stage.ops]
+    readers = [touch for touch, op in touches if set(inside).intersection(op.inputs)]
+    writers = [touch for touch, op in touches if set(inside).intersection(op.outputs) and plan.variants[graph.ops.index(op)]]
+    return Explanation(
+        tensor=tensor,
+        buffer=home.name,
+        memory=home.memory,
+        offset=plan.offset(tensor) if tensor in plan.places else plan.offsets[home.name],
+        bytes=graph.tensors[tensor].bytes if tensor in plan.places else home.bytes,
+        start=home.start,
+        end=home.end,
+        views=tuple(name for name in inside if name != tensor),
+        writers=tuple(writers),
+        readers=tuple(readers),
+        kept=_kept(graph, inside),
+        waits=_waits(plan, readers[-1], inside) if readers else None,
+        overlaps=tuple(_overlaps(plan, home)),
+        at_other_times=tuple(
+            other.name
+            for other in sorted(plan.buffers, key=lambda b: b.start)
+            if _shared(plan, home, other) and not _together(home, other)
+        ),
+        peak=max(plan.live(step) for step in range(len(plan.stages))) if plan.stages else home.bytes,
+        without=_without(plan, home),
+    )
+
+
+def _kept(graph: Graph, names: list[str]) -> tuple[str, ...]:
+    roles = (("network input", graph.inputs), ("network output", graph.outputs))
+    found = [role for role, wanted in roles if set(names).intersection(wanted)]
+    return tuple(found + ["state"] * any(graph.tensors[name].role == "state" for name in names))
+
+
+def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
+    """Who writes the operand that the last reader has to wait for, when that is not the explained buffer itself."""
+    graph = plan.graph
+    op = next(op for op in graph.ops if op.name == last.op)
+    step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    others = [graph.producer[name] for name in op.inputs if name in graph.producer and name not in inside]
+    latest = max(others, key=lambda index: step_of[index], default=None)
+    return None if latest is None else Touch(step_of[latest], graph.ops[latest].name)
+
+
+def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
+    graph = plan.graph
+    order = [index for stage in plan.stages for index in stage.ops]
+    owner = {name: place.buffer for name, place in plan.places.items()}
+    allowed = {
+        (rule.lower, rule.upper): rule.distance
+        for rule in rules(graph, order, owner, lags(graph, plan.variants, owner), plan.buffers)
+    }
+    found = []
+    for step, index in enumerate(order):
+        op, kernel = graph.ops[index], plan.variants[index]
+        outputs = dict.fromkeys(owner[name] for name in op.outputs)
+        operands = dict.fromkeys(owner[name] for name in op.inputs if name in owner)
+        for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
+            lower, upper = plan.buffer(output), plan.buffer(operand)
+            lag = allowed.get((output, operand))
+            found.append(
+                Overlap(
+                    op=op.name,
+                    kernel=kernel,
+                    other=operand if output == home.name else output,
+                    output=output == home.name,
+                    lag=lag,
+                    distance=plan.offsets[operand] - plan.offsets[output],
+                    shared=_shared(plan, lower, upper),
+                    possible=0 if lag is None else max(0, min(upper.bytes, lower.bytes - lag)),
+                    why="" if lag is not None else _why_not(plan, op, step, lower, upper),
+                )
+            )
+    return found
+
+
+def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> str:
+    graph = plan.graph
+    inside = [name for name, place in plan.places.items() if place.buffer == operand.name]
+    if kept := [role for role in _kept(graph, inside) if role != "network input"]:
+        return f"the operand is {'kept between calls' if 'state' in kept else 'a network output'}"
+    later = [
+        f"{graph.ops[i].name} reads the operand later, in step {at + 1}"
+        for at, stage in enumerate(plan.stages)
+        for i in stage.ops
+        if at > step and set(inside).intersection(graph.ops[i].inputs)
+    ]
+    if later:
+        return later[-1]
+    if output.start != step:
+        return "the output's bytes hold a value already before"
+    return f"{plan.variants[graph.ops.index(op)]} may read the operand after any write"
+
+
+def _together(a: Buffer, b: Buffer) -> bool:
+    return max(a.start, b.start) < min(a.end, b.end)
+
+
+def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
+    """Bytes of the arena that two different buffers both cover, at whatever time."""
+    if a.name == b.name or a.memory != b.memory:
+        return 0
+    begin, other = plan.offsets[a.name], plan.offsets[b.name]
+    return max(0, min(begin + a.bytes, other + b.bytes) - max(begin, other))
+
+
+def _without(plan: Plan, home: Buffer) -> int:
+    """The most live bytes of a step if the buffer had none."""
+    rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
+    return max((rest.live(step) for step in range(len(plan.stages))), default=0)

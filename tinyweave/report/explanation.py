@@ -1,0 +1,98 @@
+"""`plan --explain` in words. In: a Plan and an Explanation. Out: lines; names are those of the plan's picture and of the C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..codegen.model import buffer_labels
+from ..plan import Plan
+from ..plan.explain import Explanation, Overlap, Touch
+
+MOST_NAMES = 6
+
+
+def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
+    """What it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
+    label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
+    shown = label[found.buffer]
+    tensor = plan.graph.tensors.get(found.tensor)
+    what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
+    lines = [
+        f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
+        f"  tensor '{found.tensor}', {what}",
+        f"  alive in {_steps(found.start, found.end)}",
+        *(f"    {line}" for line in _life(found)),
+    ]
+    if found.views:
+        lines.append(f"  the same bytes are also {_some(list(map(repr, found.views)))}")
+    touching = [overlap for overlap in found.overlaps if overlap.shared]
+    apart = [overlap for overlap in found.overlaps if not overlap.shared]
+    for overlap in touching:
+        lines.append(f"  shares {overlap.shared:,} B with {label[overlap.other]} while {overlap.op} runs")
+        lines.append(f"    {_rule(overlap)}; here it begins {overlap.distance:,} B below")
+    for overlap in apart:
+        lines.append(f"  lies apart from {label[overlap.other]} while {overlap.op} runs")
+        lines.append(f"    {_apart(overlap)}")
+    if found.at_other_times:
+        lines.append(f"  at other times these bytes belong to {_some([label[name] for name in found.at_other_times])}")
+    return lines + _less(plan, found)
+
+
+def _life(found: Explanation) -> list[str]:
+    begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
+    ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
+    lines = [", ".join(begins + ends)]
+    if "network input" in found.kept:
+        lines.append("a network input, written before the first step")
+    if "network output" in found.kept:
+        lines.append("a network output, kept to the end for the caller")
+    if "state" in found.kept:
+        lines.append("state, kept between calls: no other buffer may have its bytes")
+    return lines
+
+
+def _rule(overlap: Overlap) -> str:
+    """Which kernel lets the output lie over its operand, and how."""
+    if overlap.lag == 0:
+        return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
+    return f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand"
+
+
+def _apart(overlap: Overlap) -> str:
+    if overlap.lag is None:
+        return f"it must: {overlap.why}"
+    if not overlap.possible:
+        return f"{_rule(overlap)}, which is its whole size or more: nothing to share"
+    return f"{_rule(overlap)}; they could share {overlap.possible:,} B, which this plan does not use"
+
+
+def _less(plan: Plan, found: Explanation) -> list[str]:
+    """What the arena would gain without it, and what would have to change."""
+    if found.without >= found.peak:
+        return [f"  it does not hold the peak of {found.peak:,} B: the network would need as much without it"]
+    lines = [
+        f"  it is part of the peak: without it the busiest step would need {found.without:,} B instead of {found.peak:,} B"
+    ]
+    if "state" in found.kept or not found.readers or "network output" in found.kept:
+        return lines
+    last = found.readers[-1]
+    if last.step > found.start + 1 and found.waits and found.waits.step > found.start:
+        lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(found.waits)}")
+    if any(overlap.lag is None and "after any write" in overlap.why for overlap in found.overlaps):
+        lines.append("    a kernel whose writes trail its reads would let two of them share bytes")
+    elif any(overlap.possible and not overlap.shared for overlap in found.overlaps):
+        lines.append("    --schedule best uses such overlaps where they make the arena smaller")
+    return lines
+
+
+def _touch(touch: Touch) -> str:
+    return f"{touch.op} in step {touch.step + 1}"
+
+
+def _steps(start: int, end: int) -> str:
+    return f"step {start + 1} alone" if end == start + 1 else f"steps {start + 1} to {end}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
