@@ -144,6 +144,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
     _row("tw_conv_2d_s16", ("conv_2d",), S16),
+    _row("tw_transpose_conv_s16", ("transpose_conv",), S16),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
     _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),
     _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32")),
