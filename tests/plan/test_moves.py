@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from tinyweave.plan.place import Rule
 from tinyweave.plan.plan import Buffer
 from tinyweave.simulate import compare
 
-SEEDS, ENOUGH = 60, 5
+SEEDS = (9, 23, 25)
 
 
 def moves(made: Plan) -> list[Op]:
@@ -56,7 +56,7 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: Path) -> None:
     """Each output lies its lag below its input, so that without moves all lags add up."""
     made, layer = plan(separable(), "best"), plan(separable())
-    distances = [lag for lag in lags(layer.graph, layer.variants) if lag is not None]
+    distances = [lag for of_op in lags(layer.graph, layer.variants, views(layer.graph)) for lag in of_op.values()]
     assert len(distances) == 8 and min(distances) > 0
     assert made.arena["sram"] == made.lower_bound == 720 + max(distances)
     assert len(moves(made)) <= 7
@@ -65,11 +65,10 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
 
 @lru_cache
 def moving() -> dict[int, Plan]:
-    """Seed of a random network of 16 steps -> its best plan, for the first ones that have moves."""
-    plans = ((seed, plan(random_network(seed, 16), "best")) for seed in range(SEEDS))
-    found = dict(islice(((seed, made) for seed, made in plans if moves(made)), ENOUGH))
-    assert len(found) == ENOUGH
-    return found
+    """Seed of a random network of 16 steps -> its best plan, which has moves."""
+    plans = {seed: plan(random_network(seed, 16), "best") for seed in SEEDS}
+    assert all(map(moves, plans.values())), "take other seeds"
+    return plans
 
 
 def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     layer = plan_in_order(graph, file_order(graph), memory)
     if schedule == "layer":
         return layer
-    owner, lag = views(graph), lags(graph, layer.variants)
+    owner = views(graph)
+    lag = lags(graph, layer.variants, owner)
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
     plans = [layer]
     for order in dict.fromkeys((found.ops, file_order(graph))):
@@ -103,7 +104,8 @@ def _lay_out(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    return _Laid(graph, order, owner, variants, buffers, rules(graph, order, owner, lags(graph, variants, most_lag), buffers))
+    lag = lags(graph, variants, owner, most_lag)
+    return _Laid(graph, order, owner, variants, buffers, rules(graph, order, owner, lag, buffers))
 
 
 def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
