@@ -30,7 +30,7 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
     """The plan of `graph` in one memory, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
-    steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and all operands apart from outputs.
+    steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
     """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
