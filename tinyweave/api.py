@@ -170,7 +170,7 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "layer") -> Plan:
+def plan(model: Model, schedule: str = "best") -> Plan:
     """The checked memory plan of a model."""
     return planning.plan(model.graph, schedule)
 
@@ -390,7 +390,7 @@ def deploy(
     *,
     device: Device | None = None,
     limits: Limits | None = None,
-    schedule: str = "layer",
+    schedule: str = "best",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
