@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tinyweave.ops import fixed_inputs
+
 ROOT = Path(__file__).resolve().parents[1]
 BIG_MACS = 200_000_000
 
@@ -53,10 +55,13 @@ def lcg_bytes(count: int, state: int) -> tuple[np.ndarray, int]:
 
 def lcg_samples(graph, count: int) -> list[list[np.ndarray]]:
     """`count` samples, one stream of the generator through all inputs of all samples; floats get q / 128, uint8 q + 128."""
-    state, samples = 12345, []
+    state, samples, fixed = 12345, [], fixed_inputs(graph)
     for _ in range(count):
         sample = []
         for name in graph.inputs:
+            if name in fixed:
+                sample.append(fixed[name])
+                continue
             tensor = graph.tensors[name]
             q, state = lcg_bytes(tensor.elements, state)
             if tensor.dtype == "float32":

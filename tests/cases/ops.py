@@ -183,8 +183,18 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
     yield from _conv_2d_int16(rng)
 
 
+def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
+    """Operands with a bias, and an output; half of its scales let some outputs saturate."""
+    assert weights.quant is not None
+    products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
+    spread = fan_in**0.5 * 75 * 19000
+    out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
+    bias = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int64)
+    axis = None if len(products) == 1 else 0
+    return [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))], out
+
+
 def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
-    """Half of the scales let some outputs saturate."""
     for number in range(40):
         size, attrs, about = _windowed(rng, dilated=True)
         kernel, groups = attrs.pop("_kernel"), 2 if number % 5 == 0 else 1
@@ -193,13 +203,7 @@ def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
             activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
             _weights(rng, (out_c, *kernel, group_in), 0),
         )
-        assert weights.quant is not None
-        products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
-        spread = (kernel[0] * kernel[1] * group_in) ** 0.5 * 75 * 19000
-        out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
-        bias = rng.integers(int(-2 * spread), int(2 * spread), out_c).astype(np.int64)
-        axis = None if len(products) == 1 else 0
-        operands: list[Tensor | None] = [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))]
+        operands, out = _weighted_int16(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
@@ -228,10 +232,14 @@ def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
         size = [extent * s if same else (extent - 1) * s + k for extent, s, k in zip((h, w), stride, kernel, strict=True)]
         padding = tuple(same_padding(e, k, s) if same else (0, 0) for e, k, s in zip(size, kernel, stride, strict=True))
         batch = 2 if number % 8 == 5 else 1
-        x = activation("input", (batch, h, w, depth), rng)
-        operands, out = _weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
+        dtype = "int16" if number % 3 == 2 else "int8"
+        x = activation("input", (batch, h, w, depth), rng, dtype=dtype)
+        weighted = _weighted_int16 if dtype == "int16" else _weighted
+        operands, out = weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
+        if number % 12 == 11:
+            operands.pop()
         attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
-        about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}"
+        about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}-{dtype}"
         yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
 
 

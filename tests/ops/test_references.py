@@ -11,7 +11,8 @@ from cases.ops import GENERATORS, cases
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError
+from tinyweave.simulate import compare
 from tinyweave.simulate.litert import Worker
 
 # what can't be imported or computed as it is: other op kinds, uint8 networks, float ones with int8 weights, several subgraphs
@@ -66,18 +67,6 @@ def test_reference_equals_litert(kind: str, litert: Worker) -> None:
     assert kind == "shape" or len(values) > 50  # not all outputs saturate
 
 
-def inputs_for(graph: Graph, seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for tensor in (graph.tensors[name] for name in graph.inputs):
-        if tensor.dtype == "float32":
-            arrays.append(rng.uniform(-1, 1, tensor.shape).astype(np.float32))
-        else:
-            info = np.iinfo(tensor.dtype)
-            arrays.append(rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True))
-    return arrays
-
-
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("folder", ["models", "model_ops"])
@@ -90,7 +79,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         except CompileError as error:
             assert any(reason in str(error) for reason in UNSUPPORTED), f"{path.name}: {error}"
             continue
-        samples = [inputs_for(graph, seed) for seed in range(3 if graph.init else 1)]
+        samples = compare.samples(graph, 4, 0)[3:] if not graph.init else compare.samples(graph, 6, 0)[3:]
         try:
             runs = litert.run(data, samples, keep=True)
         except CompileError as error:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import ops
-from ..ir import itemsize
-from ..kernels import geometry
-from ..kernels.table import moved
+from ..ir import Tensor, itemsize
+from ..kernels import copies, geometry
 from ..ops import (
     SPECS,
     activations,
@@ -39,7 +39,7 @@ from ..ops import (
 from ..ops.fixed_point import reduced_multiplier
 from ..ops.spec import activation_range, hwc
 from . import c
-from .layer import Code, Layer
+from .layer import CTYPES, Code, Layer
 
 Members = Mapping[str, object]
 
@@ -90,50 +90,32 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
     return f"{kernel[0]}x{kernel[1]}/{step}{spread}"
 
 
-def emit_conv_s16(layer: Layer) -> Code:
-    graph, op = layer.graph, layer.op
-    kernel, attrs, (weights, bias) = conv.kernel_size(graph, op), op.attrs, (layer.input(1).data, layer.input(2).data)
-    assert weights is not None and bias is not None
-    multiplier, shift = conv.requant(graph, op)
-    params = layer.struct(
-        "tw_conv_s16",
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": conv.groups(graph, op)},
-        clamp(layer, attrs["activation"]),
-        {"weights": layer.table("weights", weights, "int8_t"), "bias": layer.table("bias", bias, "int64_t")},
-        {
-            "multiplier": layer.table("multiplier", reduced_multiplier(multiplier), "int16_t"),
-            "shift": layer.table("shift", shift, "int8_t"),
-        },
-    )
-    note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
-    return Code(params, image_calls(layer), note)
-
-
 def emit_conv(layer: Layer) -> Code:
-    if layer.output.dtype == "int16":
-        return emit_conv_s16(layer)
-    graph, op = layer.graph, layer.op
-    kernel, attrs = conv.kernel_size(graph, op), op.attrs
-    multiplier, shift = conv.requant(graph, op)
-    bias = layer.optional_input(2)
-    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else conv.groups(graph, op)
-    weights = layer.input(1).data
+    groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
+    return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
+
+
+def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:
+    """A call of a kernel that takes tw_conv, on int16 maps tw_conv_s16; rescale: (multiplier, shift) per output channel."""
+    source, weights, attrs = ops.data(layer.graph, layer.op), layer.input(1).data, layer.op.attrs
     assert weights is not None
+    kernel, dilation, (multiplier, shift) = weights.shape[1:3], attrs.get("dilation", (1, 1)), rescale
+    wide = layer.output.dtype == "int16"
+    zeros = {} if wide else {"in_zero": source.zero_point, "out_zero": layer.output.zero_point}
+    factors = (reduced_multiplier(multiplier), "int16_t") if wide else (multiplier, "int32_t")
     members: tuple[Members, ...] = (
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"in": hwc(source.shape[1:]), "out": hwc(layer.output.shape[1:])},
+        {"kernel": kernel, "stride": attrs["stride"], "dilation": dilation},
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
+        {**zeros, **clamp(layer, attrs["activation"])},
         {
             "weights": layer.table("weights", weights, "int8_t"),
-            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
+            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data, CTYPES[bias.dtype]),
         },
-        {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
+        {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
     )
-    params = weighted(layer, "tw_conv", "conv", members)
-    note = window_note(kernel, attrs["stride"], attrs["dilation"]) + activation_note(attrs["activation"])
+    params = layer.struct("tw_conv_s16", *members) if wide else weighted(layer, "tw_conv", "conv", members)
+    note = window_note(kernel, attrs["stride"], dilation) + activation_note(attrs["activation"])
     return Code(params, image_calls(layer), note)
 
 
@@ -211,25 +193,8 @@ def emit_batch_matmul(layer: Layer) -> Code:
 
 
 def emit_transpose_conv(layer: Layer) -> Code:
-    attrs, source = layer.op.attrs, layer.input(transpose_conv.DATA)
-    weights, bias = layer.input(1).data, layer.optional_input(transpose_conv.BIAS)
-    assert weights is not None
-    multiplier, shift = transpose_conv.requant(layer.graph, layer.op)
-    params = layer.struct(
-        "tw_conv",
-        {"in": hwc(source.shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": weights.shape[1:3], "stride": attrs["stride"], "dilation": (1, 1)},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": 1},
-        {"in_zero": source.zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
-        {
-            "weights": layer.table("weights", weights, "int8_t"),
-            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
-        },
-        {"multiplier": layer.table("multiplier", multiplier), "shift": layer.table("shift", shift, "int8_t")},
-    )
-    return Code(
-        params, image_calls(layer), window_note(weights.shape[1:3], attrs["stride"]) + activation_note(attrs["activation"])
-    )
+    bias = layer.optional_input(transpose_conv.BIAS)
+    return convolution(layer, bias, 1, transpose_conv.requant(layer.graph, layer.op))
 
 
 def emit_resize_bilinear(layer: Layer) -> Code:
@@ -416,20 +381,16 @@ def block_members(block: geometry.Block, layer: Layer) -> Members:
 
 def emit_concatenation(layer: Layer) -> Code:
     """concatenation and pack: each input is copied to where it begins in the output."""
-    op, name = layer.op, layer.name
-    axis = op.attrs["axis"] % len(layer.output.shape)
-    shapes = [tensor.shape for tensor in layer.graph.inputs_of(op) if tensor is not None]
-    if op.kind == "pack":
-        shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
-    blocks = geometry.joined(shapes, axis)
+    name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
+    order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
     params = c.structs("tw_concatenation", name, [block_members(block, layer) for block in blocks])
-    calls = [plain_call(layer, f"{name}[{index}]", (index,)) for index in range(len(blocks))]
+    calls = [plain_call(layer, f"{name}[{number}]", (index,)) for number, index in enumerate(order)]
     return Code(params, "\n".join(calls), f"along axis {axis}")
 
 
 def emit_strided_copy(layer: Layer) -> Code:
     """Runs of bytes gathered from all over the input, in equal steps."""
-    found = moved(layer.graph, layer.op)
+    found = copies.moved(layer.graph, layer.op)
     assert found is not None
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
@@ -442,8 +403,7 @@ def emit_pieces(layer: Layer) -> Code:
     if layer.kernel == "tw_strided_copy":
         return emit_strided_copy(layer)
     entries: list[tuple[Members, ...]] = []
-    for index, positions in enumerate(pieces.pieces(layer.graph, layer.op)):
-        table = geometry.tables(positions, itemsize(layer.output.dtype))
+    for index, table in enumerate(copies.listed(layer.graph, layer.op)):
         entries.append((
             {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
             {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},

@@ -1,15 +1,6 @@
 /* tw_conv_2d_s16.c - convolution of int16 maps, portable C: the specification of every faster variant. */
 #include "tw_conv_2d_s16.h"
 
-static int64_t dot(const int16_t *x, const int8_t *weights, int32_t count)
-{
-    int64_t sum = 0;
-    for (int32_t i = 0; i < count; ++i) {
-        sum += x[i] * weights[i];
-    }
-    return sum;
-}
-
 /* The sum of one output channel; `in` is the first input channel of its group in the map's first pixel. */
 static int64_t convolve(const tw_conv_s16 *p, const int16_t *in, tw_size first, const int8_t *weights)
 {
@@ -20,7 +11,7 @@ static int64_t convolve(const tw_conv_s16 *p, const int16_t *in, tw_size first, 
     for (int32_t y = rows.begin; y < rows.end; ++y) {
         for (int32_t x = cols.begin; x < cols.end; ++x) {
             const int32_t pixel = (first.h + y * p->dilation.h) * p->in.w + first.w + x * p->dilation.w;
-            sum += dot(in + pixel * p->in.c, weights + (y * p->kernel.w + x) * depth, depth);
+            sum += tw_dot_s16(in + pixel * p->in.c, weights + (y * p->kernel.w + x) * depth, depth);
         }
     }
     return sum;
@@ -36,8 +27,7 @@ void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out)
             for (int32_t channel = 0; channel < p->out.c; ++channel) {
                 const int16_t *from = (const int16_t *)in + channel / group_out * depth;
                 const int64_t sum = convolve(p, from, first, p->weights + channel * p->kernel.h * p->kernel.w * depth);
-                const int32_t scaled = tw_requantize_wide(sum + p->bias[channel], p->multiplier[channel], p->shift[channel]);
-                *to++ = (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
+                *to++ = tw_conv_finish_s16(p, channel, sum);
             }
         }
     }

@@ -6,26 +6,10 @@
 #include "tw_transpose_conv_s8.h"
 
 #include "tw_dot.h"
-
-/* Along one axis: the first tap that meets an input, that input, and how many do; the taps lie a stride apart. */
-typedef struct { int32_t tap, from, count; } meeting;
-
-static meeting meet(int32_t at, int32_t kernel, int32_t stride, int32_t size)
-{
-    meeting found;
-    found.from = at / stride;
-    found.tap = at - found.from * stride;
-    if (found.from >= size) {
-        found.tap += (found.from - (size - 1)) * stride;
-        found.from = size - 1;
-    }
-    const int32_t taps = found.tap < kernel ? (kernel - 1 - found.tap) / stride + 1 : 0;
-    found.count = tw_min(taps, found.from + 1);
-    return found;
-}
+#include "tw_meeting.h"
 
 /* sums += what one output pixel collects for `filters` channels, 1 or 4. */
-static void add_products(const tw_conv *p, const tw_view *in, const meeting *rows, const meeting *cols, const int8_t *weights,
+static void add_products(const tw_conv *p, const tw_view *in, const tw_meeting *rows, const tw_meeting *cols, const int8_t *weights,
                          int32_t filters, int32_t *sums)
 {
     const int32_t filter = p->kernel.h * p->kernel.w * p->in.c;
@@ -49,10 +33,10 @@ void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
 {
     const int32_t filter = p->kernel.h * p->kernel.w * p->in.c;
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const meeting rows = meet(y + p->pad.h, p->kernel.h, p->stride.h, p->in.h);
+        const tw_meeting rows = tw_meet(y + p->pad.h, p->kernel.h, p->stride.h, p->in.h);
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const meeting cols = meet(x + p->pad.w, p->kernel.w, p->stride.w, p->in.w);
+            const tw_meeting cols = tw_meet(x + p->pad.w, p->kernel.w, p->stride.w, p->in.w);
             int32_t channel = 0;
             while (channel < p->out.c) {
                 const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;

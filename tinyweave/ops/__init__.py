@@ -40,7 +40,7 @@ from .spec import OpSpec, Window, activation_range, check_constraints, hwc
 from .state import initial_state
 
 __all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
-__all__ += ["spec_for"]
+__all__ += ["fixed_inputs", "spec_for"]
 
 FAMILIES = (
     activations,
@@ -77,6 +77,12 @@ def spec_for(graph: Graph, op: Op) -> OpSpec:
 def data(graph: Graph, op: Op) -> Tensor:
     """The input that `op` works on."""
     return graph.input(op, SPECS[op.kind].data)
+
+
+def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
+    """Network input -> the one value that it may have: the shape of a transpose_conv, which the graph already knows."""
+    shaped = [op for op in graph.ops if op.kind == "transpose_conv" and op.inputs[0] in graph.inputs]
+    return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}
 
 
 def check(graph: Graph) -> Graph:

@@ -50,20 +50,21 @@ def inputs_are_int8(graph: Graph, op: Op) -> bool:
 
 def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
     """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
-    return _is_narrow(graph.input(op))
+    return is_narrow(graph.input(op))
 
 
 def inputs_are_int8_or_int16(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
-    return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and _is_narrow(t) for t in graph.inputs_of(op))
+    return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
 
 
 def output_has_input_type(graph: Graph, op: Op) -> bool:
     """the output must have the input's type (int8, or int16 with zero point 0), quantised with one scale and zero point"""
-    return graph.output(op).dtype == graph.input(op).dtype and _is_narrow(graph.output(op))
+    return graph.output(op).dtype == graph.input(op).dtype and is_narrow(graph.output(op))
 
 
-def _is_narrow(tensor: Tensor) -> bool:
+def is_narrow(tensor: Tensor) -> bool:
+    """Whether a tensor is int8, or int16 with zero point 0, quantised with one scale and zero point."""
     if tensor.dtype not in ("int8", "int16") or not per_tensor(tensor):
         return False
     return tensor.dtype == "int8" or tensor.zero_point == 0

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Tensor
 from .constraints import (
     activation_is_known,
     arity,
@@ -111,12 +111,18 @@ def _biased(total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[Any]
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
     """The outputs of sums, bias included, whose last axis are the output channels."""
-    out = graph.output(op)
+    return rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))
+
+
+def rescaled(
+    out: Tensor, activation: str, total: NDArray[Any], multiplier: NDArray[np.int32], shift: NDArray[np.int8]
+) -> NDArray[np.int8]:
+    """Sums, whose last axis is the channels that the multipliers are for, as elements of `out`."""
     if out.dtype == "int16":
-        scaled = requantize_wide(total, *requant(graph, op))
+        scaled = requantize_wide(total, multiplier, shift)
     else:
-        scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
-    return np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(out.dtype)
+        scaled = requantize(wrap32(total), multiplier, shift) + out.zero_point
+    return np.clip(scaled, *activation_range(activation, out)).astype(out.dtype)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

@@ -1,4 +1,4 @@
-"""transpose_conv on int8 maps: each input pixel adds a window of products to the output.
+"""transpose_conv on int8 or int16 maps: each input pixel adds a window of products to the output.
 
 Inputs: the output's shape, weights OHWI, the map, a bias or none. Sums and rescaling are those of conv_2d.
 Source: TFLite transpose_conv.cc, reference_integer_ops transpose_conv.h.
@@ -13,13 +13,13 @@ from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
-    output_is_int8,
-    per_tensor,
+    is_narrow,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .fixed_point import quantize_multipliers, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .conv import rescaled
+from .fixed_point import quantize_multipliers
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
 from .window import positions
 
 DATA, BIAS = 2, 3
@@ -42,7 +42,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights, bias = arrays[DATA], arrays[1], arrays[BIAS] if len(arrays) > BIAS else None
     assert x is not None and weights is not None
-    out, (out_shape,) = graph.output(op), infer(graph, op)
+    (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (n, h, w, _), (channels, kernel_h, kernel_w, _) = x.shape, weights.shape
     # everything that windows reach, at least as large as what is kept of it; float64 sums are exact below 2^53
@@ -54,10 +54,9 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
             rows = slice(ky, ky + (h - 1) * stride_h + 1, stride_h)
             cols = slice(kx, kx + (w - 1) * stride_w + 1, stride_w)
             total[:, rows, cols] += centred @ filters[:, ky, kx].T
-    kept = total[:, top : top + out_shape[1], left : left + out_shape[2]].astype(np.int64)
-    sums = wrap32(kept if bias is None else kept + bias.astype(np.int64))
-    scaled = requantize(sums, *requant(graph, op)) + out.zero_point
-    return [np.clip(scaled, *activation_range(op.attrs["activation"], out)).astype(np.int8)]
+    sums = total[:, top : top + out_shape[1], left : left + out_shape[2]].astype(np.int64)
+    biased = sums if bias is None else sums + bias
+    return [rescaled(graph.output(op), op.attrs["activation"], biased, *requant(graph, op))]
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -70,10 +69,14 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return total
 
 
-def input_is_int8(graph: Graph, op: Op) -> bool:
-    """the input must be int8, quantised with one scale and zero point"""
-    x = graph.input(op, DATA)
-    return x.dtype == "int8" and per_tensor(x)
+def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
+    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
+    return is_narrow(graph.input(op, DATA))
+
+
+def output_has_input_type(graph: Graph, op: Op) -> bool:
+    """the output must have the input's type (int8, or int16 with zero point 0), quantised with one scale and zero point"""
+    return graph.output(op).dtype == graph.input(op, DATA).dtype and is_narrow(graph.output(op))
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -90,21 +93,21 @@ def stride_is_positive(graph: Graph, op: Op) -> bool:
     return min(op.attrs["stride"]) > 0 and all(0 <= p[0] < k for p, k in zip(padding, kernel, strict=True))
 
 
-def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
-    """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
-    bias = graph.optional_input(op, BIAS)
-    return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == graph.output(op).shape[-1:])
+def bias_is_constant(graph: Graph, op: Op) -> bool:
+    """the bias, where there is one, must be a constant vector with one element per channel, int32, or int64 for int16 data"""
+    bias, wanted = graph.optional_input(op, BIAS), "int64" if graph.output(op).dtype == "int16" else "int32"
+    return bias is None or (bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:])
 
 
 CONSTRAINTS = (
     arity(3, 4),
-    input_is_int8,
-    output_is_int8,
+    input_is_int8_or_int16,
+    output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
     shapes_match,
     stride_is_positive,
-    bias_is_constant_int32,
+    bias_is_constant,
     activation_is_known,
 )
 

@@ -50,14 +50,17 @@ class Verification:
 
 
 def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -> list[Arrays]:
-    """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random."""
-    tensors = [graph.tensors[name] for name in graph.inputs]
+    """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random.
+
+    Inputs that may have but one value have it.
+    """
+    tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in given]
     rng = np.random.default_rng(seed)
-    edges = [[_constant(tensor, which) for tensor in tensors] for which in ("least", "greatest", "zero")]
+    edges = [[fixed.get(t.name, _constant(t, which)) for t in tensors] for which in ("least", "greatest", "zero")]
     chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
     while len(chosen) < count:
-        chosen.append([_random(tensor, rng) for tensor in tensors])
+        chosen.append([fixed.get(t.name, _random(t, rng)) for t in tensors])
     return chosen
 
 
