@@ -40,14 +40,15 @@ def run_here(first: int, count: int) -> dict:
 
 
 def run_apart(first: int, count: int) -> dict:
-    """The same from a child process; where that crashes, seed by seed."""
+    """The same from a child process; where a signal ends that, seed by seed."""
     command = [sys.executable, __file__, "--here", "--first", str(first), "--count", str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return json.loads(done.stdout)
-    if count == 1:
+    if count == 1 or done.returncode > 0:
         said = " ".join(done.stderr[-400:].split())
-        return {"counts": {"networks": 1}, "failed": [f"seed {first}: exit code {done.returncode} {said}"]}
+        seeds = f"seeds {first} to {first + count - 1}"
+        return {"counts": {"networks": count}, "failed": [f"{seeds}: exit code {done.returncode} {said}"]}
     parts = [run_apart(seed, 1) for seed in range(first, first + count)]
     total: Counter[str] = sum((Counter(part["counts"]) for part in parts), Counter())
     return {"counts": total, "failed": [line for part in parts for line in part["failed"]]}
