@@ -24,13 +24,15 @@ def run_here(first: int, count: int) -> dict:
     """The counts and failures of some seeds, in this process."""
     from fuzz.random_plans import failures
 
+    from tinyweave.plan.moves import is_move
+
     tried, failed = failures(range(first, first + count))
     counts: Counter[str] = Counter(plans=len(tried), networks=count)
     for trial in tried:
         plan = trial.plan
-        order = [index for stage in plan.stages for index in stage.ops]
-        counts["ops"] += len(order)
-        counts["in another order than the file's"] += order != sorted(order)
+        counts["ops"] += len(plan.graph.ops)
+        counts["moves"] += sum(map(is_move, plan.graph.ops))
+        counts["views"] += plan.variants.count("")
         counts["with outputs over operands"] += trial.overlaps > 0
         counts["overlaps"] += trial.overlaps
         counts["with several inputs"] += len(plan.graph.inputs) > 1

@@ -1,8 +1,9 @@
 """Random networks under random plans: whatever a plan may be, its C gives the numpy reference's bytes.
 
-In: seeds. Out: what differs. A plan is a random order that respects state, views or copies, a random subset of the rules by
-which outputs may overlap operands, and any placement that these allow, not only a good one. Many plans are built into one
-library; each runs in an arena of its own exact size, full of noise, between guards. The same seed gives the same plans.
+In: seeds. Out: what differs. A plan is a random order that respects state, views or copies, moves of live tensors, a random
+subset of the rules by which outputs may overlap operands, and any placement that these allow, not only a good one. Many plans
+are built into one library; each runs in an arena of its own exact size, full of noise, between guards. The same seed gives the
+same plans.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.plan import Buffer, Plan, check, plan_in_order
-from tinyweave.plan.overlap import lags, rules
+from tinyweave.plan.moves import lone_tensors, with_moves
+from tinyweave.plan.order import file_order
+from tinyweave.plan.overlap import lags, rules, views
 from tinyweave.plan.place import Rule
 from tinyweave.simulate import compare
 
@@ -75,13 +78,26 @@ def trials(seed: int) -> list[Trial]:
 def random_plan(graph: Graph, rng: random.Random) -> Plan:
     """Any plan in one memory that runs layer by layer."""
     order = random_order(graph, rng)
-    made = plan_in_order(graph, order, share=True)
+    if rng.random() < 0.5:
+        graph, order = moved_at_random(graph, order, rng)
+    made = plan_in_order(graph, order, share=rng.random() < 0.75)
     owner = {name: place.buffer for name, place in made.places.items()}
     allowed = rules(graph, order, owner, lags(graph, made.variants, owner), made.buffers)
     kept = rng.choice((0.0, 0.5, 1.0, 1.0))
     offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
     arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)
     return check(replace(made, offsets=offsets, arena={"sram": arena}, lower_bound=0))
+
+
+def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) -> tuple[Graph, tuple[int, ...]]:
+    """The graph with some more ops, each of which moves a live tensor to another place, and its order."""
+    places = lone_tensors(graph, order, views(graph, order))
+    chosen = {place for place in places if rng.random() < 0.1}
+    steps: list[int | str] = []
+    for step, index in enumerate(order):
+        steps += [*(name for place, name in places.items() if place in chosen and place[1] == step), index]
+    made, _ = with_moves(graph, steps)
+    return made, file_order(made)
 
 
 def random_offsets(buffers: Sequence[Buffer], chosen: Sequence[Rule], rng: random.Random) -> dict[str, int]:
