@@ -31,7 +31,8 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
     """The plan of `graph` in one memory, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
-    steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    steps, where each makes the arena smaller; tensors lie in what they are cut from or joined to where that costs no memory.
+    `layer`, the baseline, keeps the file's order, operands apart from outputs and all else in its place.
     """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
@@ -45,16 +46,15 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
     if schedule == "layer":
         return layer
     plans = [layer]
-    whole = views(graph)
-    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
-    for shared in (*ways, Shared(whole, {}, frozenset())):
+    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
+    for shared in (inside, apart) if inside.free else (apart,):  # parts save code, but sometimes cost memory
         variants = _variants(graph, shared)
         lag = lags(graph, variants, shared.owner, offset=shared.offset)
         saved = partial(saved_bytes, graph, shared.owner, lag)
         scratch = _scratch(graph, variants)
         for order in dict.fromkeys((best_order(graph, shared.owner, scratch, saved).ops, file_order(graph))):
-            least = min(made.arena[memory] for made in plans)
-            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= least:
+            smallest = min(made.arena[memory] for made in plans)
+            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= smallest:
                 plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True, parts=bool(shared.free)))
             if not plans[-1].gap:
                 break
