@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,12 +12,15 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
+from .layouts import Walk, find_walk
+from .moves import lone_tensors, with_moves
 from .order import best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
-from .place import place
+from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer", "best")
+FEWER_TRIES = TRIES // 5  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
@@ -41,9 +46,23 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     owner = views(graph)
     lag = lags(graph, layer.variants, owner)
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
-    orders = dict.fromkeys((file_order(graph), found.ops))
-    plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
+    plans = [layer]
+    for order in dict.fromkeys((found.ops, file_order(graph))):
+        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
+        if not plans[-1].gap:
+            break
     return min(plans, key=lambda made: made.arena[memory])
+
+
+class _Laid(NamedTuple):
+    """What is to be placed: the ops of a graph in an order, whose tensors lie in buffers, which overlap as rules allow."""
+
+    graph: Graph
+    order: tuple[int, ...]
+    owner: dict[str, str]
+    variants: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    rules: list[Rule]
 
 
 def plan_in_order(
@@ -54,13 +73,30 @@ def plan_in_order(
     overlap: bool = False,
     most_lag: int = ANY_LAG,
     share: bool = True,
+    moves: bool = False,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
-    `share` every tensor has bytes of its own and what would be a view is a copy.
+    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
+    between steps where only that makes the arena as small as the busiest step allows.
     """
     owner = views(graph, order) if share else each_its_own(graph)
+    laid = _lay_out(graph, order, owner, memory, most_lag if overlap else -ANY_LAG)
+    least = lower_bound(laid.buffers, laid.rules)
+    found = place(laid.buffers, laid.rules, tries=0)
+    if found.bytes > least:
+        walk = _walk(laid, least, moves=moves)
+        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
+        found = place(laid.buffers, laid.rules, FEWER_TRIES if walk else TRIES, known=known)
+        if walk is not None and walk.bytes < found.bytes:
+            laid, known = _carry_out(laid, walk, memory, most_lag)
+            found = place(laid.buffers, laid.rules, 0, known=known)
+    made = _plan(laid, found, memory)
+    return replace(made, lower_bound=least) if moves else made
+
+
+def _lay_out(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str, most_lag: int) -> _Laid:
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     scratch = _scratch(graph, variants)
     buffers = _buffers(graph, order, owner, memory) + tuple(
@@ -69,14 +105,47 @@ def plan_in_order(
         if (size := scratch[index])
     )
     lag = lags(graph, variants, owner, most_lag)
-    placed = place(buffers, rules(graph, order, owner, lag, buffers) if overlap else ())
+    return _Laid(graph, order, owner, variants, buffers, rules(graph, order, owner, lag, buffers))
+
+
+def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
+    graph = laid.graph
+    lone = lone_tensors(graph, laid.order, laid.owner) if moves else {}
+    inputs = {laid.owner[name] for name in graph.inputs}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    grain = max(buffer.align for buffer in laid.buffers)
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
+        found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
+        if found is not None:
+            return found
+    return None
+
+
+def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
+    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
+    lone = lone_tensors(laid.graph, laid.order, laid.owner)
+    steps: list[int | str] = []
+    for step, index in enumerate(laid.order):
+        steps += [*(lone[buffer, step] for at, buffer in moves.moved if at == step), index]
+    graph, names = with_moves(laid.graph, steps)
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in moves.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
+    targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
+    order = file_order(graph)
+    return _lay_out(graph, order, views(graph, order), memory, most_lag), known
+
+
+def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
+    scratch = _scratch(laid.graph, laid.variants)
     return check(
         Plan(
-            graph=graph,
-            stages=tuple(Stage((index,)) for index in order),
-            variants=variants,
-            buffers=buffers,
-            places={name: Place(source) for name, source in owner.items()},
+            graph=laid.graph,
+            stages=tuple(Stage((index,)) for index in laid.order),
+            variants=laid.variants,
+            buffers=laid.buffers,
+            places={name: Place(source) for name, source in laid.owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
             scratch=max(scratch, default=0),

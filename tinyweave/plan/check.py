@@ -110,8 +110,9 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         lags = row.lag(graph, op) if [name] == only else {}
+        moves = variant == "tw_move"  # overlaps as it likes
         read = [(lags.get(i), _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
-        others = [other for lag, other in read if not _trails(region, other, lag)] + outputs[:index]
+        others = [other for lag, other in read if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
 

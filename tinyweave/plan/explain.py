@@ -131,6 +131,8 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
             lag = allowed.get((output, operand))
+            if (operand, output) in allowed:  # a move goes up as well as down
+                lag = -upper.bytes
             found.append(
                 Overlap(
                     op=op.name,
