@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +88,12 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
-    """Name -> bytes: a bank's own name, what the names of several have in common, or `sram` where there is one memory only."""
+    """Name -> bytes: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
     found: dict[str, int] = {}
     for run in runs:
-        common = commonprefix([memory.name for memory in run]) if len(run) > 1 else run[0].name
-        name = re.sub(r"\W", "_", common.lower()).rstrip("_" if len(run) == 1 else "_0123456789")
-        name = "sram" if len(runs) == 1 or not name or name[0].isdigit() else name
+        stems = {memory.name.rstrip("0123456789") for memory in run}
+        name = stems.pop() if len(run) > 1 and len(stems) == 1 else run[0].name
+        name = "sram" if len(runs) == 1 else re.sub(r"\W|^(?=\d|$)", "_", name.lower())
         while name in found:
             name += "_2"
         found[name] = sum(memory.bytes for memory in run)

@@ -1,7 +1,7 @@
 """Several memories: which buffers lie in which, the hot ones in the fast ones.
 
-In: a plan in one memory, and the bytes of each memory, the fastest first. Out: the plan in as few of them as hold it, from
-the fastest on. Heat is estimated: bytes that the ops read and write (a read per multiplication) per byte that is held.
+In: a plan in one memory, and the bytes of each memory, the fastest first. Out: the plan in these: all in the first one where
+it holds that. Heat is estimated: bytes that the ops read and write (a read per multiplication) per byte that is held.
 Outputs overlap operands only within one memory.
 """
 
@@ -51,12 +51,12 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
 
 
 def traffic(plan: Plan) -> dict[str, int]:
-    """Buffer -> bytes that one inference reads and writes in it, estimated: a multiplication reads one, a copy each byte once."""
+    """Buffer -> bytes that one inference reads and writes in it, estimated: a read per multiplication, else each byte once."""
     graph = plan.graph
     found = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
-    for name in (*graph.inputs, *graph.outputs):  # by the caller
-        if name in plan.places:
-            found[plan.places[name].buffer] += graph.tensors[name].bytes
+    for edge in (*graph.inputs, *graph.outputs):  # by the caller
+        if edge in plan.places:
+            found[plan.places[edge].buffer] += graph.tensors[edge].bytes
     for op, variant in zip(graph.ops, plan.variants, strict=True):
         if not variant:
             continue
@@ -66,8 +66,8 @@ def traffic(plan: Plan) -> dict[str, int]:
             if name is not None and name in plan.places:
                 read = max(graph.tensors[name].bytes, macs if index == spec.data else 0)
                 found[plan.places[name].buffer] += read
-        for name in op.outputs:
-            found[plan.places[name].buffer] += graph.tensors[name].bytes
+        for out in op.outputs:
+            found[plan.places[out].buffer] += graph.tensors[out].bytes
         if (scratch := scratch_name(op.name)) in found:
             found[scratch] += max(macs, plan.buffer(scratch).bytes)
     return found
@@ -93,14 +93,17 @@ def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
 def _divided(
     buffers: Sequence[Buffer], allowed: Sequence[Rule], memories: Mapping[str, int], key: Callable[[Buffer], Any]
 ) -> dict[str, str]:
-    """Buffer -> memory: each memory takes in order what still fits; what none takes goes into the largest."""
-    left, homes = sorted(buffers, key=key), dict[str, str]()
+    """Buffer -> memory: each memory takes in order what still fits; what none takes goes where most room is."""
+    left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():
-        taken = {b.name for b in _fill([], left, allowed, capacity)}
-        homes |= dict.fromkeys(taken, memory)
-        left = [b for b in left if b.name not in taken]
-    largest = max(memories, key=lambda name: memories[name])
-    return homes | {b.name: largest for b in left}
+        taken = _fill([], left, allowed, capacity)
+        homes |= {b.name: memory for b in taken}
+        room[memory] -= _place(taken, allowed, 0, capacity).bytes
+        left = [b for b in left if b.name not in homes]
+    for buffer in left:
+        homes[buffer.name] = max(room, key=lambda memory: room[memory])
+        room[homes[buffer.name]] -= buffer.bytes
+    return homes
 
 
 def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
