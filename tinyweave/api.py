@@ -185,7 +185,7 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "layer", limits: Limits | None = None) -> Plan:
+def plan(model: Model, schedule: str = "best", limits: Limits | None = None) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several."""
     return planning.plan(model.graph, schedule, maps=limits.maps if limits else ())
 
@@ -411,7 +411,7 @@ def deploy(
     *,
     device: Device | None = None,
     limits: Limits | None = None,
-    schedule: str = "layer",
+    schedule: str = "best",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,

@@ -55,7 +55,7 @@ DeviceName = Annotated[
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
-Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: layer, best.")]
+Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, or layer by layer.")]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
@@ -129,7 +129,7 @@ def plan(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     tensor: Annotated[
         str | None,
@@ -170,7 +170,7 @@ def compile_model(
     model: ModelFile,
     *,
     device: DeviceName = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     name: Name = None,
     out: Out = None,
@@ -207,7 +207,7 @@ def verify(
     model: ModelFile,
     *,
     device: DeviceName = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -243,7 +243,7 @@ def profile(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -278,7 +278,7 @@ def deploy(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -371,7 +371,7 @@ def reorder(
 def compare(
     model: ModelFile,
     *,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -521,7 +521,7 @@ def _command(verb: str, model: Path, **options: str | None) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
-        if value is not None and (option, value) not in (("schedule", "layer"), ("io", "model")):
+        if value is not None and (option, value) not in (("schedule", "best"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

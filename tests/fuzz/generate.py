@@ -518,7 +518,8 @@ def void(_: object) -> None:
     return None
 
 
-GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
+Growers = dict[str, tuple[float, Callable[[Growth], None]]]
+GROWERS: Growers = {
     "conv_2d": (4, conv_2d),
     "depthwise_conv_2d": (3, depthwise_conv_2d),
     "fully_connected": (0.7, fully_connected),
@@ -573,20 +574,20 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
 FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
 
 
-def random_network(seed: int, steps: int | None = None, damaged: bool = False) -> Graph:
+def random_network(seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS) -> Graph:
     """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
 
     `damaged` makes many channels constant, which gives the passes something to remove.
     """
     g = Growth(seed, damaged)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
-    kinds = list(GROWERS)
-    weights = [GROWERS[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
+    kinds = list(growers)
+    weights = [growers[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
     wanted = steps or g.rng.randint(3, 14)
     for _ in range(10 * wanted):
         if len(g.ops) >= wanted:
             break
-        GROWERS[g.rng.choices(kinds, weights)[0]][1](g)
+        growers[g.rng.choices(kinds, weights)[0]][1](g)
         g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-8:]
         if not g.live:
             g.live = list(inputs)

@@ -28,13 +28,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
     model = imported(seed, tmp_path, damaged=damaged)
-    prove(model, api.plan(model), seed, "cortex-m4" if seed % 8 == 0 else None)
+    prove(model, api.plan(model, "layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
 @pytest.mark.litert
 def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path: Path) -> None:
     model = imported(seed, tmp_path, steps=random.Random(seed).randint(8, 20))
-    layer, best = api.plan(model), api.plan(model, "best")
+    layer, best = api.plan(model, "layer"), api.plan(model)
     assert best.arena["sram"] <= layer.arena["sram"]
     shuffled = plan_in_order(model.graph, random_order(model.graph, random.Random(seed)))
     prove(model, shuffled, seed, "cortex-m4" if seed % 16 == 1 else None)

@@ -77,7 +77,7 @@ def halves() -> Graph:
 
 def test_hot_buffers_lie_in_the_fast_memory() -> None:
     graph = halves()
-    made = plan(graph, maps=({"fast": 6200, "slow": 6200},))
+    made = plan(graph, "layer", maps=({"fast": 6200, "slow": 6200},))
     heat = traffic(made)
     cold, hot, warm = (graph.ops[index].outputs[0] for index in (0, 1, 2))
     macs = 16 * 16 * 12 * 12 * 25
@@ -107,7 +107,9 @@ def test_boards() -> None:
     def arena(limits: api.Limits, *channels: int) -> dict[str, int]:
         net = Net(64, 64, 1)
         outputs = tuple(net.conv("image", c) for c in channels)
-        return dict(plan(verify(Graph("board", net.tensors, tuple(net.ops), ("image",), outputs)), maps=limits.maps).arena)
+        return dict(
+            plan(verify(Graph("board", net.tensors, tuple(net.ops), ("image",), outputs)), "layer", maps=limits.maps).arena
+        )
 
     assert set(arena(f746, 4)) == {"dtcm"}
     assert f746.maps == ({"dtcm": 64 * kib, "sram": 256 * kib}, {"sram": 320 * kib})

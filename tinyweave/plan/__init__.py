@@ -21,19 +21,20 @@ from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
-SCHEDULES = ("layer", "best")
-FEWER_TRIES = TRIES // 5  # to find a placement without moves where one with moves is known
+SCHEDULES = ("best", "layer")
+FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "layer", memory: str = "sram", *, maps: Sequence[Mapping[str, int]] = ()) -> Plan:
+def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, maps: Sequence[Mapping[str, int]] = ()) -> Plan:
     """The plan of `graph`, ops run one by one and views lie in place.
 
-    `layer` keeps the file's order and all operands apart from outputs; `best` also lets outputs overlap operands that die,
-    and takes the order with the least peak under that, where each makes the arena smaller. All lies in one `memory`; or in
-    those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the one that is exceeded the least.
+    `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
+    steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
+    one that is exceeded the least.
     """
     made = _in_one_memory(graph, schedule, memory)
     spreads: list[Plan] = []
@@ -54,7 +55,7 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str) -> Plan:
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    layer = plan_in_order(graph, file_order(graph), memory)
+    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
     if schedule == "layer":
         return layer
     owner = views(graph)
@@ -65,6 +66,8 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str) -> Plan:
         plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
         if not plans[-1].gap:
             break
+    else:
+        plans.append(plan_in_order(graph, file_order(graph), memory))
     return min(plans, key=lambda made: made.arena[memory])
 
 
@@ -88,12 +91,13 @@ def plan_in_order(
     most_lag: int = ANY_LAG,
     share: bool = True,
     moves: bool = False,
+    tries: int = TRIES,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
     `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
-    between steps where only that makes the arena as small as the busiest step allows.
+    between steps where only that makes the arena as small as the busiest step allows. `tries` as for `place`.
     """
     owner = views(graph, order) if share else each_its_own(graph)
     laid = _lay_out(graph, order, owner, memory, most_lag if overlap else -ANY_LAG)
@@ -102,7 +106,7 @@ def plan_in_order(
     if found.bytes > least:
         walk = _walk(laid, least, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
-        found = place(laid.buffers, laid.rules, FEWER_TRIES if walk else TRIES, known=known)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if walk else tries, known=known)
         if walk is not None and walk.bytes < found.bytes:
             laid, known = _carry_out(laid, walk, memory, most_lag)
             found = place(laid.buffers, laid.rules, 0, known=known)
