@@ -128,7 +128,7 @@ def test_boards() -> None:
 def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> None:
     """On this machine and on an emulated core; each memory is touched up to its claim and no further."""
     graph = random_network(name, 12) if isinstance(name, int) else NETWORKS[name]()
-    made, memories = two(graph, 0.5, 1.0)
+    made, _ = two(graph, 0.5, 1.0)
     for file, text in emit(made, "model", Origin("model.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     found = compare.verify(made, tmp_path, "model", compare.samples(graph, 3, 0), core="cortex-m4")
