@@ -76,7 +76,8 @@ def traffic(plan: Plan) -> dict[str, int]:
 def _rules(plan: Plan) -> list[Rule]:
     owner = {name: place.buffer for name, place in plan.places.items()}
     order = [index for stage in plan.stages for index in stage.ops]
-    return rules(plan.graph, order, owner, lags(plan.graph, plan.variants, owner), plan.buffers)
+    begins = {name: place.offset for name, place in plan.places.items()}
+    return rules(plan.graph, order, owner, lags(plan.graph, plan.variants, owner, offset=begins), plan.buffers)
 
 
 def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
