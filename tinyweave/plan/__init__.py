@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
 from .layouts import Walk, find_walk
+from .memories import excess, spread
 from .moves import lone_tensors, with_moves
 from .order import best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
@@ -27,13 +29,26 @@ __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "fr
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
-    """The plan of `graph` in one memory, ops run one by one and views lie in place.
+def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, maps: Sequence[Mapping[str, int]] = ()) -> Plan:
+    """The plan of `graph`, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
     steps, where each makes the arena smaller; tensors lie in what they are cut from or joined to where that costs no memory.
     `layer`, the baseline, keeps the file's order, operands apart from outputs and all else in its place.
+    All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
+    one that is exceeded the least.
     """
+    made = _in_one_memory(graph, schedule, memory)
+    spreads: list[Plan] = []
+    for memories in maps:
+        spreads.append(spread(made, memories, overlap=schedule != "layer"))
+        if not excess(spreads[-1].arena, memories):
+            return spreads[-1]
+    over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
+    return spreads[over.index(min(over))] if over else made
+
+
+def _in_one_memory(graph: Graph, schedule: str, memory: str) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
