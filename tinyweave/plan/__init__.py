@@ -14,23 +14,25 @@ from ..ops import SPECS
 from .check import check
 from .layouts import Walk, find_walk
 from .moves import lone_tensors, with_moves
-from .order import best_order, each_its_own, file_order
+from .order import MOST_SETS, best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
-from .place import TRIES, Placement, Rule, lower_bound, place
+from .place import TRIES, Placement, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "layer")
+FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
+def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, fast: bool = False) -> Plan:
     """The plan of `graph` in one memory, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
     steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    With `fast` the order comes from a short search and the placement from none, for those who plan thousands of networks.
     """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
@@ -40,19 +42,22 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram") -> Plan:
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
+    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" and not fast else 0)
     if schedule == "layer":
         return layer
     owner = views(graph)
     lag = lags(graph, layer.variants, owner)
-    found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
+    saved, most = partial(saved_bytes, graph, owner, lag), FEW_SETS if fast else MOST_SETS
+    found = best_order(graph, owner, _scratch(graph, layer.variants), saved, sets=most)
+    tries = 0 if fast else TRIES
     plans = [layer]
     for order in dict.fromkeys((found.ops, file_order(graph))):
-        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
+        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, tries=tries))
         if not plans[-1].gap:
             break
     else:
-        plans.append(plan_in_order(graph, file_order(graph), memory))
+        if not fast:
+            plans.append(plan_in_order(graph, file_order(graph), memory))
     return min(plans, key=lambda made: made.arena[memory])
 
 
@@ -86,9 +91,9 @@ def plan_in_order(
     """
     owner = views(graph, order) if share else each_its_own(graph)
     laid = _lay_out(graph, order, owner, memory, most_lag if overlap else -ANY_LAG)
-    least = lower_bound(laid.buffers, laid.rules)
     found = place(laid.buffers, laid.rules, tries=0)
-    if found.bytes > least:
+    least = found.lower_bound
+    if found.bytes > least and tries:
         walk = _walk(laid, least, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
         found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if walk else tries, known=known)
