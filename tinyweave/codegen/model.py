@@ -20,7 +20,7 @@ from ..plan import Plan
 from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
-from .layer import CTYPES, Code, Constants, Layer, layer_note, shape_text
+from .layer import CTYPES, Code, Constants, Layer, layer_note
 
 LONGEST_NAME = 64
 
@@ -92,8 +92,10 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
     graph = plan.graph
     shown = dict(labels)
     for name, place in plan.places.items():
-        if name != place.buffer:
-            shown[place.buffer] += f" = {labels[name]}"
+        if name == place.buffer:
+            continue
+        part = graph.tensors[name].bytes < plan.buffer(place.buffer).bytes
+        shown[place.buffer] += f", {labels[name]} at {place.offset}" if part else f" = {labels[name]}"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]
@@ -357,8 +359,7 @@ def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None]) -> str:
             op, code = graph.ops[index], codes[index]
             note = layer_note(graph, op, code.note if code else "")
             if code is None:
-                source = shape_text(graph.input(op).shape)
-                note = f"{op.name}: {op.kind}, {source} -> {shape_text(graph.output(op).shape)}, the same bytes: no code"
+                note += ", the same bytes: no code"
             lines += ["    " + line for line in _comment_lines(f"{step + 1}/{len(plan.stages)} {note}")]
             if code is not None:
                 lines += ["    " + line for line in code.call.rstrip().split("\n")]

@@ -16,6 +16,7 @@ from .layouts import Walk, find_walk
 from .moves import lone_tensors, with_moves
 from .order import MOST_SETS, best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
+from .parts import Shared, with_parts
 from .place import TRIES, Placement, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
@@ -45,20 +46,24 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, fast: bo
     layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" and not fast else 0)
     if schedule == "layer":
         return layer
-    owner = views(graph)
-    lag = lags(graph, layer.variants, owner)
-    saved, most = partial(saved_bytes, graph, owner, lag), FEW_SETS if fast else MOST_SETS
-    found = best_order(graph, owner, _scratch(graph, layer.variants), saved, sets=most)
-    tries = 0 if fast else TRIES
+    most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
     plans = [layer]
-    for order in dict.fromkeys((found.ops, file_order(graph))):
-        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, tries=tries))
-        if not plans[-1].gap:
-            break
-    else:
-        if not fast:
-            plans.append(plan_in_order(graph, file_order(graph), memory))
-    return min(plans, key=lambda made: made.arena[memory])
+    whole = views(graph)
+    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
+    for shared in (*ways, Shared(whole, {}, frozenset())):
+        variants = _variants(graph, shared)
+        lag = lags(graph, variants, shared.owner, offset=shared.offset)
+        saved = partial(saved_bytes, graph, shared.owner, lag)
+        found = best_order(graph, shared.owner, _scratch(graph, variants), saved, sets=most)
+        for order in dict.fromkeys((found.ops, file_order(graph))):
+            parts = bool(shared.free)
+            plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
+            if not plans[-1].gap:
+                break
+        else:
+            if not fast:
+                plans.append(plan_in_order(graph, file_order(graph), memory))
+    return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
 class _Laid(NamedTuple):
@@ -66,7 +71,7 @@ class _Laid(NamedTuple):
 
     graph: Graph
     order: tuple[int, ...]
-    owner: dict[str, str]
+    shared: Shared
     variants: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
@@ -81,16 +86,18 @@ def plan_in_order(
     most_lag: int = ANY_LAG,
     share: bool = True,
     moves: bool = False,
+    parts: bool = False,
     tries: int = TRIES,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
     `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
-    between steps where only that makes the arena as small as the busiest step allows. `tries` as for `place`.
+    between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors lie in what they are
+    cut from or joined to. `tries` as for `place`.
     """
-    owner = views(graph, order) if share else each_its_own(graph)
-    laid = _lay_out(graph, order, owner, memory, most_lag if overlap else -ANY_LAG)
+    shared = _shared(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
+    laid = _lay_out(graph, order, shared, memory, most_lag if overlap else -ANY_LAG)
     found = place(laid.buffers, laid.rules, tries=0)
     least = found.lower_bound
     if found.bytes > least and tries:
@@ -104,23 +111,28 @@ def plan_in_order(
     return replace(made, lower_bound=least) if moves else made
 
 
-def _lay_out(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str, most_lag: int) -> _Laid:
-    variants = tuple(_variant(graph, op, owner) for op in graph.ops)
+def _shared(graph: Graph, order: tuple[int, ...], *, parts: bool) -> Shared:
+    owner = views(graph, order)
+    return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
+
+
+def _lay_out(graph: Graph, order: tuple[int, ...], shared: Shared, memory: str, most_lag: int) -> _Laid:
+    owner, variants = shared.owner, _variants(graph, shared)
     scratch = _scratch(graph, variants)
     buffers = _buffers(graph, order, owner, memory) + tuple(
         Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory)
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    lag = lags(graph, variants, owner, most_lag)
-    return _Laid(graph, order, owner, variants, buffers, rules(graph, order, owner, lag, buffers))
+    lag = lags(graph, variants, owner, most_lag, shared.offset)
+    return _Laid(graph, order, shared, variants, buffers, rules(graph, order, owner, lag, buffers))
 
 
 def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
     """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
     graph = laid.graph
-    lone = lone_tensors(graph, laid.order, laid.owner) if moves else {}
-    inputs = {laid.owner[name] for name in graph.inputs}
+    lone = lone_tensors(graph, laid.order, laid.shared.owner) if moves else {}
+    inputs = {laid.shared.owner[name] for name in graph.inputs}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
     for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
@@ -132,7 +144,7 @@ def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
 
 def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
     """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
-    lone = lone_tensors(laid.graph, laid.order, laid.owner)
+    lone = lone_tensors(laid.graph, laid.order, laid.shared.owner)
     steps: list[int | str] = []
     for step, index in enumerate(laid.order):
         steps += [*(lone[buffer, step] for at, buffer in moves.moved if at == step), index]
@@ -142,7 +154,7 @@ def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_L
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
     order = file_order(graph)
-    return _lay_out(graph, order, views(graph, order), memory, most_lag), known
+    return _lay_out(graph, order, _shared(graph, order, parts=bool(laid.shared.free)), memory, most_lag), known
 
 
 def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
@@ -153,13 +165,17 @@ def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
             stages=tuple(Stage((index,)) for index in laid.order),
             variants=laid.variants,
             buffers=laid.buffers,
-            places={name: Place(source) for name, source in laid.owner.items()},
+            places={name: Place(source, laid.shared.offset.get(name, 0)) for name, source in laid.shared.owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
             scratch=max(scratch, default=0),
             lower_bound=placed.lower_bound,
         )
     )
+
+
+def _variants(graph: Graph, shared: Shared) -> tuple[str, ...]:
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner) for i, op in enumerate(graph.ops))
 
 
 def _variant(graph: Graph, op: Op, owner: dict[str, str]) -> str:

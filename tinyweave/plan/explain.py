@@ -119,10 +119,8 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     graph = plan.graph
     order = [index for stage in plan.stages for index in stage.ops]
     owner = {name: place.buffer for name, place in plan.places.items()}
-    allowed = {
-        (rule.lower, rule.upper): rule.distance
-        for rule in rules(graph, order, owner, lags(graph, plan.variants, owner), plan.buffers)
-    }
+    lag = lags(graph, plan.variants, owner, offset={name: place.offset for name, place in plan.places.items()})
+    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules(graph, order, owner, lag, plan.buffers)}
     found = []
     for step, index in enumerate(order):
         op, kernel = graph.ops[index], plan.variants[index]
@@ -130,20 +128,20 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
         operands = dict.fromkeys(owner[name] for name in op.inputs if name in owner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
-            lag = allowed.get((output, operand))
+            least = allowed.get((output, operand))
             if (operand, output) in allowed:  # a move goes up as well as down
-                lag = -upper.bytes
+                least = -upper.bytes
             found.append(
                 Overlap(
                     op=op.name,
                     kernel=kernel,
                     other=operand if output == home.name else output,
                     output=output == home.name,
-                    lag=lag,
+                    lag=least,
                     distance=plan.offsets[operand] - plan.offsets[output],
                     shared=_shared(plan, lower, upper),
-                    possible=0 if lag is None else max(0, min(upper.bytes, lower.bytes - lag)),
-                    why="" if lag is not None else _why_not(plan, op, step, lower, upper),
+                    possible=0 if least is None else max(0, min(upper.bytes, lower.bytes - least)),
+                    why="" if least is not None else _why_not(plan, op, step, lower, upper),
                 )
             )
     return found
