@@ -23,6 +23,7 @@ from .emitters import EMITTERS
 from .layer import CTYPES, Code, Constants, Layer, layer_note
 
 LONGEST_NAME = 64
+DEFAULT_MEMORY = "sram"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
         f"{name}.c": _body(plan, name, origin, codes, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
+    if set(plan.arena) != {DEFAULT_MEMORY}:
+        files[f"{name}_memory.h"] = _memory_header(plan, name, origin)
     return Source(name, files | {path.name: path.read_text() for path in kernels})
 
 
@@ -233,6 +236,32 @@ def _header(plan: Plan, name: str, origin: Origin) -> str:
         io="\n".join(_io_lines(plan, prefix)),
     )
     return c.comment(_banner(plan, f"{name}.h", origin)) + text
+
+
+def _memory_header(plan: Plan, name: str, origin: Origin) -> str:
+    """The memories as arrays, each in a linker section of its name."""
+    prefix = name.upper()
+    head = [
+        f"{name}_memory.h - the memories of {name}, generated from {origin.file}. Do not edit.",
+        "",
+        "Each lies in a linker section of its name; the linker script puts it where the memory is, without contents (NOLOAD).",
+        *textwrap.wrap(
+            f"Include this in one C file and give &{name}_memories to all functions. Define the macros before it to place", 112
+        ),
+        "an array otherwise, or as nothing for .bss.",
+    ]
+    macros, arrays = [], []
+    for memory in plan.arena:
+        mark = f"{prefix}_{memory.upper()}"
+        section = f'__attribute__((section(".{memory}")))'
+        macros += [f"#ifndef {mark}_SECTION", f"#define {mark}_SECTION {section}", "#endif"]
+        arrays += [f"static uint8_t {name}_{memory}[{mark}_BYTES]"]
+        arrays += [f"    {mark}_SECTION __attribute__((aligned({prefix}_ALIGN)));"]
+    members = "".join(f"    {name}_{memory},\n" for memory in plan.arena)
+    guard = f"{prefix}_MEMORY_H"
+    lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
+    lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]
+    return c.comment(head) + "\n".join(lines)
 
 
 def _weights(name: str, origin: Origin, constants: Constants) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
 from .layouts import Walk, find_walk
+from .memories import excess, spread
 from .moves import lone_tensors, with_moves
 from .order import MOST_SETS, best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
@@ -28,13 +30,33 @@ __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "fr
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, fast: bool = False) -> Plan:
-    """The plan of `graph` in one memory, ops run one by one and views lie in place.
+def plan(
+    graph: Graph,
+    schedule: str = "best",
+    memory: str = "sram",
+    *,
+    maps: Sequence[Mapping[str, int]] = (),
+    fast: bool = False,
+) -> Plan:
+    """The plan of `graph`, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
     steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
-    With `fast` the order comes from a short search and the placement from none, for those who plan thousands of networks.
+    All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
+    one that is exceeded the least. With `fast` the order comes from a short search and the placement in one memory from none,
+    for those who plan thousands of networks.
     """
+    made = _in_one_memory(graph, schedule, memory, fast=fast)
+    spreads: list[Plan] = []
+    for memories in maps:
+        spreads.append(spread(made, memories, overlap=schedule != "layer"))
+        if not excess(spreads[-1].arena, memories):
+            return spreads[-1]
+    over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
+    return spreads[over.index(min(over))] if over else made
+
+
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:

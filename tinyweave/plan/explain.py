@@ -128,8 +128,9 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
         operands = dict.fromkeys(owner[name] for name in op.inputs if name in owner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
-            least = allowed.get((output, operand))
-            if (operand, output) in allowed:  # a move goes up as well as down
+            together = lower.memory == upper.memory
+            least = allowed.get((output, operand)) if together else None
+            if together and (operand, output) in allowed:  # a move goes up as well as down
                 least = -upper.bytes
             found.append(
                 Overlap(
@@ -152,6 +153,8 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     inside = [name for name, place in plan.places.items() if place.buffer == operand.name]
     if kept := [role for role in _kept(graph, inside) if role != "network input"]:
         return f"the operand is {'kept between calls' if 'state' in kept else 'a network output'}"
+    if output.memory != operand.memory:
+        return f"the output lies in {output.memory}, the operand in {operand.memory}"
     later = [
         f"{graph.ops[i].name} reads the operand later, in step {at + 1}"
         for at, stage in enumerate(plan.stages)
