@@ -38,10 +38,10 @@ def test_chains_keep_their_order(name: str) -> None:
     assert steps(made) == sorted(steps(made))
 
 
-@pytest.mark.parametrize("name", ["nasnet_mobile", "darts_cifar", "randwire_1"])
-def test_large_networks_gain(name: str) -> None:
+@pytest.mark.parametrize(("name", "most"), [("nasnet_mobile", 0.85), ("darts_cifar", 0.7), ("randwire_1", 0.75)])
+def test_large_networks_gain(name: str, most: float) -> None:
     graph = GRAPHS[name]()
-    assert plan(graph).arena["sram"] < 0.85 * plan(graph, "layer").arena["sram"]
+    assert plan(graph).arena["sram"] < most * plan(graph, "layer").arena["sram"]
 
 
 @pytest.mark.shared

@@ -16,7 +16,7 @@ from .check import check
 from .layouts import Walk, find_walk
 from .memories import excess, spread
 from .moves import lone_tensors, with_moves
-from .order import MOST_SETS, best_order, each_its_own, file_order
+from .order import MOST_SETS, best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .parts import Shared, with_parts
 from .place import TRIES, Placement, Rule, place
@@ -76,15 +76,17 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> P
         variants = _variants(graph, shared)
         lag = lags(graph, variants, shared.owner, offset=shared.offset)
         saved = partial(saved_bytes, graph, shared.owner, lag)
-        found = best_order(graph, shared.owner, _scratch(graph, variants), saved, sets=most)
+        scratch = _scratch(graph, variants)
+        found = best_order(graph, shared.owner, scratch, saved, sets=most)
         for order in dict.fromkeys((found.ops, file_order(graph))):
-            parts = bool(shared.free)
-            plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
+            least = min(made.arena[memory] for made in plans)
+            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= least:
+                parts = bool(shared.free)
+                plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
             if not plans[-1].gap:
                 break
-        else:
-            if not fast:
-                plans.append(plan_in_order(graph, file_order(graph), memory))
+    if min(made.arena[memory] for made in plans) > layer.lower_bound and not fast:
+        plans.append(plan_in_order(graph, file_order(graph), memory))
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
@@ -123,9 +125,10 @@ def plan_in_order(
     found = place(laid.buffers, laid.rules, tries=0)
     least = found.lower_bound
     if found.bytes > least and tries:
-        walk = _walk(laid, least, moves=moves)
+        walk = _walk(laid, least, found.bytes, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
-        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if walk else tries, known=known)
+        least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if least_had else tries, known=known)
         if walk is not None and walk.bytes < found.bytes:
             laid, known = _carry_out(laid, walk, memory, most_lag)
             found = place(laid.buffers, laid.rules, 0, known=known)
@@ -150,14 +153,15 @@ def _lay_out(graph: Graph, order: tuple[int, ...], shared: Shared, memory: str, 
     return _Laid(graph, order, shared, variants, buffers, rules(graph, order, owner, lag, buffers))
 
 
-def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
-    """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
+def _walk(laid: _Laid, least: int, most: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
     graph = laid.graph
     lone = lone_tensors(graph, laid.order, laid.shared.owner) if moves else {}
     inputs = {laid.shared.owner[name] for name in graph.inputs}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
-    for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
+    steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain, *steps)):
         found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
         if found is not None:
             return found
