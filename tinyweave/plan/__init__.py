@@ -72,7 +72,8 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> P
     plans = [layer]
     whole = views(graph)
     ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
-    for shared in (*ways, Shared(whole, {}, frozenset())):
+    ways.append(Shared(whole, {}, frozenset()))
+    for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
         lag = lags(graph, variants, shared.owner, offset=shared.offset)
         saved = partial(saved_bytes, graph, shared.owner, lag)
