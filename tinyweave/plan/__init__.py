@@ -16,29 +16,38 @@ from .check import check
 from .layouts import Walk, find_walk
 from .memories import excess, spread
 from .moves import lone_tensors, with_moves
-from .order import best_order, each_its_own, file_order, live_bytes
+from .order import MOST_SETS, best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .parts import Shared, with_parts
-from .place import TRIES, Placement, Rule, lower_bound, place
+from .place import TRIES, Placement, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "layer")
+FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, maps: Sequence[Mapping[str, int]] = ()) -> Plan:
+def plan(
+    graph: Graph,
+    schedule: str = "best",
+    memory: str = "sram",
+    *,
+    maps: Sequence[Mapping[str, int]] = (),
+    fast: bool = False,
+) -> Plan:
     """The plan of `graph`, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
     steps, where each makes the arena smaller; tensors lie in what they are cut from or joined to where that costs no memory.
     `layer`, the baseline, keeps the file's order, operands apart from outputs and all else in its place.
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
-    one that is exceeded the least.
+    one that is exceeded the least. With `fast` the order comes from a short search and the placement in one memory from none,
+    for those who plan thousands of networks.
     """
-    made = _in_one_memory(graph, schedule, memory)
+    made = _in_one_memory(graph, schedule, memory, fast=fast)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -48,7 +57,7 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, maps: Se
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str) -> Plan:
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     for name in graph.outputs:
@@ -57,23 +66,27 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str) -> Plan:
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
+    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" and not fast else 0)
     if schedule == "layer":
         return layer
+    most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
     plans = [layer]
     apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
-    for shared in (inside, apart) if inside.free else (apart,):  # parts save code, but sometimes cost memory
+    ways = [inside, apart] if inside.free else [apart]  # parts save code, but sometimes cost memory
+    for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
         lag = lags(graph, variants, shared.owner, offset=shared.offset)
         saved = partial(saved_bytes, graph, shared.owner, lag)
         scratch = _scratch(graph, variants)
-        for order in dict.fromkeys((best_order(graph, shared.owner, scratch, saved).ops, file_order(graph))):
-            smallest = min(made.arena[memory] for made in plans)
-            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= smallest:
-                plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True, parts=bool(shared.free)))
+        found = best_order(graph, shared.owner, scratch, saved, sets=most)
+        for order in dict.fromkeys((found.ops, file_order(graph))):
+            least = min(made.arena[memory] for made in plans)
+            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= least:
+                parts = bool(shared.free)
+                plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
             if not plans[-1].gap:
                 break
-    if min(made.arena[memory] for made in plans) > layer.lower_bound:
+    if min(made.arena[memory] for made in plans) > layer.lower_bound and not fast:
         plans.append(plan_in_order(graph, file_order(graph), memory))
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
@@ -110,9 +123,9 @@ def plan_in_order(
     """
     shared = _shared(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
     laid = _lay_out(graph, order, shared, memory, most_lag if overlap else -ANY_LAG)
-    least = lower_bound(laid.buffers, laid.rules)
     found = place(laid.buffers, laid.rules, tries=0)
-    if found.bytes > least:
+    least = found.lower_bound
+    if found.bytes > least and tries:
         walk = _walk(laid, least, found.bytes, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
         least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
@@ -203,7 +216,10 @@ def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
 
 
 def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:
-    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always."""
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
+
+    All are aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
+    """
     steps = max(1, len(order))
     start = {owner[name]: 0 for name in graph.inputs}
     end = dict.fromkeys(start, 1)
