@@ -41,7 +41,8 @@ def plan(
     """The plan of `graph`, ops run one by one and views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
-    steps, where each makes the arena smaller; `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    steps, where each makes the arena smaller; tensors lie in what they are cut from or joined to where that costs no memory.
+    `layer`, the baseline, keeps the file's order, operands apart from outputs and all else in its place.
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `fast` the order comes from a short search and the placement in one memory from none,
     for those who plan thousands of networks.
@@ -70,9 +71,8 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> P
         return layer
     most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
     plans = [layer]
-    whole = views(graph)
-    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
-    ways.append(Shared(whole, {}, frozenset()))
+    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
+    ways = [inside, apart] if inside.free else [apart]  # parts save code, but sometimes cost memory
     for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
         lag = lags(graph, variants, shared.owner, offset=shared.offset)
