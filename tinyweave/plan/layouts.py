@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .place import Rule
 from .plan import Buffer
 
-WORK = 3_000_000  # what a search may do: steps times layouts times the square of the live buffers
+WORK = 50_000_000  # what a search may do: steps times layouts times the cube of the live buffers; else there is none
 WIDEST, NARROWEST = 64, 4  # layouts kept per step
 MOST_MOVES = 3  # before one step, one by one; more only as a slide of all buffers
 CALL = 64  # what the call of a move costs, in bytes moved
@@ -62,7 +62,9 @@ def find_walk(
     apart = {(index[r.lower], index[r.upper]): r.distance for r in rules}
     steps = max((b.end for b in buffers), default=0)
     busiest = max((sum(b.start <= s < b.end for b in buffers) for s in range(steps)), default=0)
-    width = max(NARROWEST, min(WIDEST, WORK // max(1, steps * busiest * busiest)))
+    width = min(WIDEST, WORK // max(1, steps * busiest**3))
+    if width < NARROWEST:
+        return None
     space = _Space(buffers, apart, movable, capacity, width)
 
     by_size = sorted((x for x, b in enumerate(buffers) if b.bytes), key=lambda x: (-buffers[x].bytes, buffers[x].name))
