@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
@@ -42,6 +43,12 @@ class Variant:
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], int | None] = lag.none
     cores: tuple[str, ...] = ()
+
+    @cached_property
+    def ranged(self) -> bool:
+        """Whether there is a form of it for a range of the output, from and to parts of maps."""
+        header = FOLDER / f"{self.name}.h"
+        return header.is_file() and f"void {self.name}_part(" in header.read_text()
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:

@@ -1,0 +1,271 @@
+"""Fused stages: ops that run together, row by row, so that what one passes on to another lies in a ring of a few rows.
+
+In: a Graph and which of its ops. Out: at which tick each of them computes a row, and how many rows each ring needs.
+
+One tick is the time of the most frequent row. Row r of an op falls due at tick first + r * every, as late as all rows of its
+window need: with a stride s a row of the output takes s times as long as one of the input, and it waits for k - 1 - p more rows
+of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
+in its ring. Nothing is computed twice. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
+(msf-CNN, arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one last op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import NamedTuple
+
+from ..ir import Graph, Op, Tensor, itemsize
+from ..kernels.table import BY_NAME
+from ..ops import SPECS
+
+
+class Pace(NamedTuple):
+    """When an op of a stage computes its rows: row r of `rows` at tick first + r * every."""
+
+    first: int
+    every: int
+    rows: int
+
+    def done(self, tick: int) -> int:
+        """Rows computed when all of a tick is over."""
+        return min(max((tick - self.first) // self.every + 1, 0), self.rows)
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """paces: by op. rings: tensor that only these ops see -> rows of its ring. ticks: how many there are."""
+
+    paces: Mapping[int, Pace]
+    rings: Mapping[str, int]
+
+    @property
+    def ticks(self) -> int:
+        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
+
+
+class Read(NamedTuple):
+    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map."""
+
+    tensor: str
+    stride: int
+    extent: int
+    pad: int
+
+
+def row_bytes(tensor: Tensor) -> int:
+    """Bytes of a row of an NHWC map."""
+    return tensor.shape[2] * tensor.shape[3] * itemsize(tensor.dtype)
+
+
+def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
+    """What an op reads row by row; None when it cannot run so."""
+    window = SPECS[op.kind].window(graph, op)
+    if not variant or not BY_NAME[variant].ranged or window is None or len(op.outputs) != 1:
+        return None
+    maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
+    if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
+        return None
+    names = dict.fromkeys(tensor.name for tensor in maps[1:])
+    return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A graph as rows. reads: per op, None where it cannot be fused. users: per tensor the ops that read it; a network output
+    has one more that is no op."""
+
+    graph: Graph
+    reads: Sequence[tuple[Read, ...] | None]
+    users: Mapping[str, Collection[int]]
+    height: Mapping[str, int]
+
+    @classmethod
+    def of(cls, graph: Graph, variants: Sequence[str]) -> Rows:
+        users: dict[str, set[int]] = {name: set() for name in graph.tensors}
+        for index, op in enumerate(graph.ops):
+            for name in filter(None, op.inputs):
+                users[name].add(index)
+        for name in graph.outputs:
+            users[name].add(-1)
+        each = [reads(graph, op, variant) for op, variant in zip(graph.ops, variants, strict=True)]
+        height = {name: tensor.shape[1] for name, tensor in graph.tensors.items() if len(tensor.shape) == 4}
+        return cls(graph, each, users, height)
+
+
+def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
+    """How `ops`, two or more in the order in which they run, do so row by row; None when they cannot."""
+    made = {net.graph.ops[index].outputs[0]: index for index in ops}
+    inner = {name for name, index in made.items() if net.users[name] <= set(ops) and index != ops[-1]}
+    every: dict[int, Fraction] = {ops[-1]: Fraction(1)}
+    rows = {index: net.height[name] if name not in inner else 0 for name, index in made.items()}
+    for index in reversed(ops):
+        if index not in every:
+            return None  # nothing here reads what it makes
+        for x, stride, extent, pad in net.reads[index] or ():
+            if (source := made.get(x)) is not None:
+                if every.setdefault(source, every[index] / stride) != every[index] / stride:
+                    return None  # two ways of different strides lead to it
+                rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
+    if min(rows.values()) < 1:
+        return None
+    paces = _paces(net, ops, made, every, rows)
+    rings = {name: _ring(net, ops, paces, name, made[name]) for name in inner}
+    return Streaming(paces, rings)
+
+
+def _paces(
+    net: Rows, ops: Sequence[int], made: Mapping[str, int], every: Mapping[int, Fraction], rows: Mapping[int, int]
+) -> dict[int, Pace]:
+    unit = lcm(*(step.denominator for step in every.values()))
+    unit_of = gcd(*(int(step * unit) for step in every.values()))
+    step = {index: int(every[index] * unit) // unit_of for index in ops}
+    first: dict[int, int] = {}
+    waits: dict[int, list[tuple[int, int]]] = {index: [] for index in ops}  # op -> (reader, ticks that it waits at least)
+    for index in ops:
+        for x, _, extent, pad in net.reads[index] or ():
+            if (source := made.get(x)) is not None:
+                waits[source].append((index, step[source] * (extent - 1 - pad)))
+                first[index] = max(first.get(index, first[source] + waits[source][-1][1]), first[source] + waits[source][-1][1])
+        first.setdefault(index, 0)
+    for index in ops:
+        if not any(read.tensor in made for read in net.reads[index] or ()) and waits[index]:
+            first[index] = min(first[reader] - ticks for reader, ticks in waits[index])  # no earlier than it is needed
+    begin = min(first.values())
+    return {index: Pace(first[index] - begin, step[index], rows[index]) for index in ops}
+
+
+def _ring(net: Rows, ops: Sequence[int], paces: Mapping[int, Pace], name: str, source: int) -> int:
+    """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written."""
+    made, kept = paces[source], 1
+    for index in ops:
+        for x, _, _, pad in net.reads[index] or ():
+            if x == name:
+                kept = max(kept, (paces[index].first - made.first) // made.every + pad + 1)
+    return min(kept, made.rows)
+
+
+def lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: bool) -> int:
+    """How many bytes below `x`, which only these ops read from here on, the last op's output may begin.
+
+    in_place: the last op reads each byte of an operand before it writes the same byte of its output.
+    """
+    out = net.graph.output(net.graph.ops[ops[-1]])
+    written, read = row_bytes(out), row_bytes(net.graph.tensors[x])
+    last = stream.paces[ops[-1]]
+    distance = 0
+    for row in range(last.rows):
+        tick = last.first + row * last.every
+        for index in ops:
+            for name, stride, _, pad in net.reads[index] or ():
+                if name != x:
+                    continue
+                pace = stream.paces[index]
+                done = pace.done(tick) if index != ops[-1] or (in_place and read == written) else row
+                if done < pace.rows:
+                    oldest = min(max(done * stride - pad, 0), net.height[x])
+                    distance = max(distance, (row + 1) * written - oldest * read)
+    return distance
+
+
+Need = Callable[[int, int], int]
+"""(i, j) -> bytes that the steps i to j need when they are one stage; negative when they cannot be."""
+
+
+def cheapest_cuts(steps: int, alone: Sequence[int], fused: Need) -> tuple[list[tuple[int, int]], int]:
+    """Half-open intervals of steps, each a stage, with the least peak, and of those the fewest fused ops; and that peak.
+
+    alone: per step what it needs by itself. Exact by dynamic programming over the cuts: memory is a maximum over stages.
+    """
+    edges: list[list[tuple[int, int, int]]] = [[] for _ in range(steps)]  # by begin: (end, need, ops fused)
+    for begin in range(steps):
+        edges[begin].append((begin + 1, alone[begin], 0))
+        for end in range(begin + 2, steps + 1):
+            need = fused(begin, end)
+            if need == -1:
+                break
+            if need >= 0:
+                edges[begin].append((end, need, end - begin))
+    worst = [0] + [1 << 62] * steps
+    for begin in range(steps):
+        for end, need, _ in edges[begin]:
+            worst[end] = min(worst[end], max(worst[begin], need))
+    best: list[tuple[int, int]] = [(0, 0)] + [(1 << 62, 0)] * steps  # (ops fused, where the last stage begins)
+    for begin in range(steps):
+        for end, need, count in edges[begin]:
+            if need <= worst[steps]:
+                best[end] = min(best[end], (best[begin][0] + count, begin))
+    cuts, end = [], steps
+    while end:
+        begin = best[end][1]
+        cuts.append((begin, end))
+        end = begin
+    return cuts[::-1], worst[steps]
+
+
+def best_stages(
+    graph: Graph,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    variants: Sequence[str],
+    alone: Sequence[int],
+) -> list[tuple[int, ...]]:
+    """The ops in `order`, cut into stages so that the busiest stage needs least; `alone`: what each step needs by itself.
+
+    `owner`: activation -> the tensor that owns its bytes.
+    """
+    net = Rows.of(graph, variants)
+    step_of = {index: step for step, index in enumerate(order)}
+    begin, end = _lifetimes(graph, order, owner)
+    kept = {owner[name] for name in graph.outputs if name in owner}
+    most = max(alone)
+
+    def fused(first: int, last: int) -> int:
+        ops = order[first:last]
+        if any(net.reads[index] is None for index in (ops[0], ops[-1])):
+            return -1 if net.reads[ops[-1]] is None else -2
+        whole = {name: graph.tensors[name].bytes for name in begin if begin[name] < last and end[name] > first}
+        inner = {name for name in whole if begin[name] >= first and end[name] <= last and name not in kept}
+        total = sum(size for name, size in whole.items() if name not in inner)
+        if total - max(whole.values()) >= most:
+            return -2
+        stream = streaming(net, ops)
+        if stream is None:
+            return -2
+        total += sum(rows * row_bytes(graph.tensors[name]) for name, rows in stream.rings.items())
+        return total - _shared(net, stream, ops, {n for n in whole if begin[n] < first and end[n] == last} - kept)
+
+    cuts, _ = cheapest_cuts.last = cheapest_cuts(len(order), alone, fused)
+    assert step_of
+    return [tuple(order[first:last]) for first, last in cuts]
+
+
+def _shared(net: Rows, stream: Streaming, ops: Sequence[int], dying: Collection[str]) -> int:
+    """Bytes that the last op's output shares with an operand of the stage that dies with it, at most."""
+    graph = net.graph
+    op, out = graph.ops[ops[-1]], graph.output(graph.ops[ops[-1]]).bytes
+    in_place = False
+    saved = 0
+    for name in dying:
+        size = graph.tensors[name].bytes
+        distance = lag(net, stream, ops, name, in_place=in_place)
+        saved = max(saved, size + out - max(distance + size, out))
+    assert op
+    return saved
+
+
+def _lifetimes(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Per owner of bytes the steps [begin, end) in which it is alive; inputs and state begin at -1."""
+    begin = {owner[name]: -1 for name in graph.inputs}
+    begin |= {name: -1 for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    end = dict.fromkeys(begin, 1)
+    for step, index in enumerate(order):
+        for name in (*graph.ops[index].inputs, *graph.ops[index].outputs):
+            if name in owner:
+                begin.setdefault(owner[name], step)
+                end[owner[name]] = step + 1
+    lasting = [owner[name] for name in graph.outputs if name in owner]
+    lasting += [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+    return begin, end | dict.fromkeys(lasting, len(order))
