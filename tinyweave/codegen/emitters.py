@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import geometry
-from ..kernels.table import moved
+from ..kernels import copies, geometry
 from ..ops import (
     SPECS,
     activations,
@@ -382,20 +381,16 @@ def block_members(block: geometry.Block, layer: Layer) -> Members:
 
 def emit_concatenation(layer: Layer) -> Code:
     """concatenation and pack: each input is copied to where it begins in the output."""
-    op, name = layer.op, layer.name
-    axis = op.attrs["axis"] % len(layer.output.shape)
-    shapes = [tensor.shape for tensor in layer.graph.inputs_of(op) if tensor is not None]
-    if op.kind == "pack":
-        shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
-    blocks = geometry.joined(shapes, axis)
+    name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
+    order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
     params = c.structs("tw_concatenation", name, [block_members(block, layer) for block in blocks])
-    calls = [plain_call(layer, f"{name}[{index}]", (index,)) for index in range(len(blocks))]
+    calls = [plain_call(layer, f"{name}[{number}]", (index,)) for number, index in enumerate(order)]
     return Code(params, "\n".join(calls), f"along axis {axis}")
 
 
 def emit_strided_copy(layer: Layer) -> Code:
     """Runs of bytes gathered from all over the input, in equal steps."""
-    found = moved(layer.graph, layer.op)
+    found = copies.moved(layer.graph, layer.op)
     assert found is not None
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
@@ -408,8 +403,7 @@ def emit_pieces(layer: Layer) -> Code:
     if layer.kernel == "tw_strided_copy":
         return emit_strided_copy(layer)
     entries: list[tuple[Members, ...]] = []
-    for index, positions in enumerate(pieces.pieces(layer.graph, layer.op)):
-        table = geometry.tables(positions, itemsize(layer.output.dtype))
+    for index, table in enumerate(copies.listed(layer.graph, layer.op)):
         entries.append((
             {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
             {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},

@@ -1,94 +1,233 @@
 """How far the writes of a kernel must trail its reads: what makes it safe to let the output overlap a dying input.
 
-In: an op, and what its kernel reads and writes in which order. Out: the lag in bytes: an output that begins at least this far
-below its input never overwrites an element that is still to be read; None: they must not overlap. A lag is the smallest, or 0,
-for its kernel's real order of reads and writes (tests/kernels/test_lag.py runs them at the lag and one byte below it).
+In: an op, and what its kernel reads and writes in which order. Out: per input the lag in bytes: an output that begins at least
+this far below the input never overwrites an element that is still to be read. Inputs without one must not overlap. A lag is the
+smallest, or 0, for its kernel's real order of reads and writes (tests/kernels/test_lag.py runs them at the lag and one
+element below it); only copies that could write an element over itself leave that aside.
 Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners know special cases of it; the derivation is ours.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
+from numpy.typing import NDArray
 
-from ..ir import Graph, Op, itemsize
-from ..ops import SPECS
+from ..ir import Graph, Op, Tensor, itemsize
+from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
+from ..ops.layout import paddings
 from ..ops.spec import Window
+from . import copies, geometry
+
+Numbers = NDArray[np.int64]
+Lags = dict[int, int]
+"""Input of the op, by its number -> bytes by which the output must begin below it when both overlap."""
+NEVER = 1 << 40  # reads no element
 
 
-def none(graph: Graph, op: Op) -> None:
-    """The kernel may read any of its input after any write."""
+def none(graph: Graph, op: Op) -> Lags:
+    """The kernel may read any of its inputs after any write."""
+    return {}
 
 
-def in_place(graph: Graph, op: Op) -> int | None:
-    """Each element is read before its place is written, so an operand of the output's shape may share its first byte."""
+def _trailing(read: Numbers, written: Numbers) -> int:
+    """The lag of steps that each first read from byte `read` on and then have written all below byte `written` at most."""
+    later = np.minimum.accumulate(read[::-1])[::-1]
+    return max(int((written[:-1] - later[1:]).max(initial=0)), 0)
+
+
+def _numbered(tensor: Tensor) -> Numbers:
+    """The tensor with each element's own number in it."""
+    return np.arange(tensor.elements).reshape(tensor.shape)
+
+
+def elementwise(graph: Graph, op: Op) -> Lags:
+    """Element by element, in order: all that an output element is computed from is read before it is written.
+
+    Operands that broadcast are read again and again. Stores of one type may be moved over loads of another by a C compiler,
+    unless either is a byte.
+    """
     out = graph.output(op)
-    operands = [t for t in graph.inputs_of(op) if t is not None and t.data is None]
-    return 0 if all(t.shape == out.shape and itemsize(t.dtype) >= itemsize(out.dtype) for t in operands) else None
+    size, written = itemsize(out.dtype), np.arange(1, out.elements + 1)
+    found = {}
+    for index, x in enumerate(graph.inputs_of(op)):
+        if x is None or x.data is not None or (x.dtype != out.dtype and 1 not in (itemsize(x.dtype), size)):
+            continue
+        if x.elements == out.elements:
+            found[index] = max(out.elements - 1, 0) * max(size - itemsize(x.dtype), 0)
+        else:
+            read = np.broadcast_to(_numbered(x), out.shape).ravel()
+            found[index] = _trailing(read * itemsize(x.dtype), written * size)
+    return found
 
 
-def widening(graph: Graph, op: Op) -> int | None:
-    """The write of element i, wider than the input's, must not reach the input's element i + 1."""
-    x, out = graph.input(op), graph.output(op)
-    return max(x.elements - 1, 0) * (itemsize(out.dtype) - itemsize(x.dtype))
-
-
-def by_channel(graph: Graph, op: Op) -> int | None:
-    """Depthwise convolutions and pools: an output channel is written when its input channel of the window has been read.
-
-    While pixel t is written, the oldest pixel that is needed is first[t], whose channels below the current one are free.
-    """
-    x, out = graph.input(op), graph.output(op)
-    window = _window(graph, op)
+def by_channel(graph: Graph, op: Op) -> Lags:
+    """Depthwise convolutions and pools: an output channel is written when its input channel of the window has been read."""
+    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
-        return None
-    first = oldest_pixels(x.shape[1:3], out.shape[1:3], window)
-    multiplied = out.shape[3] - x.shape[3]
-    return int((np.arange(len(first)) * out.shape[3] - first * x.shape[3]).max()) + multiplied
+        return {}
+    first = first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs.get("dilation", (1, 1)))
+    return {0: _channels(first, x.shape[3], out.shape[3])}
 
 
-def by_pixel(graph: Graph, op: Op) -> int | None:
-    """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest.
+def resized(graph: Graph, op: Op) -> Lags:
+    """resize_bilinear: channel by channel of the four pixels around a place."""
+    x = graph.input(op)
+    if x.shape[0] != 1:
+        return {}
+    rows, cols = resize.first_neighbours(graph, op)
+    return {0: _channels((rows[:, None] * x.shape[2] + cols).ravel(), x.shape[3], x.shape[3])}
 
-    Until the last of these groups is written the window of pixel t is needed; after it, that of pixel t + 1.
-    """
-    x, out = graph.input(op), graph.output(op)
-    window = _window(graph, op)
+
+def _channels(first: Numbers, channels: int, out_channels: int) -> int:
+    """While pixel t is written, the oldest pixel that is needed is first[t], whose channels below the current one are free."""
+    needed = np.minimum.accumulate(first[::-1])[::-1]
+    ahead = np.arange(len(first)) * out_channels - needed * channels
+    return max(int(ahead.max(initial=0)) + out_channels - channels, 0)
+
+
+def by_pixel(graph: Graph, op: Op) -> Lags:
+    """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest."""
+    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
-        return None
-    groups = x.shape[3] // graph.input(op, 1).shape[3]
-    return _dense(oldest_pixels(x.shape[1:3], out.shape[1:3], window), x.shape[3], out.shape[3], groups)
+        return {}
+    first = first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
+    groups, size = x.shape[3] // graph.input(op, 1).shape[3], itemsize(x.dtype)
+    return {0: size * _dense(first, x.shape[3], out.shape[3], groups, at_once=4 if size == 1 else 1)}
 
 
-def by_row(graph: Graph, op: Op) -> int | None:
+def by_row(graph: Graph, op: Op) -> Lags:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
-    return _dense(np.arange(graph.input(op).elements // depth), depth, units, 1)
+    return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
 
 
-def _dense(first: np.ndarray, depth: int, units: int, groups: int) -> int:
-    """With several groups of channels all of them count as read to the end: safe, but not the smallest."""
-    last_group = units - (4 if units // groups % 4 == 0 else 1)
-    written = np.arange(len(first)) * units
-    lag = int((written + last_group - first * depth).max())
-    if len(first) > 1:
-        lag = max(lag, int((written[1:] - first[1:] * depth).max()))
-    return lag
+def by_time(graph: Graph, op: Op) -> Lags:
+    """unidirectional_sequence_lstm: each cell reads all of the step's input."""
+    extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
+    time, batch = lstm.time_and_batch(graph, op)
+    if extents[batch] != 1:
+        return {}
+    return {0: _dense(np.arange(extents[time]), depth, cells, at_once=1)}
 
 
-def _window(graph: Graph, op: Op) -> Window | None:
-    return SPECS[op.kind].window(graph, op) if graph.input(op).shape[0] == 1 else None
+def by_meeting(graph: Graph, op: Op) -> Lags:
+    """transpose_conv: an output pixel reads those that meet its window, all channels for every four of its own."""
+    x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
+    if x.shape[0] != 1:
+        return {}
+    rows, cols = (
+        _first_meeting(x.shape[1 + a], out.shape[1 + a], weights.shape[1 + a], op.attrs["stride"][a], op.attrs["padding"][a][0])
+        for a in (0, 1)
+    )
+    first = np.minimum(rows[:, None] * x.shape[2] + cols, NEVER).ravel()
+    size = itemsize(x.dtype)
+    return {transpose_conv.DATA: size * _dense(first, x.shape[3], out.shape[3], at_once=4 if size == 1 else 1)}
 
 
-def oldest_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window) -> np.ndarray:
-    """[pixels of the output]: the number of the first input pixel that is still needed when that output pixel is computed.
+def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
+    """Per output along an axis the first input that adds to it: the lowest i with i * stride - pad + kernel > output."""
+    at = np.arange(out) + pad
+    first = np.maximum(-(-(at - kernel + 1) // stride), 0)
+    return np.where(first <= np.minimum(at // stride, size - 1), first, NEVER)
 
-    It is the first of its own window, or, where the next row of windows begins in the same input row (both reach into the
-    padding above), the first of that row.
-    """
-    rows, cols = (np.maximum(np.arange(out_size[a]) * window.stride[a] - window.pad[a], 0) for a in (0, 1))
-    rows, cols = np.minimum(rows, size[0] - 1), np.minimum(cols, size[1] - 1)
-    own = rows[:, None] * size[1] + cols[None, :]
-    if len(rows) > 1:
-        again = rows[1:] == rows[:-1]
-        own[:-1][again] = rows[:-1][again, None] * size[1] + cols.min()
-    return own.reshape(-1)
+
+def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4) -> int:
+    """Pixel t from first[t] on is read for every `at_once` of a group's output channels, then for each of the rest."""
+    each, group = units // groups, np.arange(groups)
+    last = each - (at_once if each % at_once == 0 else 1)
+    read = first[:, None] * depth + group * (depth // groups)
+    written = np.arange(len(first))[:, None] * units + group * each
+    steps = (written[..., None] + [last, each]).ravel()  # when the last of a group's sums are computed, and when written
+    return _trailing(read.repeat(2), steps)
+
+
+def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:
+    """[pixels of the output]: the number of the first input pixel that its window reads."""
+    rows, cols = (
+        _first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1)
+    )
+    return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
+
+
+def _first_inside(begin: Numbers, step: int, size: int) -> Numbers:
+    """The first of begin, begin + step, ... that is not negative."""
+    first = begin + -(np.minimum(begin, 0) // step) * step
+    return np.where(first < size, first, NEVER)
+
+
+def reduced(graph: Graph, op: Op) -> Lags:
+    """mean and the like: an output element is written when all that it is computed from has been read."""
+    x, out = graph.input(op), graph.output(op)
+    over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
+    read = _numbered(x).min(axis=over).ravel()
+    return {0: _trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
+
+
+def multiplied(graph: Graph, op: Op) -> Lags:
+    """batch_matmul: a row of one operand and a column of the other for each element."""
+    a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
+    rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
+    cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
+    shape = batch_matmul.infer(graph, op)[0]
+    written = np.arange(1, prod(shape) + 1)
+    return {index: _trailing(np.broadcast_to(read, shape).ravel(), written) for index, read in enumerate((rows, cols))}
+
+
+# copies: a run of bytes that lies together is read whole before it is written, by memmove
+
+
+def gathered(graph: Graph, op: Op) -> Lags:
+    """Runs from all over the input, in equal steps."""
+    read, sizes = [], []
+    pieces = copies.moved(graph, op)
+    assert pieces is not None
+    for piece in pieces:
+        i, j, k, m = (np.arange(size) * stride for size, stride in zip(piece.size, piece.stride, strict=True))
+        read.append(piece.start + (i[:, None, None, None] + j[:, None, None] + k[:, None] + m).ravel())
+        sizes.append(np.full(read[-1].size, piece.run))
+    return {SPECS[op.kind].data: _trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
+
+
+def looked_up(graph: Graph, op: Op) -> Lags:
+    """Runs from places in tables, or padding."""
+    read, sizes = [], []
+    for piece in copies.listed(graph, op):
+        rows, cols = (np.where(axis < 0, NEVER, axis) for axis in (piece.rows, piece.cols))
+        at = np.arange(piece.count)[:, None, None] * piece.step + rows[:, None] + cols
+        read.append(np.minimum(at, NEVER).ravel())
+        sizes.append(np.full(read[-1].size, piece.run))
+    return {SPECS[op.kind].data: _trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
+
+
+def padded(graph: Graph, op: Op) -> Lags:
+    """Rows, or pixels where channels are padded; the padding before one is written before it is read."""
+    x, out = graph.input(op), graph.output(op)
+    block = geometry.padded(x.shape, paddings(graph, op))
+    assert block is not None
+    begins, count = _chunks(block)
+    read = np.append(NEVER, np.arange(begins.size) * count)
+    return {0: itemsize(out.dtype) * _trailing(read, np.append(begins, out.elements))}
+
+
+def joined(graph: Graph, op: Op) -> Lags:
+    """Rows, or pixels where channels are joined, one input after the other."""
+    found, size, before = {}, itemsize(graph.output(op).dtype), 0
+    for index, block in copies.joined(graph, op):
+        begins, count = _chunks(block)
+        own = _trailing(np.arange(begins.size) * count, begins + count)
+        found[index] = max(own, before) * size
+        before = max(before, int((begins + count).max(initial=0)))
+    return found
+
+
+def _chunks(block: geometry.Block) -> tuple[Numbers, int]:
+    """Where in the outer tensor the runs begin that the kernel copies at once, and the elements of a run."""
+    inner, outer, before = block
+    together = inner[3] == outer[3]
+    extents = (*inner[:2], 1 if together else inner[2])
+    at: Numbers = np.zeros(1, np.int64)
+    for extent, whole, begin in zip(extents, outer[:3], before[:3], strict=True):
+        at = (at[:, None] * whole + begin + np.arange(extent)).ravel()
+    return at * outer[3] + before[3], inner[3] * (inner[2] if together else 1)

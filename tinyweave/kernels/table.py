@@ -14,10 +14,11 @@ from pathlib import Path
 from ..ir import CompileError, Graph, Op, itemsize
 from ..ops import data, layout, resize
 from ..ops.conv import weights_zero
-from ..ops.layout import paddings, permutation, slice_index
-from ..ops.pieces import PIECES, pad_value, pieces
+from ..ops.layout import paddings
+from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import geometry, lag
+from . import copies, geometry, lag
+from .lag import Lags
 
 FOLDER = Path(__file__).parent
 
@@ -30,9 +31,9 @@ class Variant:
     """One C function, `name`, and `files`: its own sources, without what they include.
 
     kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
-    runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: bytes by which the output's start
-    must lie below an input's when both overlap (the writes trail the reads by it), None when they must not overlap. cores: the
-    cores it is for, empty = all.
+    runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: per input the bytes by which
+    the output's start must lie below its own when both overlap (the writes trail the reads by it); an input without a lag must
+    not overlap. cores: the cores it is for, empty = all.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Variant:
     files: tuple[str, ...]
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
-    lag: Callable[[Graph, Op], int | None] = lag.none
+    lag: Callable[[Graph, Op], Lags] = lag.none
     cores: tuple[str, ...] = ()
 
     @cached_property
@@ -64,24 +65,8 @@ def _reduces(graph: Graph, op: Op) -> bool:
     return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
 
 
-def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
-    """What a transpose, strided_slice, copying view or an op of `ops.pieces` gathers from its input, piece by piece."""
-    x = data(graph, op)
-    size = itemsize(x.dtype)
-    if op.kind in PIECES:
-        found = [geometry.progressions(piece, size) for piece in pieces(graph, op)]
-    elif op.kind == "transpose":
-        found = [geometry.strided(x.shape, size, lambda whole: whole.transpose(permutation(graph, op)))]
-    elif op.kind == "strided_slice":
-        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
-    else:
-        found = [geometry.strided(x.shape, size, lambda whole: whole)]
-    known = [strides for strides in found if strides is not None]
-    return known if len(known) == len(found) else None
-
-
 def _moves(graph: Graph, op: Op) -> bool:
-    return moved(graph, op) is not None
+    return copies.moved(graph, op) is not None
 
 
 def _is_signed(graph: Graph, op: Op) -> bool:
@@ -99,7 +84,7 @@ def _row(
     types: tuple[str, str] = S8,
     *,
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
-    lag: Callable[[Graph, Op], int | None] = lag.none,
+    lag: Callable[[Graph, Op], Lags] = lag.none,
 ) -> Variant:
     """A portable kernel without scratch in a file of its name; the name tells the kind unless `kinds` does."""
     own = (name.removeprefix("tw_").removesuffix("_s8"),)
@@ -110,53 +95,57 @@ def _weights_are_offset(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) != 0
 
 
+def _was_unsigned(graph: Graph, op: Op) -> bool:
+    return resize.is_unsigned(op)
+
+
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
-    _row("tw_transpose_conv_s8"),
+    _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
-    _row("tw_resize_bilinear_s8", applies=lambda graph, op: not resize.is_unsigned(op)),
-    _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=lambda graph, op: resize.is_unsigned(op)),
-    _row("tw_batch_matmul_s8"),
-    _row("tw_mean_s8", applies=_reduces),
-    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.in_place),
-    _row("tw_mul_s8", applies=_broadcasts, lag=lag.in_place),
-    _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.in_place),
-    _row("tw_prelu_s8", applies=_broadcasts, lag=lag.in_place),
-    _row("tw_leaky_relu_s16", ("leaky_relu",), ("int16", "int16"), lag=lag.in_place),
-    _row("tw_reduce_extremum_s8", ("reduce_max", "reduce_min"), applies=_reduces),
-    _row("tw_arg_max_s8_s32", ("arg_max",), ("int8", "int32")),
-    _row("tw_arg_max_s8_s64", ("arg_max",), ("int8", "int64")),
-    _row("tw_softmax_s8", lag=lag.in_place),
-    _row("tw_log_softmax_s8", lag=lag.in_place),
-    _row("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), lag=lag.in_place),
-    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), lag=lag.in_place),
-    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.in_place),
-    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.in_place),
-    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.in_place),
-    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.in_place),
-    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.in_place),
-    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.widening),
-    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.widening),
-    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads),
-    _row("tw_concatenation_s8", ("concatenation", "pack"), ANY),
-    _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves),
+    _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=_was_unsigned, lag=lag.resized),
+    _row("tw_resize_bilinear_s8", lag=lag.resized),
+    _row("tw_batch_matmul_s8", lag=lag.multiplied),
+    _row("tw_mean_s8", applies=_reduces, lag=lag.reduced),
+    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_prelu_s8", applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_leaky_relu_s16", ("leaky_relu",), ("int16", "int16"), lag=lag.elementwise),
+    _row("tw_reduce_extremum_s8", ("reduce_max", "reduce_min"), applies=_reduces, lag=lag.reduced),
+    _row("tw_arg_max_s8_s32", ("arg_max",), ("int8", "int32"), lag=lag.reduced),
+    _row("tw_arg_max_s8_s64", ("arg_max",), ("int8", "int64"), lag=lag.reduced),
+    _row("tw_softmax_s8", lag=lag.elementwise),
+    _row("tw_log_softmax_s8", lag=lag.elementwise),
+    _row("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), lag=lag.elementwise),
+    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), lag=lag.elementwise),
+    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.elementwise),
+    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.elementwise),
+    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.elementwise),
+    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.elementwise),
+    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.elementwise),
+    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.elementwise),
+    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.elementwise),
+    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads, lag=lag.padded),
+    _row("tw_concatenation_s8", ("concatenation", "pack"), ANY, lag=lag.joined),
+    _row("tw_strided_copy", ("transpose", "strided_slice", *VIEWS, *PIECES), ANY, applies=_moves, lag=lag.gathered),
     _row("tw_gather_nd", types=ANY),
-    _row("tw_cast", types=ANY),
-    _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes),
-    _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16")),
-    _row("tw_conv_2d_s16", ("conv_2d",), S16),
-    _row("tw_transpose_conv_s16", ("transpose_conv",), S16),
-    _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.in_place),
-    _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16")),
-    _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32")),
-    _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed),
-    _row("tw_unidirectional_sequence_lstm_s8"),
+    _row("tw_cast", types=ANY, lag=lag.elementwise),
+    _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
+    _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
+    _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
+    _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
+    _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16"), lag=lag.elementwise),
+    _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32"), lag=lag.elementwise),
+    _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed, lag=lag.elementwise),
+    _row("tw_unidirectional_sequence_lstm_s8", lag=lag.by_time),
     _row("tw_svdf_s8"),
     Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
 )

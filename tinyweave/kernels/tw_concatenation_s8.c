@@ -19,7 +19,7 @@ void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out
         const int8_t *from = (const int8_t *)tw_pixel(&in, n * p->in.h + y, begin - p->before.w, p->in.c);
         int8_t *to = (int8_t *)tw_pixel(&out, row, begin, p->out.c) + p->before.c;
         for (int32_t col = begin; col < end; col += together) {
-            memcpy(to, from, (size_t)(together * p->in.c));
+            memmove(to, from, (size_t)(together * p->in.c));
             from += together * p->in.c;
             to += together * p->out.c;
         }

@@ -30,7 +30,7 @@ void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range)
             const int32_t together = p->in.c == p->out.c ? end - begin : 1;
             for (int32_t col = begin; col < end; col += together) {
                 to = fill(to, p->value, p->before.c);
-                memcpy(to, from, (size_t)(together * p->in.c));
+                memmove(to, from, (size_t)(together * p->in.c));
                 from += together * p->in.c;
                 to = fill(to + together * p->in.c, p->value, after);
             }

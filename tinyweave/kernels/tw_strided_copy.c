@@ -13,7 +13,7 @@ static uint8_t *copy_runs(const tw_strides *p, const uint8_t *from, uint8_t *to)
         return to;
     }
     for (int32_t l = 0; l < p->size[3]; ++l) {
-        memcpy(to, from + l * p->stride[3], (size_t)p->run);
+        memmove(to, from + l * p->stride[3], (size_t)p->run);
         to += p->run;
     }
     return to;

@@ -11,7 +11,7 @@ static void copy_row(const tw_tables *p, const uint8_t *from, uint8_t *to)
         } else if (p->run == 1) {
             *to = from[p->col[k]];
         } else {
-            memcpy(to, from + p->col[k], (size_t)p->run);
+            memmove(to, from + p->col[k], (size_t)p->run);
         }
         to += p->run;
     }

@@ -75,6 +75,16 @@ def is_unsigned(op: Op) -> bool:
     return bool(op.attrs.get("unsigned"))
 
 
+def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lower row that each output row is mixed from, and the lower column of each output column."""
+    if is_unsigned(op):
+        (top, *_), (left, *_) = map(_mixture, _extents(graph, op), float_lines(graph, op))
+        return top, left
+    places = (np.arange(out) * at.scale + at.offset for (_, out), at in zip(_extents(graph, op), lines(graph, op), strict=True))
+    rows, cols = (np.maximum(at // ONE, 0) for at in places)
+    return rows, cols
+
+
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = arrays[0]
     assert x is not None

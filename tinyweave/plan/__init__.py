@@ -38,7 +38,8 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     layer = plan_in_order(graph, file_order(graph), memory)
     if schedule == "layer":
         return layer
-    owner, lag = views(graph), lags(graph, layer.variants)
+    owner = views(graph)
+    lag = lags(graph, layer.variants, owner)
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
     orders = dict.fromkeys((file_order(graph), found.ops))
     plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
@@ -67,7 +68,7 @@ def plan_in_order(
         for step, index in enumerate(order)
         if (size := scratch[index])
     )
-    lag = lags(graph, variants, most_lag)
+    lag = lags(graph, variants, owner, most_lag)
     placed = place(buffers, rules(graph, order, owner, lag, buffers) if overlap else ())
     return check(
         Plan(

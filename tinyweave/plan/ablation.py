@@ -29,7 +29,8 @@ def ablation(graph: Graph, best: Plan | None = None, memory: str = "sram") -> di
 def _least(graph: Graph, memory: str, *, share: bool, most_lag: int) -> int:
     """The arena in the better one of two orders."""
     as_filed = plan_in_order(graph, file_order(graph), memory, overlap=most_lag >= 0, most_lag=most_lag, share=share)
-    owner, lag = views(graph) if share else each_its_own(graph), lags(graph, as_filed.variants, most_lag)
+    owner = views(graph) if share else each_its_own(graph)
+    lag = lags(graph, as_filed.variants, owner, most_lag)
     order = best_order(graph, owner, saved=partial(saved_bytes, graph, owner, lag)).ops
     if order == file_order(graph):
         return as_filed.arena[memory]

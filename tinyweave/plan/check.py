@@ -106,18 +106,19 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
         for other in [n for n, r in held.items() if not _disjoint(r, region)]:
             del held[other]
-    lag = row.lag(graph, op) if len(outputs) == 1 else None
+    only = [name for name in op.outputs if graph.tensors[name].role != "state"]
     for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
-        operand_regions = [_region(plan, operand) for operand in operands if operand != name]
-        others = [other for other in operand_regions if not _trails(region, other, lag)] + outputs[:index]
+        lags = row.lag(graph, op) if [name] == only else {}
+        read = [(lags.get(i), _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
+        others = [other for lag, other in read if not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
 
 
 def _trails(output: Region, operand: Region, lag: int | None) -> bool:
     """Whether the kernel has read each byte of the operand before its output gets there."""
-    return lag is not None and output[0] == operand[0] and output[1] + max(lag, 0) <= operand[1]
+    return lag is not None and output[0] == operand[0] and output[1] + lag <= operand[1]
 
 
 def _activations(graph: Graph, op: Op) -> list[str]:

@@ -120,7 +120,8 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     order = [index for stage in plan.stages for index in stage.ops]
     owner = {name: place.buffer for name, place in plan.places.items()}
     allowed = {
-        (rule.lower, rule.upper): rule.distance for rule in rules(graph, order, owner, lags(graph, plan.variants), plan.buffers)
+        (rule.lower, rule.upper): rule.distance
+        for rule in rules(graph, order, owner, lags(graph, plan.variants, owner), plan.buffers)
     }
     found = []
     for step, index in enumerate(order):
@@ -161,7 +162,7 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
         return later[-1]
     if output.start != step:
         return "the output's bytes hold a value already before"
-    return f"{plan.variants[graph.ops.index(op)]} may read any operand after any write"
+    return f"{plan.variants[graph.ops.index(op)]} may read the operand after any write"
 
 
 def _together(a: Buffer, b: Buffer) -> bool:

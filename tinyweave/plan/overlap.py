@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..ir import Graph, is_constant
+from ..ir import Graph, Op, is_constant
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .place import Rule
@@ -77,17 +77,26 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
         owner.update(dict.fromkeys(same_bytes, state))
 
 
-def lags(graph: Graph, variants: Sequence[str], most: int = ANY_LAG) -> list[int | None]:
-    """Per op, how far below a dying operand its one output may begin; None where not at all, or only farther than `most`."""
-    found: list[int | None] = []
-    for op, name in zip(graph.ops, variants, strict=True):
-        lag = BY_NAME[name].lag(graph, op) if name and len(op.outputs) == 1 else None
-        found.append(None if lag is None or lag > most else max(lag, 0))
-    return found
+def lags(graph: Graph, variants: Sequence[str], owner: Mapping[str, str], most: int = ANY_LAG) -> list[dict[str, int]]:
+    """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
+
+    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes.
+    """
+    return [_lags(graph, op, name, owner, most) if name else {} for op, name in zip(graph.ops, variants, strict=True)]
+
+
+def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], most: int) -> dict[str, int]:
+    if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
+        return {}
+    known, found = BY_NAME[variant].lag(graph, op), dict[str, int]()
+    for index, name in enumerate(op.inputs):
+        if name is not None and name in owner:
+            found[owner[name]] = max(known.get(index, ANY_LAG), found.get(owner[name], 0))
+    return {name: lag for name, lag in found.items() if lag <= most and lag < ANY_LAG}
 
 
 def rules(
-    graph: Graph, order: Sequence[int], owner: Mapping[str, str], lag: Sequence[int | None], buffers: Iterable[Buffer]
+    graph: Graph, order: Sequence[int], owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], buffers: Iterable[Buffer]
 ) -> list[Rule]:
     """How each output may lie over the operands that nothing needs after its op."""
     found = []
@@ -95,21 +104,18 @@ def rules(
     kept = {owner[name] for name in graph.outputs if name in owner}
     kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     for step, index in enumerate(order):
-        distance, target = lag[index], owner[graph.ops[index].outputs[0]]
-        if distance is None or home[target].start != step:
-            continue
-        for source in dict.fromkeys(owner[name] for name in graph.ops[index].inputs if name is not None and name in owner):
+        target = owner[graph.ops[index].outputs[0]]
+        for source, distance in lag[index].items() if home[target].start == step else ():
             if source not in kept and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
     return found
 
 
-def saved_bytes(graph: Graph, owner: Mapping[str, str], lag: Sequence[int | None], index: int, dying: frozenset[str]) -> int:
+def saved_bytes(
+    graph: Graph, owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
+) -> int:
     """By how much an op's output and the operands that die with it need less than their sum, for the best of these operands."""
-    distance, target = lag[index], owner[graph.ops[index].outputs[0]]
-    if distance is None:
-        return 0
+    target = owner[graph.ops[index].outputs[0]]
     out = graph.tensors[target].bytes
-    sources = {owner[name] for name in graph.ops[index].inputs if name is not None and name in owner} & dying - {target}
-    sizes = [graph.tensors[source].bytes for source in sources]
-    return max((size + out - max(distance + size, out) for size in sizes), default=0)
+    pairs = [(graph.tensors[name].bytes, distance) for name, distance in lag[index].items() if name in dying - {target}]
+    return max((size + out - max(distance + size, out) for size, distance in pairs), default=0)

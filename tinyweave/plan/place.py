@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .plan import Buffer
 from .search import Problem, searcher
 
-TRIES = 100_000  # a count, not a time: the same model gives the same plan everywhere; well under a second in C
+TRIES = 1_000_000  # a count, not a time: the same model gives the same plan everywhere; well under a second in C
 FIRST_TRIES = 400  # of the first searches; the next ones get twice as many each
 
 ORDERS: tuple[Callable[[Buffer], Any], ...] = (

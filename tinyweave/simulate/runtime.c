@@ -13,10 +13,9 @@
 
 typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* at any address */
 
-NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_t count)
+/* What lies at `from` may be overwritten behind what has been read. */
+NO_LOOP_TO_CALL static inline void copy_forward(uint8_t *t, const uint8_t *f, size_t count)
 {
-    uint8_t *t = to;
-    const uint8_t *f = from;
     for (; count >= 16; count -= 16, t += 16, f += 16) {
         const uint32_t a = ((const word *)f)[0].value, b = ((const word *)f)[1].value;
         const uint32_t c = ((const word *)f)[2].value, d = ((const word *)f)[3].value;
@@ -26,6 +25,11 @@ NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_
     while (count-- > 0) {
         *t++ = *f++;
     }
+}
+
+NO_LOOP_TO_CALL void *memcpy(void *restrict to, const void *restrict from, size_t count)
+{
+    copy_forward(to, from, count);
     return to;
 }
 
@@ -34,13 +38,11 @@ NO_LOOP_TO_CALL void *memmove(void *to, const void *from, size_t count)
     uint8_t *t = to;
     const uint8_t *f = from;
     if (t <= f) {
-        while (count-- > 0) {
-            *t++ = *f++;
-        }
-    } else {
-        while (count-- > 0) {
-            t[count] = f[count];
-        }
+        copy_forward(t, f, count);
+        return to;
+    }
+    while (count-- > 0) {
+        t[count] = f[count];
     }
     return to;
 }
