@@ -21,6 +21,7 @@ from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
 from .layer import CTYPES, Code, Constants, Layer, layer_note, shape_text
+from .stage import map_names, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
 
@@ -50,14 +51,15 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     constants = Constants()
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
+        maps = map_names(plan, stage, _labels(plan)) if len(stage.ops) > 1 else None
         for index in stage.ops:
             op = plan.graph.ops[index]
-            codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants)) if plan.variants[index] else None
+            codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants, maps)) if plan.variants[index] else None
     reset = _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant])
     files = {
         f"{name}.h": _header(plan, name, origin),
-        f"{name}.c": _body(plan, name, origin, codes, constants=constants, reset=reset),
+        f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
     return Source(name, files | {path.name: path.read_text() for path in kernels})
@@ -240,7 +242,14 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 
 
 def _body(
-    plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], *, constants: Constants, reset: list[str]
+    plan: Plan,
+    name: str,
+    origin: Origin,
+    codes: Mapping[int, Code | None],
+    *,
+    at: Mapping[str, str],
+    constants: Constants,
+    reset: list[str],
 ) -> str:
     prefix = name.upper()
     picture = [
@@ -264,7 +273,7 @@ def _body(
     )
     parts += [code.params for code in codes.values() if code is not None and code.params]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes)]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
     return "\n".join(parts).replace("{P}", prefix)
 
 
@@ -343,24 +352,31 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None]) -> str:
-    graph = plan.graph
+def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> str:
+    blocks = [_stage(plan, step, codes, at) for step in range(len(plan.stages))]
+    used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
-    calls = "".join(code.call for code in codes.values() if code is not None)
-    used = [memory for memory in plan.arena if f"{memory} + AT_" in calls]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in used]
     lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
     lines += ["    (void)io; /* nothing is streamed */"]
-    for step, stage in enumerate(plan.stages):
-        lines.append("")
-        for index in stage.ops:
-            op, code = graph.ops[index], codes[index]
-            note = layer_note(graph, op, code.note if code else "")
-            if code is None:
-                source = shape_text(graph.input(op).shape)
-                note = f"{op.name}: {op.kind}, {source} -> {shape_text(graph.output(op).shape)}, the same bytes: no code"
-            lines += ["    " + line for line in _comment_lines(f"{step + 1}/{len(plan.stages)} {note}")]
-            if code is not None:
-                lines += ["    " + line for line in code.call.rstrip().split("\n")]
-        lines.append(f"    TW_TRACE({step});")
+    for step, block in enumerate(blocks):
+        lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])
+
+
+def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> list[str]:
+    """The lines of one step: what it computes, and the calls that do it."""
+    graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
+    notes = []
+    for index in stage.ops:
+        op, code = graph.ops[index], codes[index]
+        notes.append(layer_note(graph, op, code.note if code else ""))
+        if code is None:
+            source = shape_text(graph.input(op).shape)
+            notes[-1] = f"{op.name}: {op.kind}, {source} -> {shape_text(graph.output(op).shape)}, the same bytes: no code"
+    if len(stage.ops) == 1:
+        code = codes[stage.ops[0]]
+        return [*_comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
+    notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
+    head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
+    return [*head, *stage_lines(plan, stage, at, map_names(plan, stage, _labels(plan)), codes)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,12 +11,14 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .order import best_order, each_its_own, file_order
+from .fuse import Rows, best_stages, row_bytes, streaming
+from .fuse import lags as stage_lags
+from .order import best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .place import place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
-SCHEDULES = ("layer", "best")
+SCHEDULES = ("layer", "best", "fuse")
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
@@ -43,6 +46,13 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
     orders = dict.fromkeys((file_order(graph), found.ops))
     plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
+    if schedule == "fuse":
+        for order in orders:
+            alone = live_bytes(graph, order, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
+            stages = best_stages(
+                Rows.of(graph, layer.variants), order, owner, layer.variants, [alone[step] for step in range(len(order))]
+            )
+            plans.append(plan_in_stages(graph, stages, memory))
     return min(plans, key=lambda made: made.arena[memory])
 
 
@@ -60,28 +70,55 @@ def plan_in_order(
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
     `share` every tensor has bytes of its own and what would be a view is a copy.
     """
+    return _planned(graph, [(index,) for index in order], memory, most_lag=most_lag if overlap else -1, share=share)
+
+
+def plan_in_stages(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram") -> Plan:
+    """The plan that runs the ops in these stages, those of more than one op fused."""
+    return _planned(graph, stages, memory, most_lag=ANY_LAG, share=True)
+
+
+def _planned(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str, *, most_lag: int, share: bool) -> Plan:
+    order = tuple(index for stage in stages for index in stage)
     owner = views(graph, order) if share else each_its_own(graph)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
-    scratch = _scratch(graph, variants)
-    buffers = _buffers(graph, order, owner, memory) + tuple(
-        Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory)
-        for step, index in enumerate(order)
-        if (size := scratch[index])
-    )
-    lag = lags(graph, variants, owner, most_lag)
-    placed = place(buffers, rules(graph, order, owner, lag, buffers) if overlap else ())
+    net, alone = Rows.of(graph, variants), lags(graph, variants, owner, most_lag)
+    streams = [streaming(net, ops) if len(ops) > 1 else None for ops in stages]
+    lag = [
+        alone[ops[0]] if stream is None else stage_lags(net, stream, ops, variants[ops[-1]])
+        for ops, stream in zip(stages, streams, strict=True)
+    ]
+    rings = {name: rows * row_bytes(graph.tensors[name]) for stream in streams if stream for name, rows in stream.rings.items()}
+    buffers = _buffers(graph, stages, owner, memory, rings) + _scratch_buffers(graph, stages, variants, memory)
+    placed = place(buffers, rules(graph, stages, owner, lag, buffers) if most_lag >= 0 else ())
     return check(
         Plan(
             graph=graph,
-            stages=tuple(Stage((index,)) for index in order),
+            stages=tuple(Stage(ops, _tile(graph, ops) if len(ops) > 1 else None) for ops in stages),
             variants=variants,
             buffers=buffers,
             places={name: Place(source) for name, source in owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
-            scratch=max(scratch, default=0),
+            scratch=max(_scratch(graph, variants), default=0),
             lower_bound=placed.lower_bound,
         )
+    )
+
+
+def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
+    """A row of the last tensor at a time; all others keep the rows that are still to be read."""
+    _, _, w, c = graph.output(graph.ops[ops[-1]]).shape
+    return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
+
+
+def _scratch_buffers(
+    graph: Graph, stages: Sequence[tuple[int, ...]], variants: tuple[str, ...], memory: str
+) -> tuple[Buffer, ...]:
+    scratch = _scratch(graph, variants)
+    each = [(step, index) for step, ops in enumerate(stages) for index in ops if scratch[index]]
+    return tuple(
+        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory) for step, index in each
     )
 
 
@@ -95,14 +132,18 @@ def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
     return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
 
 
-def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:
-    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always."""
-    steps = max(1, len(order))
+def _buffers(
+    graph: Graph, stages: Sequence[tuple[int, ...]], owner: dict[str, str], memory: str, rings: Mapping[str, int]
+) -> tuple[Buffer, ...]:
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
+
+    rings: the bytes of what only one stage sees.
+    """
+    steps = max(1, len(stages))
     start = {owner[name]: 0 for name in graph.inputs}
     end = dict.fromkeys(start, 1)
-    for step, index in enumerate(order):
-        op = graph.ops[index]
-        for name in (*op.inputs, *op.outputs):
+    for step, ops in enumerate(stages):
+        for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
             if name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
@@ -110,6 +151,6 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
     start |= dict.fromkeys(state, 0)
     end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
     return tuple(
-        Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
+        Buffer(name, rings.get(name, tensor.bytes), start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)
     )

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
+from .plan import Plan, Stage
 
 
 class Pace(NamedTuple):
@@ -64,6 +65,8 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     """What an op reads row by row; None when it cannot run so."""
     window = SPECS[op.kind].window(graph, op)
     if not variant or not BY_NAME[variant].ranged or window is None or len(op.outputs) != 1:
+        return None
+    if BY_NAME[variant].scratch(graph, op):
         return None
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
@@ -147,11 +150,20 @@ def _ring(net: Rows, ops: Sequence[int], paces: Mapping[int, Pace], name: str, s
     return min(kept, made.rows)
 
 
-def lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: bool) -> int:
-    """How many bytes below `x`, which only these ops read from here on, the last op's output may begin.
+def lags(net: Rows, stream: Streaming, ops: Sequence[int], variant: str) -> dict[str, int]:
+    """Operand that other ops made -> how many bytes below it the last op's output must begin to overlap it, if it dies here.
 
-    in_place: the last op reads each byte of an operand before it writes the same byte of its output.
+    variant: the last op's kernel.
     """
+    made = {net.graph.ops[index].outputs[0] for index in ops}
+    last = net.graph.ops[ops[-1]]
+    in_place = {name for index, name in enumerate(last.inputs) if BY_NAME[variant].lag(net.graph, last).get(index) == 0}
+    names = {read.tensor for index in ops for read in net.reads[index] or ()} - made
+    return {name: _lag(net, stream, ops, name, in_place=name in in_place) for name in sorted(names)}
+
+
+def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: bool) -> int:
+    """in_place: the last op reads each byte of an operand before it writes the same byte of its output."""
     out = net.graph.output(net.graph.ops[ops[-1]])
     written, read = row_bytes(out), row_bytes(net.graph.tensors[x])
     last = stream.paces[ops[-1]]
@@ -205,55 +217,47 @@ def cheapest_cuts(steps: int, alone: Sequence[int], fused: Need) -> tuple[list[t
     return cuts[::-1], worst[steps]
 
 
+def streaming_of(plan: Plan, stage: Stage) -> Streaming:
+    """How a fused stage of a plan runs."""
+    found = streaming(Rows.of(plan.graph, plan.variants), stage.ops)
+    assert found is not None, f"stage {stage} cannot run row by row"
+    return found
+
+
 def best_stages(
-    graph: Graph,
-    order: Sequence[int],
-    owner: Mapping[str, str],
-    variants: Sequence[str],
-    alone: Sequence[int],
+    net: Rows, order: Sequence[int], owner: Mapping[str, str], variants: Sequence[str], alone: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """The ops in `order`, cut into stages so that the busiest stage needs least; `alone`: what each step needs by itself.
 
     `owner`: activation -> the tensor that owns its bytes.
     """
-    net = Rows.of(graph, variants)
-    step_of = {index: step for step, index in enumerate(order)}
+    graph = net.graph
     begin, end = _lifetimes(graph, order, owner)
     kept = {owner[name] for name in graph.outputs if name in owner}
+    kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    size = {name: graph.tensors[name].bytes for name in begin}
     most = max(alone)
 
     def fused(first: int, last: int) -> int:
         ops = order[first:last]
-        if any(net.reads[index] is None for index in (ops[0], ops[-1])):
-            return -1 if net.reads[ops[-1]] is None else -2
-        whole = {name: graph.tensors[name].bytes for name in begin if begin[name] < last and end[name] > first}
-        inner = {name for name in whole if begin[name] >= first and end[name] <= last and name not in kept}
-        total = sum(size for name, size in whole.items() if name not in inner)
-        if total - max(whole.values()) >= most:
+        if net.reads[ops[0]] is None or net.reads[ops[-1]] is None:
+            return -1
+        alive = [name for name in begin if begin[name] < last and end[name] > first]
+        whole = [name for name in alive if begin[name] < first or end[name] > last]
+        total = sum(size[name] for name in whole)
+        if total - max(size[name] for name in whole) >= most:
             return -2
         stream = streaming(net, ops)
         if stream is None:
             return -2
         total += sum(rows * row_bytes(graph.tensors[name]) for name, rows in stream.rings.items())
-        return total - _shared(net, stream, ops, {n for n in whole if begin[n] < first and end[n] == last} - kept)
+        dying = {name for name in whole if begin[name] < first and end[name] == last} - kept
+        out = graph.output(graph.ops[ops[-1]]).bytes
+        pairs = [(size[name], lag) for name, lag in lags(net, stream, ops, variants[ops[-1]]).items() if name in dying]
+        return total - max((a + out - max(lag + a, out) for a, lag in pairs), default=0)
 
-    cuts, _ = cheapest_cuts.last = cheapest_cuts(len(order), alone, fused)
-    assert step_of
+    cuts, _ = cheapest_cuts(len(order), alone, fused)
     return [tuple(order[first:last]) for first, last in cuts]
-
-
-def _shared(net: Rows, stream: Streaming, ops: Sequence[int], dying: Collection[str]) -> int:
-    """Bytes that the last op's output shares with an operand of the stage that dies with it, at most."""
-    graph = net.graph
-    op, out = graph.ops[ops[-1]], graph.output(graph.ops[ops[-1]]).bytes
-    in_place = False
-    saved = 0
-    for name in dying:
-        size = graph.tensors[name].bytes
-        distance = lag(net, stream, ops, name, in_place=in_place)
-        saved = max(saved, size + out - max(distance + size, out))
-    assert op
-    return saved
 
 
 def _lifetimes(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> tuple[dict[str, int], dict[str, int]]:

@@ -96,16 +96,20 @@ def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], most: in
 
 
 def rules(
-    graph: Graph, order: Sequence[int], owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], buffers: Iterable[Buffer]
+    graph: Graph,
+    stages: Sequence[Sequence[int]],
+    owner: Mapping[str, str],
+    lag: Sequence[Mapping[str, int]],
+    buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """How each output may lie over the operands that nothing needs after its op."""
+    """How the output of each stage may lie over the operands that nothing needs after it; lag: per stage, as `lags` per op."""
     found = []
     home = {buffer.name: buffer for buffer in buffers}
     kept = {owner[name] for name in graph.outputs if name in owner}
     kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
-    for step, index in enumerate(order):
-        target = owner[graph.ops[index].outputs[0]]
-        for source, distance in lag[index].items() if home[target].start == step else ():
+    for step, ops in enumerate(stages):
+        target = owner[graph.ops[ops[-1]].outputs[0]]
+        for source, distance in lag[step].items() if home[target].start == step else ():
             if source not in kept and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
     return found
