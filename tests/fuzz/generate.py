@@ -7,13 +7,15 @@ random quantisation chosen so that the outputs spread over the int8 range. Branc
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
+from tinyweave.plan.fuse import Rows, streaming
 
 MAX_ELEMENTS = 6000
 ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
@@ -573,14 +575,19 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
 FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
 
 
-def random_network(seed: int, steps: int | None = None, damaged: bool = False) -> Graph:
+# what runs row by row and what makes such networks branch and meet
+BY_ROW = ("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "mul", "concatenation", "pad", "prelu")
+BY_ROW += ("logistic", "relu", "quantize", "hard_swish", "maximum", "sub")
+
+
+def random_network(seed: int, steps: int | None = None, damaged: bool = False, only: Collection[str] | None = None) -> Graph:
     """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
 
-    `damaged` makes many channels constant, which gives the passes something to remove.
+    `damaged` makes many channels constant, which gives the passes something to remove. only: the kinds that may be in it.
     """
     g = Growth(seed, damaged)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
-    kinds = list(GROWERS)
+    kinds = [kind for kind in GROWERS if only is None or kind in only]
     weights = [GROWERS[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
     wanted = steps or g.rng.randint(3, 14)
     for _ in range(10 * wanted):
@@ -602,6 +609,17 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
     while len(done) < len(graph.ops):
         done.append(rng.choice([i for i in range(len(graph.ops)) if i not in done and _may_run(graph, i, done)]))
     return tuple(done)
+
+
+def random_stages(graph: Graph, rng: random.Random) -> list[tuple[int, ...]]:
+    """Any cut of the file's order into stages, those of several ops such as can run row by row."""
+    net, begin, stages = Rows.of(graph, [variant_for(graph, op).name for op in graph.ops]), 0, []
+    while begin < len(graph.ops):
+        ends = [end for end in range(begin + 2, len(graph.ops) + 1) if streaming(net, range(begin, end)) is not None]
+        end = rng.choice([*ends, begin + 1]) if rng.random() < 0.9 else begin + 1
+        stages.append(tuple(range(begin, end)))
+        begin = end
+    return stages
 
 
 def _may_run(graph: Graph, index: int, done: list[int]) -> bool:

@@ -8,14 +8,15 @@ Half of them have filters that are zero or saturated, for the passes to remove. 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from fuzz.generate import random_network, random_order
+from fuzz.generate import BY_ROW, random_network, random_order, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.plan import Plan, plan_in_order
+from tinyweave.plan import Plan, plan_in_order, plan_in_stages
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,9 +43,19 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
         prove(model, best, seed, "cortex-m4" if seed % 4 == 0 else None)
 
 
-def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:
+@pytest.mark.litert
+def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    model = imported(seed, tmp_path, steps=rng.randint(5, 16), only=BY_ROW)
+    stages = random_stages(model.graph, rng)
+    prove(model, plan_in_stages(model.graph, stages), seed, "cortex-m4" if seed % 16 == 2 else None)
+
+
+def imported(
+    seed: int, folder: Path, steps: int | None = None, damaged: bool = False, only: Collection[str] | None = None
+) -> api.Model:
     path = folder / f"network_{seed}.tflite"
-    path.write_bytes(to_tflite(random_network(seed, steps, damaged)))
+    path.write_bytes(to_tflite(random_network(seed, steps, damaged, only)))
     return api.load(path)
 
 
