@@ -589,12 +589,12 @@ def random_network(seed: int, steps: int | None = None, damaged: bool = False, o
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
     kinds = [kind for kind in GROWERS if only is None or kind in only]
     weights = [GROWERS[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
-    wanted = steps or g.rng.randint(3, 14)
+    wanted, narrow = steps or g.rng.randint(3, 14), 8 if only is None else 2  # few live tensors make long chains
     for _ in range(10 * wanted):
         if len(g.ops) >= wanted:
             break
         GROWERS[g.rng.choices(kinds, weights)[0]][1](g)
-        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-8:]
+        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-narrow:]
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}

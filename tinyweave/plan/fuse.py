@@ -100,6 +100,8 @@ class Rows:
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     """How `ops`, two or more in the order in which they run, do so row by row; None when they cannot."""
+    if any(net.reads[index] is None for index in ops):
+        return None
     made = {net.graph.ops[index].outputs[0]: index for index in ops}
     inner = {name for name, index in made.items() if net.users[name] <= set(ops) and index != ops[-1]}
     every: dict[int, Fraction] = {ops[-1]: Fraction(1)}
