@@ -170,9 +170,9 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "layer") -> Plan:
-    """The checked memory plan of a model."""
-    return planning.plan(model.graph, schedule)
+def plan(model: Model, schedule: str = "layer", *, stream_inputs: bool = False) -> Plan:
+    """The checked memory plan of a model; with `stream_inputs` a callback brings its inputs row by row."""
+    return planning.plan(model.graph, schedule, stream_inputs=stream_inputs)
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
@@ -328,7 +328,9 @@ def run(
     if not inputs:
         return []
     *earlier, last = map(compare.pack, inputs)
-    return compare.unpack_all(model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier))
+    return compare.unpack_all(
+        model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, streamed=compare.streamed(plan))
+    )
 
 
 def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
@@ -366,11 +368,13 @@ def _profile(
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
-    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    a, b = (
+        emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill, streamed=compare.streamed(plan)) for fill in (0, 1)
+    )
     per_step: Sequence[int] = ()
     if by_step:
         traced = emulated.build(folder, model.name, core, trace=True)
-        per_step = emulated.invoke(traced, plan.arena, inputs, outputs).per_step
+        per_step = emulated.invoke(traced, plan.arena, inputs, outputs, streamed=compare.streamed(plan)).per_step
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,

@@ -17,6 +17,7 @@ from ..ir import Tensor
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..plan import Plan
+from ..plan.fuse import row_bytes
 from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
@@ -51,7 +52,7 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     constants = Constants()
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
-        maps = map_names(plan, stage, _labels(plan)) if len(stage.ops) > 1 else None
+        maps = map_names(plan, stage, _labels(plan)) if stage.tile else None
         for index in stage.ops:
             op = plan.graph.ops[index]
             codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants, maps)) if plan.variants[index] else None
@@ -153,8 +154,11 @@ def _io_lines(plan: Plan, prefix: str) -> list[str]:
             fate = "" if tensor.data is None else "; constant"
             if word == "INPUT":
                 fate = "; survives invoke" if survives(plan, name) else "; overwritten by invoke"
+                fate = "; comes by rows" if name in plan.streamed else fate
             lines += ["", *_comment_lines(f"{word.lower()} {position}: '{name}', {_type_text(tensor)}{fate}")]
-            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED 0"]
+            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED {int(name in plan.streamed)}"]
+            if name in plan.streamed:
+                lines.append(f"#define {macro}_ROW_BYTES {row_bytes(tensor)}")
             if tensor.quant is not None and not tensor.quant.per_channel and tensor.dtype != "float32":
                 lines.append(f"#define {macro}_SCALE {c.float_literal(tensor.scale)}")
                 lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
@@ -334,13 +338,15 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     const = "" if which == "input" else "const "
     places = []
     for position, tensor in enumerate(plan.graph.tensors[key] for key in names):
+        if tensor.name in plan.streamed:
+            continue
         if tensor.data is None:
             places.append(f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}")
         else:
             values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
             places.append(constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype]))
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in enumerate(places))
-    unused = "" if any(key in plan.places for key in names) else "    (void)memory;\n"
+    unused = "" if any(key in plan.places and key not in plan.streamed for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
 {{
@@ -358,7 +364,7 @@ def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in used]
     lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
-    lines += ["    (void)io; /* nothing is streamed */"]
+    lines += [] if plan.streamed else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
         lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])
@@ -374,7 +380,7 @@ def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[
         if code is None:
             source = shape_text(graph.input(op).shape)
             notes[-1] = f"{op.name}: {op.kind}, {source} -> {shape_text(graph.output(op).shape)}, the same bytes: no code"
-    if len(stage.ops) == 1:
+    if stage.tile is None:
         code = codes[stage.ops[0]]
         return [*_comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]

@@ -24,7 +24,7 @@ __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "fr
 __all__ += ["plan_in_order", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
+def plan(graph: Graph, schedule: str = "layer", memory: str = "sram", *, stream_inputs: bool = False) -> Plan:
     """The plan of `graph` in one memory, ops run one by one and views lie in place.
 
     `layer` keeps the file's order and all operands apart from outputs; `best` also lets outputs overlap operands that die,
@@ -47,12 +47,13 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram") -> Plan:
     orders = dict.fromkeys((file_order(graph), found.ops))
     plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
     if schedule == "fuse":
+        streamed = graph.inputs if stream_inputs else ()
+        net, scratch = Rows.of(graph, layer.variants, streamed), _scratch(graph, layer.variants)
+        plans = [] if stream_inputs else plans
         for order in orders:
-            alone = live_bytes(graph, order, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
-            stages = best_stages(
-                Rows.of(graph, layer.variants), order, owner, layer.variants, [alone[step] for step in range(len(order))]
-            )
-            plans.append(plan_in_stages(graph, stages, memory))
+            alone = live_bytes(graph, order, owner, scratch, partial(saved_bytes, graph, owner, lag))
+            stages = best_stages(net, order, owner, layer.variants, alone)
+            plans.append(plan_in_stages(graph, stages, memory, streamed))
     return min(plans, key=lambda made: made.arena[memory])
 
 
@@ -73,17 +74,27 @@ def plan_in_order(
     return _planned(graph, [(index,) for index in order], memory, most_lag=most_lag if overlap else -1, share=share)
 
 
-def plan_in_stages(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram") -> Plan:
-    """The plan that runs the ops in these stages, those of more than one op fused."""
-    return _planned(graph, stages, memory, most_lag=ANY_LAG, share=True)
+def plan_in_stages(
+    graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
+) -> Plan:
+    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
+    return _planned(graph, stages, memory, most_lag=ANY_LAG, share=True, streamed=streamed)
 
 
-def _planned(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str, *, most_lag: int, share: bool) -> Plan:
+def _planned(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    memory: str,
+    *,
+    most_lag: int,
+    share: bool,
+    streamed: tuple[str, ...] = (),
+) -> Plan:
     order = tuple(index for stage in stages for index in stage)
     owner = views(graph, order) if share else each_its_own(graph)
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
-    net, alone = Rows.of(graph, variants), lags(graph, variants, owner, most_lag)
-    streams = [streaming(net, ops) if len(ops) > 1 else None for ops in stages]
+    net, alone = Rows.of(graph, variants, streamed), lags(graph, variants, owner, most_lag)
+    streams = [streaming(net, ops) if _is_fused(graph, ops, streamed) else None for ops in stages]
     lag = [
         alone[ops[0]] if stream is None else stage_lags(net, stream, ops, variants[ops[-1]])
         for ops, stream in zip(stages, streams, strict=True)
@@ -94,7 +105,7 @@ def _planned(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str, *, mo
     return check(
         Plan(
             graph=graph,
-            stages=tuple(Stage(ops, _tile(graph, ops) if len(ops) > 1 else None) for ops in stages),
+            stages=tuple(Stage(ops, _tile(graph, ops) if _is_fused(graph, ops, streamed) else None) for ops in stages),
             variants=variants,
             buffers=buffers,
             places={name: Place(source) for name, source in owner.items()},
@@ -102,8 +113,13 @@ def _planned(graph: Graph, stages: Sequence[tuple[int, ...]], memory: str, *, mo
             arena={memory: placed.bytes},
             scratch=max(_scratch(graph, variants), default=0),
             lower_bound=placed.lower_bound,
+            streamed=streamed,
         )
     )
+
+
+def _is_fused(graph: Graph, ops: Sequence[int], streamed: Sequence[str]) -> bool:
+    return len(ops) > 1 or not set(streamed).isdisjoint(filter(None, graph.ops[ops[0]].inputs))
 
 
 def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:

@@ -27,10 +27,10 @@ def check(plan: Plan) -> Plan:
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
     for name in state:
         _write(held, name, _region(plan, name), f"state '{name}'")
-    for name in graph.inputs:
+    for name in (name for name in graph.inputs if name not in plan.streamed):
         _write(held, name, _region(plan, name), f"input '{name}'")
     for stage in plan.stages:
-        if len(stage.ops) > 1:
+        if stage.tile is not None:
             _run_fused(plan, stage, held)
             continue
         for index in stage.ops:
@@ -62,7 +62,7 @@ def _check_extent(plan: Plan) -> None:
         others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
         assert not others, f"the state '{name}' shares bytes with {others}"
     assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
-    rings = {name for stage in plan.stages if len(stage.ops) > 1 for name in streaming_of(plan, stage).rings}
+    rings = {name for stage in plan.stages if stage.tile is not None for name in streaming_of(plan, stage).rings}
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
         end = place.offset + (buffer.bytes if name in rings else plan.graph.tensors[name].bytes)
@@ -126,7 +126,8 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
 def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
     """Follow every row of a fused stage: what it reads must lie intact where it was written, in a ring at row % its rows."""
     graph, stream = plan.graph, streaming_of(plan, stage)
-    made = [graph.ops[index].outputs[0] for index in stage.ops]
+    brought = [node for node in stream.paces if isinstance(node, str)]
+    made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
     given = {name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made)
     holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}  # per byte, which row lies there
     written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
@@ -149,15 +150,20 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
             memory, begin, end = place(name, row)
             holds[memory][begin:end] = number[name] + row
     for tick in range(stream.ticks):
-        for index in stage.ops:
-            pace, op = stream.paces[index], graph.ops[index]
+        for node, pace in stream.paces.items():
             row, late = divmod(tick - pace.first, pace.every)
             if late or not 0 <= row < pace.rows:
                 continue
+            if isinstance(node, str):
+                memory, begin, end = place(node, row)
+                holds[memory][begin:end] = number[node] + row
+                written[memory][begin:end] = True
+                continue
+            op = graph.ops[node]
             out = op.outputs[0]
             region, window = place(out, row), SPECS[op.kind].window(graph, op)
             assert window is not None
-            lags = BY_NAME[plan.variants[index]].lag(graph, op)
+            lags = BY_NAME[plan.variants[node]].lag(graph, op)
             for position, name in enumerate(op.inputs):
                 if name is None or name not in number:
                     continue

@@ -17,10 +17,12 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
-from ..ir import Graph, Op, Tensor, itemsize
+from ..ir import CompileError, Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .plan import Plan, Stage
+
+NEVER = 1 << 60
 
 
 class Pace(NamedTuple):
@@ -35,15 +37,20 @@ class Pace(NamedTuple):
         return min(max((tick - self.first) // self.every + 1, 0), self.rows)
 
 
+Node = int | str
+"""What computes rows in a stage: an op, by its number, or the caller that brings those of a streamed network input."""
+
+
 @dataclass(frozen=True)
 class Streaming:
-    """paces: by op. rings: tensor that only these ops see -> rows of its ring. ticks: how many there are."""
+    """paces: by node, in the order in which they run at a tick. rings: tensor that only this stage sees -> rows of its ring."""
 
-    paces: Mapping[int, Pace]
+    paces: Mapping[Node, Pace]
     rings: Mapping[str, int]
 
     @property
     def ticks(self) -> int:
+        """How many there are."""
         return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
 
 
@@ -78,15 +85,16 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 @dataclass(frozen=True)
 class Rows:
     """A graph as rows. reads: per op, None where it cannot be fused. users: per tensor the ops that read it; a network output
-    has one more that is no op."""
+    has one more that is no op. streamed: network inputs that come by rows."""
 
     graph: Graph
     reads: Sequence[tuple[Read, ...] | None]
-    users: Mapping[str, Collection[int]]
+    users: Mapping[str, set[int]]
     height: Mapping[str, int]
+    streamed: Collection[str] = ()
 
     @classmethod
-    def of(cls, graph: Graph, variants: Sequence[str]) -> Rows:
+    def of(cls, graph: Graph, variants: Sequence[str], streamed: Collection[str] = ()) -> Rows:
         users: dict[str, set[int]] = {name: set() for name in graph.tensors}
         for index, op in enumerate(graph.ops):
             for name in filter(None, op.inputs):
@@ -95,61 +103,71 @@ class Rows:
             users[name].add(-1)
         each = [reads(graph, op, variant) for op, variant in zip(graph.ops, variants, strict=True)]
         height = {name: tensor.shape[1] for name, tensor in graph.tensors.items() if len(tensor.shape) == 4}
-        return cls(graph, each, users, height)
+        return cls(graph, each, users, height, streamed)
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
-    """How `ops`, two or more in the order in which they run, do so row by row; None when they cannot."""
-    if any(net.reads[index] is None for index in ops):
+    """How `ops`, in the order in which they run, do so row by row; None when they cannot."""
+    reads = {index: found for index in ops if (found := net.reads[index]) is not None}
+    if len(reads) < len(ops):
         return None
-    made = {net.graph.ops[index].outputs[0]: index for index in ops}
-    inner = {name for name, index in made.items() if net.users[name] <= set(ops) and index != ops[-1]}
-    every: dict[int, Fraction] = {ops[-1]: Fraction(1)}
-    rows = {index: net.height[name] if name not in inner else 0 for name, index in made.items()}
+    users, last = set(ops), ops[-1]
+    brought = dict.fromkeys(read.tensor for found in reads.values() for read in found if read.tensor in net.streamed)
+    if any(not net.users[name] <= users for name in brought):
+        return None
+    nodes: list[Node] = [*brought, *ops]
+    made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
+    inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
+    every: dict[Node, Fraction] = {last: Fraction(1)}
+    rows = {node: 0 if name in inner else net.height[name] for name, node in made.items()}
     for index in reversed(ops):
         if index not in every:
             return None  # nothing here reads what it makes
-        for x, stride, extent, pad in net.reads[index] or ():
+        for x, stride, extent, pad in reads[index]:
             if (source := made.get(x)) is not None:
                 if every.setdefault(source, every[index] / stride) != every[index] / stride:
                     return None  # two ways of different strides lead to it
                 rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
     if min(rows.values()) < 1:
         return None
-    paces = _paces(net, ops, made, every, rows)
-    rings = {name: _ring(net, ops, paces, name, made[name]) for name in inner}
-    return Streaming(paces, rings)
+    paces = _paces(nodes, reads, made, every, rows)
+    return Streaming(paces, {name: _ring(reads, paces, name, made[name]) for name in made if name in inner})
 
 
 def _paces(
-    net: Rows, ops: Sequence[int], made: Mapping[str, int], every: Mapping[int, Fraction], rows: Mapping[int, int]
-) -> dict[int, Pace]:
-    unit = lcm(*(step.denominator for step in every.values()))
-    unit_of = gcd(*(int(step * unit) for step in every.values()))
-    step = {index: int(every[index] * unit) // unit_of for index in ops}
-    first: dict[int, int] = {}
-    waits: dict[int, list[tuple[int, int]]] = {index: [] for index in ops}  # op -> (reader, ticks that it waits at least)
-    for index in ops:
-        for x, _, extent, pad in net.reads[index] or ():
-            if (source := made.get(x)) is not None:
-                waits[source].append((index, step[source] * (extent - 1 - pad)))
-                first[index] = max(first.get(index, first[source] + waits[source][-1][1]), first[source] + waits[source][-1][1])
-        first.setdefault(index, 0)
-    for index in ops:
-        if not any(read.tensor in made for read in net.reads[index] or ()) and waits[index]:
-            first[index] = min(first[reader] - ticks for reader, ticks in waits[index])  # no earlier than it is needed
+    nodes: Sequence[Node],
+    reads: Mapping[int, Sequence[Read]],
+    made: Mapping[str, Node],
+    every: Mapping[Node, Fraction],
+    rows: Mapping[Node, int],
+) -> dict[Node, Pace]:
+    unit = lcm(*(every[node].denominator for node in nodes))
+    divisor = gcd(*(int(every[node] * unit) for node in nodes))
+    step = {node: int(every[node] * unit) // divisor for node in nodes}
+    first = dict.fromkeys(nodes, 0)
+    waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in nodes}  # (who reads it, the ticks that that one waits)
+    leads = []  # nodes that wait for no other
+    for node in nodes:
+        needed = [read for read in reads.get(node, ()) if read.tensor in made] if isinstance(node, int) else []
+        for x, _, extent, pad in needed:
+            source = made[x]
+            assert isinstance(node, int)
+            waits[source].append((node, step[source] * (extent - 1 - pad)))
+        first[node] = max((first[made[x]] + step[made[x]] * (extent - 1 - pad) for x, _, extent, pad in needed), default=0)
+        if not needed:
+            leads.append(node)
+    for node in leads:
+        first[node] = min((first[reader] - ticks for reader, ticks in waits[node]), default=0)  # no earlier than it is needed
     begin = min(first.values())
-    return {index: Pace(first[index] - begin, step[index], rows[index]) for index in ops}
+    return {node: Pace(first[node] - begin, step[node], rows[node]) for node in nodes}
 
 
-def _ring(net: Rows, ops: Sequence[int], paces: Mapping[int, Pace], name: str, source: int) -> int:
+def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name: str, source: Node) -> int:
     """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written."""
-    made, kept = paces[source], 1
-    for index in ops:
-        for x, _, _, pad in net.reads[index] or ():
-            if x == name:
-                kept = max(kept, (paces[index].first - made.first) // made.every + pad + 1)
-    return min(kept, made.rows)
+    made = paces[source]
+    readers = [(index, read.pad) for index, found in reads.items() for read in found if read.tensor == name]
+    kept = max((paces[index].first - made.first) // made.every + pad + 1 for index, pad in readers)
+    return min(max(kept, 1), made.rows)
 
 
 def lags(net: Rows, stream: Streaming, ops: Sequence[int], variant: str) -> dict[str, int]:
@@ -160,7 +178,7 @@ def lags(net: Rows, stream: Streaming, ops: Sequence[int], variant: str) -> dict
     made = {net.graph.ops[index].outputs[0] for index in ops}
     last = net.graph.ops[ops[-1]]
     in_place = {name for index, name in enumerate(last.inputs) if BY_NAME[variant].lag(net.graph, last).get(index) == 0}
-    names = {read.tensor for index in ops for read in net.reads[index] or ()} - made
+    names = {read.tensor for index in ops for read in net.reads[index] or ()} - made - set(net.streamed)
     return {name: _lag(net, stream, ops, name, in_place=name in in_place) for name in sorted(names)}
 
 
@@ -202,11 +220,11 @@ def cheapest_cuts(steps: int, alone: Sequence[int], fused: Need) -> tuple[list[t
                 break
             if need >= 0:
                 edges[begin].append((end, need, end - begin))
-    worst = [0] + [1 << 62] * steps
+    worst = [0] + [NEVER] * steps
     for begin in range(steps):
         for end, need, _ in edges[begin]:
             worst[end] = min(worst[end], max(worst[begin], need))
-    best: list[tuple[int, int]] = [(0, 0)] + [(1 << 62, 0)] * steps  # (ops fused, where the last stage begins)
+    best: list[tuple[int, int]] = [(0, 0)] + [(NEVER, 0)] * steps  # (ops fused, where the last stage begins)
     for begin in range(steps):
         for end, need, count in edges[begin]:
             if need <= worst[steps]:
@@ -221,7 +239,7 @@ def cheapest_cuts(steps: int, alone: Sequence[int], fused: Need) -> tuple[list[t
 
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     """How a fused stage of a plan runs."""
-    found = streaming(Rows.of(plan.graph, plan.variants), stage.ops)
+    found = streaming(Rows.of(plan.graph, plan.variants, plan.streamed), stage.ops)
     assert found is not None, f"stage {stage} cannot run row by row"
     return found
 
@@ -238,16 +256,20 @@ def best_stages(
     kept = {owner[name] for name in graph.outputs if name in owner}
     kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     size = {name: graph.tensors[name].bytes for name in begin}
+    brought = [name for name in begin if name in net.streamed]
+    single = list(alone)
+    for step in range(len(order)):
+        single[step] -= sum(size[name] for name in brought if begin[name] <= step < end[name])
     most = max(alone)
 
     def fused(first: int, last: int) -> int:
         ops = order[first:last]
         if net.reads[ops[0]] is None or net.reads[ops[-1]] is None:
             return -1
-        alive = [name for name in begin if begin[name] < last and end[name] > first]
+        alive = [name for name in begin if begin[name] < last and end[name] > first and name not in net.streamed]
         whole = [name for name in alive if begin[name] < first or end[name] > last]
         total = sum(size[name] for name in whole)
-        if total - max(size[name] for name in whole) >= most:
+        if total - max((size[name] for name in whole), default=0) >= most:
             return -2
         stream = streaming(net, ops)
         if stream is None:
@@ -258,7 +280,14 @@ def best_stages(
         pairs = [(size[name], lag) for name, lag in lags(net, stream, ops, variants[ops[-1]]).items() if name in dying]
         return total - max((a + out - max(lag + a, out) for a, lag in pairs), default=0)
 
-    cuts, _ = cheapest_cuts(len(order), alone, fused)
+    for step, index in enumerate(order):
+        if net.streamed and not set(net.streamed).isdisjoint(filter(None, graph.ops[index].inputs)):
+            need = fused(step, step + 1)
+            single[step] = need if need >= 0 else NEVER
+    cuts, most = cheapest_cuts(len(order), single, fused)
+    if most >= NEVER:
+        op = next(graph.ops[index] for step, index in enumerate(order) if single[step] >= NEVER)
+        raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
     return [tuple(order[first:last]) for first, last in cuts]
 
 

@@ -58,7 +58,7 @@ class Place:
 class Plan:
     """variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory.
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
-    these buffers is smaller."""
+    these buffers is smaller. streamed: network inputs that come row by row and are never whole."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -69,6 +69,7 @@ class Plan:
     arena: Mapping[str, int]
     scratch: int
     lower_bound: int
+    streamed: tuple[str, ...] = ()
 
     @property
     def gap(self) -> int:
@@ -118,6 +119,7 @@ def scratch_name(op_name: str) -> str:
 def to_json(plan: Plan) -> str:
     """The plan as JSON; the graph is named by its fingerprint, not stored."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
+    record["streamed"] = list(plan.streamed)
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     record["places"] = {name: asdict(place) for name, place in plan.places.items()}
     return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
@@ -139,6 +141,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             variants=tuple(record["variants"]),
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
+            streamed=tuple(record["streamed"]),
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )
     except (KeyError, TypeError, ValueError) as error:
