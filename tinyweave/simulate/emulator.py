@@ -47,7 +47,8 @@ class Isa:
     """What differs from one instruction set to the next.
 
     mark: the bit that tells a code address in a register from the address itself. endless: a jump to itself, where functions
-    return to. back: a return from a function. stack_change: by how much an instruction moves the stack pointer, 0 if not, None when only running it can tell.
+    return to. back: a return from a function. stack_change: by how much an instruction moves the stack pointer, 0 if not, None
+    when only running it can tell.
     """
 
     engine: tuple[int, int]
