@@ -11,7 +11,7 @@ in its ring. Nothing is computed twice. Generalises the line buffers of MCUNetV2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
@@ -202,41 +202,6 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: 
     return distance
 
 
-Need = Callable[[int, int], int]
-"""(i, j) -> bytes that the steps i to j need when they are one stage; negative when they cannot be."""
-
-
-def cheapest_cuts(steps: int, alone: Sequence[int], fused: Need) -> tuple[list[tuple[int, int]], int]:
-    """Half-open intervals of steps, each a stage, with the least peak, and of those the fewest fused ops; and that peak.
-
-    alone: per step what it needs by itself. Exact by dynamic programming over the cuts: memory is a maximum over stages.
-    """
-    edges: list[list[tuple[int, int, int]]] = [[] for _ in range(steps)]  # by begin: (end, need, ops fused)
-    for begin in range(steps):
-        edges[begin].append((begin + 1, alone[begin], 0))
-        for end in range(begin + 2, steps + 1):
-            need = fused(begin, end)
-            if need == -1:
-                break
-            if need >= 0:
-                edges[begin].append((end, need, end - begin))
-    worst = [0] + [NEVER] * steps
-    for begin in range(steps):
-        for end, need, _ in edges[begin]:
-            worst[end] = min(worst[end], max(worst[begin], need))
-    best: list[tuple[int, int]] = [(0, 0)] + [(NEVER, 0)] * steps  # (ops fused, where the last stage begins)
-    for begin in range(steps):
-        for end, need, count in edges[begin]:
-            if need <= worst[steps]:
-                best[end] = min(best[end], (best[begin][0] + count, begin))
-    cuts, end = [], steps
-    while end:
-        begin = best[end][1]
-        cuts.append((begin, end))
-        end = begin
-    return cuts[::-1], worst[steps]
-
-
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     """How a fused stage of a plan runs."""
     found = streaming(Rows.of(plan.graph, plan.variants, plan.streamed), stage.ops)
@@ -247,60 +212,160 @@ def streaming_of(plan: Plan, stage: Stage) -> Streaming:
 def best_stages(
     net: Rows, order: Sequence[int], owner: Mapping[str, str], variants: Sequence[str], alone: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """The ops in `order`, cut into stages so that the busiest stage needs least; `alone`: what each step needs by itself.
+    """The ops in `order`, cut into stages so that the busiest stage needs least, and of such cuts those that fuse fewest.
 
-    `owner`: activation -> the tensor that owns its bytes.
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Exact by dynamic
+    programming over the cuts: memory is a maximum over stages.
     """
-    graph = net.graph
-    begin, end = _lifetimes(graph, order, owner)
-    kept = {owner[name] for name in graph.outputs if name in owner}
-    kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
-    size = {name: graph.tensors[name].bytes for name in begin}
-    brought = [name for name in begin if name in net.streamed]
-    single = list(alone)
-    for step in range(len(order)):
-        single[step] -= sum(size[name] for name in brought if begin[name] <= step < end[name])
+    steps, single = len(order), list(alone)
+    lives = _lifetimes(net, order, owner)
+    for name in net.streamed:
+        for step in range(max(lives[name].begin, 0), lives[name].end):
+            single[step] -= lives[name].bytes
+    readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
+    edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
     most = max(alone)
-
-    def fused(first: int, last: int) -> int:
-        ops = order[first:last]
-        if net.reads[ops[0]] is None or net.reads[ops[-1]] is None:
-            return -1
-        alive = [name for name in begin if begin[name] < last and end[name] > first and name not in net.streamed]
-        whole = [name for name in alive if begin[name] < first or end[name] > last]
-        total = sum(size[name] for name in whole)
-        if total - max((size[name] for name in whole), default=0) >= most:
-            return -2
-        stream = streaming(net, ops)
-        if stream is None:
-            return -2
-        total += sum(rows * row_bytes(graph.tensors[name]) for name, rows in stream.rings.items())
-        dying = {name for name in whole if begin[name] < first and end[name] == last} - kept
-        out = graph.output(graph.ops[ops[-1]]).bytes
-        pairs = [(size[name], lag) for name, lag in lags(net, stream, ops, variants[ops[-1]]).items() if name in dying]
-        return total - max((a + out - max(lag + a, out) for a, lag in pairs), default=0)
-
-    for step, index in enumerate(order):
-        if net.streamed and not set(net.streamed).isdisjoint(filter(None, graph.ops[index].inputs)):
-            need = fused(step, step + 1)
-            single[step] = need if need >= 0 else NEVER
-    cuts, most = cheapest_cuts(len(order), single, fused)
-    if most >= NEVER:
-        op = next(graph.ops[index] for step, index in enumerate(order) if single[step] >= NEVER)
+    for begin in range(steps):
+        edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
+        for end, stage in _growing(net, order, begin):
+            if end > begin + 1 or readers[begin]:
+                need = _need(net, order, lives, variants, stage, (begin, end), most)
+                edges[-1] += [(end, need, end - begin)] if need is not None else []
+    worst = [0] + [NEVER] * steps
+    for begin in range(steps):
+        for end, need, _ in edges[begin]:
+            worst[end] = min(worst[end], max(worst[begin], need))
+    if worst[steps] == NEVER:
+        op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
-    return [tuple(order[first:last]) for first, last in cuts]
+    best: list[tuple[int, int]] = [(0, 0)] + [(NEVER, 0)] * steps  # (ops fused, where the last stage begins)
+    for begin in range(steps):
+        for end, need, count in edges[begin]:
+            if need <= worst[steps]:
+                best[end] = min(best[end], (best[begin][0] + count, begin))
+    stages, end = [], steps
+    while end:
+        begin = best[end][1]
+        stages.append(tuple(order[begin:end]))
+        end = begin
+    return stages[::-1]
 
 
-def _lifetimes(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Per owner of bytes the steps [begin, end) in which it is alive; inputs and state begin at -1."""
-    begin = {owner[name]: -1 for name in graph.inputs}
-    begin |= {name: -1 for name, tensor in graph.tensors.items() if tensor.role == "state"}
+class _Made(NamedTuple):
+    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps."""
+
+    every: Fraction
+    first: Fraction
+    lead: bool
+    kept: int = 1
+
+
+def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, dict[str, _Made]]]:
+    """Stages that begin at a step and grow by one op: (end, what they make); those with several last ops are left out."""
+    made: dict[str, _Made] = {}
+    group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
+    waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
+    unread: set[str] = set()
+    for end in range(begin + 1, len(order) + 1):
+        found = net.reads[order[end - 1]]
+        if found is None:
+            return
+        out, inside = net.graph.ops[order[end - 1]].outputs[0], []
+        for read in found:
+            if read.tensor in net.streamed and read.tensor not in made:
+                made[read.tensor] = _Made(Fraction(1), Fraction(0), True)
+                group[read.tensor] = read.tensor
+            if read.tensor in made:
+                inside.append(read)
+        for read in inside[1:]:
+            ratio = made[inside[0].tensor].every * inside[0].stride / (made[read.tensor].every * read.stride)
+            if group[read.tensor] != group[inside[0].tensor]:
+                joined = group[read.tensor]
+                for name in [name for name, number in group.items() if number == joined]:
+                    made[name] = made[name]._replace(every=made[name].every * ratio, first=made[name].first * ratio)
+                    group[name] = group[inside[0].tensor]
+            elif ratio != 1:
+                return  # two ways of different strides lead to the same rows
+        at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
+        every = made[inside[0].tensor].every * inside[0].stride if inside else Fraction(1)
+        made[out] = _Made(every, max(at, default=Fraction(0)), not inside)
+        group[out] = group[inside[0].tensor] if inside else out
+        for read in inside:
+            source = made[read.tensor]
+            unread.discard(read.tensor)
+            if source.lead:
+                waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
+            else:
+                kept = int((made[out].first - source.first) // source.every) + read.pad + 1
+                made[read.tensor] = source._replace(kept=max(source.kept, kept))
+        for name, readers in waits.items():  # a lead runs no earlier than it is needed
+            step = made[name].every
+            first = min(made[reader].first - rows * step for reader, rows, _ in readers)
+            kept = max(int((made[reader].first - first) // step) + pad + 1 for reader, _, pad in readers)
+            made[name] = made[name]._replace(kept=kept)
+        if not unread:
+            yield end, made
+        unread.add(out)
+
+
+class Life(NamedTuple):
+    """Bytes that are alive in the steps [begin, end), which inputs and state are from -1 on; kept: beyond the last."""
+
+    bytes: int
+    begin: int
+    end: int
+    kept: bool
+
+
+def _need(
+    net: Rows,
+    order: Sequence[int],
+    lives: Mapping[str, Life],
+    variants: Sequence[str],
+    stage: Mapping[str, _Made],
+    span: tuple[int, int],
+    most: int,
+) -> int | None:
+    """Bytes that the steps of a span need as one stage; None when that is not below `most`, or a streamed input has readers
+    outside."""
+    begin, end = span
+    ops = order[begin:end]
+    total, dying = 0, dict[str, int]()
+    for name, life in lives.items():
+        if life.begin >= end or life.end <= begin:
+            continue
+        if name in net.streamed:
+            if name not in stage:
+                continue
+            if not net.users[name] <= set(ops):
+                return None
+            total += min(stage[name].kept, net.height[name]) * row_bytes(net.graph.tensors[name])
+        elif life.begin >= begin and life.end <= end and not life.kept:
+            total += min(stage[name].kept, net.height[name]) * row_bytes(net.graph.tensors[name])
+        else:
+            total += life.bytes
+            if life.begin < begin and life.end == end and not life.kept:
+                dying[name] = life.bytes
+    out = net.graph.output(net.graph.ops[order[end - 1]]).bytes
+    if total - max((min(size, out) for size in dying.values()), default=0) >= most:
+        return None
+    stream = streaming(net, ops) if dying else None
+    pairs = lags(net, stream, ops, variants[ops[-1]]).items() if stream is not None else ()
+    saved = [dying[name] + out - max(lag + dying[name], out) for name, lag in pairs if name in dying]
+    return total - max(saved, default=0)
+
+
+def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dict[str, Life]:
+    """Per owner of bytes when it is alive."""
+    graph = net.graph
+    lasting = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+    begin = {**dict.fromkeys((owner[name] for name in graph.inputs), -1), **dict.fromkeys(lasting, -1)}
     end = dict.fromkeys(begin, 1)
     for step, index in enumerate(order):
         for name in (*graph.ops[index].inputs, *graph.ops[index].outputs):
             if name in owner:
                 begin.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    lasting = [owner[name] for name in graph.outputs if name in owner]
-    lasting += [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
-    return begin, end | dict.fromkeys(lasting, len(order))
+    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner)}
+    end |= dict.fromkeys(kept, len(order))
+    return {name: Life(graph.tensors[name].bytes, begin[name], end[name], name in kept) for name in begin}
