@@ -97,7 +97,7 @@ def test_plan_fits_and_does_not_fit(capsys, chain):
     fits = json.loads(capsys.readouterr().out)
     assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 5
     arena = fits["ram"]["arena"]
-    assert list(fits["plan"]["ablation"]) == ["file order", "best order", "+ views", "+ in-place", "+ overlap"]
+    assert list(fits["plan"]["ablation"]) == ["file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves"]
     assert sum(b["bytes"] for b in fits["peak"]["buffers"]) == fits["peak"]["bytes"] == arena
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
     assert run("plan", chain, "--ram", arena - 1, "--json") == 1
@@ -124,7 +124,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
         assert run("plan", chain, "--schedule", "best", "--explain", name) == 0
         printed = capsys.readouterr().out
         assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
-        assert "read last by depthwise_conv_2d_1" in printed
+        assert "read last by move_1 in step 2" in printed
         assert "writes" in printed and "behind its reads" in printed
         assert max(map(len, printed.splitlines())) <= 100
     assert run("plan", chain, "--explain", "scores", "--json", "--ram", "1") == 1

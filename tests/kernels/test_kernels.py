@@ -186,6 +186,19 @@ def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
     assert np.array_equal(out, data[[0, 1, 0, 1], [2, 0, 1, 2]])
 
 
+def test_move_is_memmove(library: ctypes.CDLL) -> None:
+    """At every distance up and down, of every length; bytes around it stay."""
+    rng, middle = np.random.default_rng(0), 400
+    for length in (0, 1, 3, 4, 31, 64, 150):
+        for way in range(-length - 2, length + 3):
+            memory = rng.integers(0, 256, 1000).astype(np.uint8)
+            expected = memory.copy()
+            expected[middle + way : middle + way + length] = memory[middle : middle + length]
+            start = memory.ctypes.data + middle
+            library.tw_move(ctypes.c_void_p(start), ctypes.c_void_p(start + way), ctypes.c_int32(length))
+            assert np.array_equal(memory, expected), (length, way)
+
+
 def test_table_is_complete() -> None:
     """Every op kind has a kernel, unless its value is known without one; every C file is needed by some variant."""
     assert {kind for row in VARIANTS for kind in row.kinds} == set(SPECS) - {"shape"}

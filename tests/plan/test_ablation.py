@@ -32,6 +32,7 @@ def test_each_technique_saves_what_a_hand_finds() -> None:
         "+ views": (12 + 12) * 64,  # logistic
         "+ in-place": (4 + 1 + 16) * 64,  # the image, one narrow map, the second wide one
         "+ overlap": (4 + 16) * 64,  # the first wide one beside the image, which the second still reads
+        "+ moves": (4 + 16) * 64,
     }
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import ops
 from ..ir import Tensor, itemsize
 from ..kernels import copies, geometry
+from ..kernels.table import VIEWS
 from ..ops import (
     SPECS,
     activations,
@@ -521,6 +522,12 @@ def emit_memcpy(layer: Layer) -> Code:
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
 
 
+def emit_move(layer: Layer) -> Code:
+    """A reshape or the like, where its output has a place of its own."""
+    source, target = layer.address(layer.input()), layer.address(layer.output)
+    return Code("", call(layer.kernel, source, target, str(layer.output.bytes)), "to another place")
+
+
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "conv_2d": emit_conv,
     "depthwise_conv_2d": emit_conv,
@@ -564,4 +571,5 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "read_variable": emit_memcpy,
     "assign_variable": emit_memcpy,
     **dict.fromkeys(pieces.PIECES, emit_pieces),
+    **dict.fromkeys(VIEWS, emit_move),
 }

@@ -13,17 +13,15 @@ from . import geometry
 
 
 def moved(graph: Graph, op: Op) -> list[geometry.Strides] | None:
-    """What a transpose, strided_slice, copying view or an op of `ops.pieces` gathers from its input, piece by piece."""
+    """What a transpose, strided_slice or an op of `ops.pieces` gathers from its input, piece by piece."""
     x = data(graph, op)
     size = itemsize(x.dtype)
     if op.kind in PIECES:
         found = [geometry.progressions(piece, size) for piece in pieces(graph, op)]
     elif op.kind == "transpose":
         found = [geometry.strided(x.shape, size, lambda whole: whole.transpose(permutation(graph, op)))]
-    elif op.kind == "strided_slice":
-        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
     else:
-        found = [geometry.strided(x.shape, size, lambda whole: whole)]
+        found = [geometry.strided(x.shape, size, lambda whole: whole[slice_index(graph, op)])]
     known = [strides for strides in found if strides is not None]
     return known if len(known) == len(found) else None
 

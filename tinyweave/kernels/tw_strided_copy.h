@@ -1,4 +1,4 @@
-/* tw_strided_copy.h - elements in another order: transpose, strided_slice, a reshape that moves. */
+/* tw_strided_copy.h - elements in another order: transpose, strided_slice and the like. */
 #ifndef TW_STRIDED_COPY_H
 #define TW_STRIDED_COPY_H
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,17 +13,19 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .fuse import Rows, best_stages, row_bytes, streaming
-from .fuse import lags as stage_lags
+from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings
+from .layouts import Walk, find_walk
+from .moves import lone_tensors, with_moves
 from .order import best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
-from .place import place
+from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("layer", "best", "fuse")
+FEWER_TRIES = TRIES // 5  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
-__all__ += ["plan_in_order", "scratch_name", "to_json"]
+__all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
 def plan(graph: Graph, schedule: str = "layer", memory: str = "sram", *, stream_inputs: bool = False) -> Plan:
@@ -44,17 +48,31 @@ def plan(graph: Graph, schedule: str = "layer", memory: str = "sram", *, stream_
     owner = views(graph)
     lag = lags(graph, layer.variants, owner)
     found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
-    orders = dict.fromkeys((file_order(graph), found.ops))
-    plans = [layer, *(plan_in_order(graph, order, memory, overlap=True) for order in orders)]
-    if schedule == "fuse":
-        streamed = graph.inputs if stream_inputs else ()
-        net, scratch = Rows.of(graph, layer.variants, streamed), _scratch(graph, layer.variants)
-        plans = [] if stream_inputs else plans
-        for order in orders:
-            alone = live_bytes(graph, order, owner, scratch, partial(saved_bytes, graph, owner, lag))
+    scratch, saved = _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag)
+    plans = [] if stream_inputs else [layer]
+    for order in dict.fromkeys((found.ops, file_order(graph))):
+        if not stream_inputs:
+            plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
+            if schedule == "best" and not plans[-1].gap:
+                break
+        if schedule == "fuse":
+            streamed = graph.inputs if stream_inputs else ()
+            net, alone = Rows.of(graph, layer.variants, streamed), live_bytes(graph, order, owner, scratch, saved)
             stages = best_stages(net, order, owner, layer.variants, alone)
             plans.append(plan_in_stages(graph, stages, memory, streamed))
     return min(plans, key=lambda made: made.arena[memory])
+
+
+class _Laid(NamedTuple):
+    """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers, which overlap as rules allow."""
+
+    graph: Graph
+    stages: Sequence[tuple[int, ...]]
+    streamed: tuple[str, ...]
+    owner: dict[str, str]
+    variants: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    rules: list[Rule]
 
 
 def plan_in_order(
@@ -65,61 +83,118 @@ def plan_in_order(
     overlap: bool = False,
     most_lag: int = ANY_LAG,
     share: bool = True,
+    moves: bool = False,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
-    `share` every tensor has bytes of its own and what would be a view is a copy.
+    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
+    between steps where only that makes the arena as small as the busiest step allows.
     """
-    return _planned(graph, [(index,) for index in order], memory, most_lag=most_lag if overlap else -1, share=share)
+    owner = views(graph, order) if share else each_its_own(graph)
+    stages = [(index,) for index in order]
+    laid = _lay_out(graph, stages, (), owner, memory=memory, most_lag=most_lag if overlap else -ANY_LAG)
+    return _place(laid, memory, most_lag, moves=moves)
 
 
 def plan_in_stages(
     graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
 ) -> Plan:
     """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
-    return _planned(graph, stages, memory, most_lag=ANY_LAG, share=True, streamed=streamed)
+    owner = views(graph, tuple(index for ops in stages for index in ops))
+    laid = _lay_out(graph, stages, streamed, owner, memory=memory, most_lag=ANY_LAG)
+    return _place(laid, memory, ANY_LAG, moves=True)
 
 
-def _planned(
+def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool) -> Plan:
+    least = lower_bound(laid.buffers, laid.rules)
+    found = place(laid.buffers, laid.rules, tries=0)
+    if found.bytes > least:
+        walk = _walk(laid, least, moves=moves)
+        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
+        found = place(laid.buffers, laid.rules, FEWER_TRIES if walk else TRIES, known=known)
+        if walk is not None and walk.bytes < found.bytes:
+            laid, known = _carry_out(laid, walk, memory, most_lag)
+            found = place(laid.buffers, laid.rules, 0, known=known)
+    made = _plan(laid, found, memory)
+    return replace(made, lower_bound=least) if moves else made
+
+
+def _lay_out(
     graph: Graph,
     stages: Sequence[tuple[int, ...]],
-    memory: str,
+    streamed: tuple[str, ...],
+    owner: dict[str, str],
     *,
+    memory: str,
     most_lag: int,
-    share: bool,
-    streamed: tuple[str, ...] = (),
-) -> Plan:
-    order = tuple(index for stage in stages for index in stage)
-    owner = views(graph, order) if share else each_its_own(graph)
+) -> _Laid:
     variants = tuple(_variant(graph, op, owner) for op in graph.ops)
     net, alone = Rows.of(graph, variants, streamed), lags(graph, variants, owner, most_lag)
-    streams = [streaming(net, ops) if _is_fused(graph, ops, streamed) else None for ops in stages]
-    lag = [
-        alone[ops[0]] if stream is None else stage_lags(net, stream, ops, variants[ops[-1]])
-        for ops, stream in zip(stages, streams, strict=True)
-    ]
-    rings = {name: rows * row_bytes(graph.tensors[name]) for stream in streams if stream for name, rows in stream.rings.items()}
+    kept = [(name, rows) for stream in streamings(net, stages) if stream for name, rows in stream.rings.items()]
+    rings = {name: rows * row_bytes(graph.tensors[name]) for name, rows in kept}
     buffers = _buffers(graph, stages, owner, memory, rings) + _scratch_buffers(graph, stages, variants, memory)
-    placed = place(buffers, rules(graph, stages, owner, lag, buffers) if most_lag >= 0 else ())
-    return check(
-        Plan(
-            graph=graph,
-            stages=tuple(Stage(ops, _tile(graph, ops) if _is_fused(graph, ops, streamed) else None) for ops in stages),
-            variants=variants,
-            buffers=buffers,
-            places={name: Place(source) for name, source in owner.items()},
-            offsets=placed.offsets,
-            arena={memory: placed.bytes},
-            scratch=max(_scratch(graph, variants), default=0),
-            lower_bound=placed.lower_bound,
-            streamed=streamed,
-        )
+    return _Laid(
+        graph,
+        stages,
+        streamed,
+        owner,
+        variants,
+        buffers,
+        rules(graph, stages, owner, lags_by_stage(net, stages, variants, alone), buffers),
     )
 
 
-def _is_fused(graph: Graph, ops: Sequence[int], streamed: Sequence[str]) -> bool:
-    return len(ops) > 1 or not set(streamed).isdisjoint(filter(None, graph.ops[ops[0]].inputs))
+def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
+    graph = laid.graph
+    lone = lone_tensors(graph, laid.stages, laid.owner) if moves else {}
+    inputs = {laid.owner[name] for name in graph.inputs if name not in laid.streamed}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    grain = max(buffer.align for buffer in laid.buffers)
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
+        found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
+        if found is not None:
+            return found
+    return None
+
+
+def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
+    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
+    lone = lone_tensors(laid.graph, laid.stages, laid.owner)
+    steps: list[int | str] = []
+    stages: list[tuple[int, ...]] = []
+    for step, ops in enumerate(laid.stages):
+        for name in (lone[buffer, step] for at, buffer in moves.moved if at == step):
+            stages.append((len(steps),))
+            steps.append(name)
+        stages.append(tuple(range(len(steps), len(steps) + len(ops))))
+        steps += ops
+    graph, names = with_moves(laid.graph, steps)
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in moves.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
+    targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
+    owner = views(graph, file_order(graph))
+    return _lay_out(graph, stages, laid.streamed, owner, memory=memory, most_lag=most_lag), known
+
+
+def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
+    graph, net = laid.graph, Rows.of(laid.graph, laid.variants, laid.streamed)
+    return check(
+        Plan(
+            graph=graph,
+            stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in laid.stages),
+            variants=laid.variants,
+            buffers=laid.buffers,
+            places={name: Place(source) for name, source in laid.owner.items()},
+            offsets=placed.offsets,
+            arena={memory: placed.bytes},
+            scratch=max(_scratch(graph, laid.variants), default=0),
+            lower_bound=placed.lower_bound,
+            streamed=laid.streamed,
+        )
+    )
 
 
 def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:

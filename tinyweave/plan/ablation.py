@@ -11,7 +11,7 @@ from functools import partial
 from ..ir import Graph
 from . import plan, plan_in_order
 from .order import best_order, each_its_own, file_order
-from .overlap import lags, saved_bytes, views
+from .overlap import ANY_LAG, lags, saved_bytes, views
 from .plan import Plan
 
 
@@ -19,10 +19,15 @@ def ablation(graph: Graph, best: Plan | None = None, memory: str = "sram") -> di
     """Technique -> bytes of the arena with it and all before it; the last is that of `best`, the plan of schedule best."""
     best = best or plan(graph, "best", memory)
     arenas = {"file order": plan_in_order(graph, file_order(graph), memory, share=False).arena[memory]}
-    for name, share, most_lag in (("best order", False, -1), ("+ views", True, -1), ("+ in-place", True, 0)):
+    for name, share, most_lag in (
+        ("best order", False, -1),
+        ("+ views", True, -1),
+        ("+ in-place", True, 0),
+        ("+ overlap", True, ANY_LAG),
+    ):
         made = _least(graph, memory, share=share, most_lag=most_lag)
         arenas[name] = min(made, *arenas.values())
-    arenas["+ overlap"] = best.arena[memory]
+    arenas["+ moves"] = best.arena[memory]
     return arenas
 
 

@@ -117,8 +117,9 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     for index, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         lags = row.lag(graph, op) if [name] == only else {}
+        moves = variant == "tw_move"  # overlaps as it likes
         read = [(lags.get(i), _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
-        others = [other for lag, other in read if not _trails(region, other, lag)] + outputs[:index]
+        others = [other for lag, other in read if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
 
@@ -164,9 +165,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
             region, window = place(out, row), SPECS[op.kind].window(graph, op)
             assert window is not None
             lags = BY_NAME[plan.variants[node]].lag(graph, op)
-            for position, name in enumerate(op.inputs):
-                if name is None or name not in number:
-                    continue
+            for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in number):
                 first = row * window.stride[0] - window.pad[0]
                 for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
                     assert intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
+from .fuse import Rows, lags_by_stage
 from .overlap import lags, rules
 from .plan import Buffer, Plan
 
@@ -117,20 +118,21 @@ def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
 
 def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     graph = plan.graph
-    order = [index for stage in plan.stages for index in stage.ops]
+    stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
-    allowed = {
-        (rule.lower, rule.upper): rule.distance
-        for rule in rules(graph, order, owner, lags(graph, plan.variants, owner), plan.buffers)
-    }
+    net, alone = Rows.of(graph, plan.variants, plan.streamed), lags(graph, plan.variants, owner)
+    lag_of = lags_by_stage(net, stages, plan.variants, alone)
+    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules(graph, stages, owner, lag_of, plan.buffers)}
     found = []
-    for step, index in enumerate(order):
-        op, kernel = graph.ops[index], plan.variants[index]
+    for step, ops in enumerate(stages):
+        op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]
         outputs = dict.fromkeys(owner[name] for name in op.outputs)
-        operands = dict.fromkeys(owner[name] for name in op.inputs if name in owner)
+        operands = dict.fromkeys(owner[name] for index in ops for name in graph.ops[index].inputs if name in owner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
             lag = allowed.get((output, operand))
+            if (operand, output) in allowed:  # a move goes up as well as down
+                lag = -upper.bytes
             found.append(
                 Overlap(
                     op=op.name,

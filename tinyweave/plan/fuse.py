@@ -202,6 +202,29 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: 
     return distance
 
 
+def is_fused(net: Rows, ops: Sequence[int]) -> bool:
+    """Whether a stage of these ops runs row by row."""
+    return len(ops) > 1 or any(name in net.streamed for name in net.graph.ops[ops[0]].inputs)
+
+
+def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | None]:
+    """Per stage how it runs row by row; None where it is one op that runs on whole tensors."""
+    found = [streaming(net, ops) if is_fused(net, ops) else None for ops in stages]
+    for ops, stream in zip(stages, found, strict=True):
+        assert stream is not None or not is_fused(net, ops), f"{net.graph.ops[ops[0]].name} and those after it cannot be fused"
+    return found
+
+
+def lags_by_stage(
+    net: Rows, stages: Sequence[Sequence[int]], variants: Sequence[str], alone: Sequence[Mapping[str, int]]
+) -> list[Mapping[str, int]]:
+    """Per stage, how far below each operand its last op's output must begin to overlap it; alone: the same per op by itself."""
+    return [
+        alone[ops[0]] if stream is None else lags(net, stream, ops, variants[ops[-1]])
+        for ops, stream in zip(stages, streamings(net, stages), strict=True)
+    ]
+
+
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     """How a fused stage of a plan runs."""
     found = streaming(Rows.of(plan.graph, plan.variants, plan.streamed), stage.ops)
@@ -229,7 +252,7 @@ def best_stages(
         edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
         for end, stage in _growing(net, order, begin):
             if end > begin + 1 or readers[begin]:
-                need = _need(net, order, lives, variants, stage, (begin, end), most)
+                need = _need(net, order, lives, variants, stage=stage, span=(begin, end), most=most)
                 edges[-1] += [(end, need, end - begin)] if need is not None else []
     worst = [0] + [NEVER] * steps
     for begin in range(steps):
@@ -322,6 +345,7 @@ def _need(
     order: Sequence[int],
     lives: Mapping[str, Life],
     variants: Sequence[str],
+    *,
     stage: Mapping[str, _Made],
     span: tuple[int, int],
     most: int,
@@ -362,7 +386,7 @@ def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dic
     begin = {**dict.fromkeys((owner[name] for name in graph.inputs), -1), **dict.fromkeys(lasting, -1)}
     end = dict.fromkeys(begin, 1)
     for step, index in enumerate(order):
-        for name in (*graph.ops[index].inputs, *graph.ops[index].outputs):
+        for name in filter(None, (*graph.ops[index].inputs, *graph.ops[index].outputs)):
             if name in owner:
                 begin.setdefault(owner[name], step)
                 end[owner[name]] = step + 1

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..ir import Graph, Op, is_constant
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
+from .moves import is_move
 from .place import Rule
 from .plan import Buffer
 
@@ -26,7 +27,7 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
     for step, index in enumerate(order):
         op = graph.ops[index]
-        source = op.inputs[0] if SPECS[op.kind].view else None
+        source = op.inputs[0] if SPECS[op.kind].view and not is_move(op) else None
         if op.kind == "assign_variable":
             _write_early(graph, order, step, owner)
         elif source in owner and (graph.tensors[source].role != "state" or _used_before_change(graph, order, step)):
@@ -51,7 +52,8 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
     found = set(names)
     for index in order:
         op = graph.ops[index]
-        if SPECS[op.kind].view and op.kind != "assign_variable" and op.inputs[0] in found:
+        is_view = SPECS[op.kind].view and not is_move(op)
+        if is_view and op.kind != "assign_variable" and op.inputs[0] in found:
             found.add(op.outputs[0])
     return found
 
@@ -105,21 +107,28 @@ def rules(
     """How the output of each stage may lie over the operands that nothing needs after it; lag: per stage, as `lags` per op."""
     found = []
     home = {buffer.name: buffer for buffer in buffers}
-    kept = {owner[name] for name in graph.outputs if name in owner}
-    kept |= {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    kept = state.union(owner[name] for name in graph.outputs if name in owner)
     for step, ops in enumerate(stages):
         target = owner[graph.ops[ops[-1]].outputs[0]]
-        for source, distance in lag[step].items() if home[target].start == step else ():
+        for source, distance in lag[step].items() if target not in state and home[target].start == step else ():
             if source not in kept and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
+                if is_move(graph.ops[ops[-1]]):  # it may go up as well
+                    found.append(Rule(source, target, distance))
     return found
 
 
 def saved_bytes(
     graph: Graph, owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
 ) -> int:
-    """By how much an op's output and the operands that die with it need less than their sum, for the best of these operands."""
+    """By how much an op's output and the operands that die with it need less than their sum, stacked by rising distances."""
     target = owner[graph.ops[index].outputs[0]]
+    if graph.tensors[target].role == "state":
+        return 0
     out = graph.tensors[target].bytes
-    pairs = [(graph.tensors[name].bytes, distance) for name, distance in lag[index].items() if name in dying - {target}]
-    return max((size + out - max(distance + size, out) for size, distance in pairs), default=0)
+    pairs = sorted((distance, graph.tensors[name].bytes) for name, distance in lag[index].items() if name in dying - {target})
+    end = 0
+    for distance, size in pairs:
+        end = max(end, min(distance, out)) + size
+    return sum(size for _, size in pairs) + out - max(end, out)

@@ -7,7 +7,7 @@ to be the smallest, or the gap to what is proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
     return _bound(buffers, _meetings(buffers, rules))
 
 
-def arena_bytes(buffers: Iterable[Buffer], offsets: dict[str, int]) -> int:
+def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
     """One past the highest byte in use."""
     return max((offsets[b.name] + b.bytes for b in buffers), default=0)
 
@@ -71,15 +71,25 @@ def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, i
     return _names(buffers, _greedy(buffers, meetings, _bound(buffers, meetings)))
 
 
-def place(buffers: Sequence[Buffer], rules: Sequence[Rule] = (), tries: int = TRIES, enough: int = 0) -> Placement:
+def place(
+    buffers: Sequence[Buffer],
+    rules: Sequence[Rule] = (),
+    tries: int = TRIES,
+    enough: int = 0,
+    known: Mapping[str, int] | None = None,
+) -> Placement:
     """The smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones.
 
-    An arena of at most `enough` bytes ends the search: for those who ask whether something fits, not how well.
+    An arena of at most `enough` bytes ends the search: for those who ask whether something fits, not how well. `known`
+    offsets are the result where nothing better is found.
     """
     meetings = _meetings(buffers, rules)
     low = _bound(buffers, meetings)
     best = _greedy(buffers, meetings, low)
     high = _height(buffers, best)
+    if known is not None and arena_bytes(buffers, known) < high:
+        best = [known[b.name] for b in buffers]
+        high = _height(buffers, best)
     if high <= max(low, enough):
         return Placement(_names(buffers, best), high, low)
     search = searcher(_problem(buffers, meetings))
@@ -176,7 +186,36 @@ def _bound(buffers: Sequence[Buffer], meetings: _Meetings) -> int:
             apart = [x for x in section if x not in over]
             if apart:
                 bound = max(bound, _load(buffers, apart, [-(-buffers[x].bytes // grain) * grain for x in apart]))
+            bound = max(bound, _overlapped(buffers, meetings, section, grain))
     return bound
+
+
+def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> int:
+    """What a section needs in which one output may lie over others, or two buffers either way; 0 for other rules.
+
+    The operands above the output are best stacked in the order of their distances; the highest buffer needs no rounding.
+    """
+
+    def whole(count: int) -> int:
+        return -(-count // grain) * grain
+
+    sizes = {x: whole(buffers[x].bytes) for x in section}
+    above: dict[int, list[tuple[int, int]]] = {}  # output -> (distance, operand)
+    for low in section:
+        pairs = [(whole(gap), high) for high, gap, _ in meetings.near[low] if high in sizes and gap < buffers[low].bytes]
+        if pairs:
+            above[low] = sorted(pairs)
+    joined = set(above).union(high for pairs in above.values() for _, high in pairs)
+    if len(above) != 1 and len(joined) != 2:
+        return 0
+    extents = []
+    for low, pairs in above.items():
+        end = 0
+        for distance, high in pairs:
+            end = max(end, distance) + sizes[high]
+        extents.append(max(end, sizes[low]))
+    alone = sum(size for x, size in sizes.items() if x not in joined)
+    return alone + min(extents) - max(size - buffers[x].bytes for x, size in sizes.items())
 
 
 def _problem(buffers: Sequence[Buffer], meetings: _Meetings) -> Problem:

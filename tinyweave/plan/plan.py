@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from ..ir import CompileError, Graph, fingerprint
+from .moves import is_move, with_moves
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Place:
 class Plan:
     """variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory.
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
-    these buffers is smaller. streamed: network inputs that come row by row and are never whole."""
+    these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
+    tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
+    rows and are never whole."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -117,10 +120,12 @@ def scratch_name(op_name: str) -> str:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as JSON; the graph is named by its fingerprint, not stored."""
+    """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record["streamed"] = list(plan.streamed)
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
+    steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
+    record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
     record["places"] = {name: asdict(place) for name, place in plan.places.items()}
     return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
 
@@ -133,6 +138,10 @@ def from_json(text: str, graph: Graph) -> Plan:
             raise CompileError(
                 f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
             )
+        number = {op.name: index for index, op in enumerate(graph.ops)}
+        steps = [step["move"] if isinstance(step, dict) else number.get(step, -1) for step in record["moves"]]
+        if steps and -1 not in steps:
+            graph = with_moves(graph, steps)[0]
         if record["graph"] != fingerprint(graph):
             raise CompileError("the plan was made for another graph", "plan this graph again")
         return Plan(

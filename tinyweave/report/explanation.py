@@ -53,6 +53,8 @@ def _life(found: Explanation) -> list[str]:
 
 def _rule(overlap: Overlap) -> str:
     """Which kernel lets the output lie over its operand, and how."""
+    if overlap.lag is not None and overlap.lag < 0:
+        return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.lag == 0:
         return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
     return f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand"
