@@ -95,10 +95,10 @@ def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain)
 def test_plan_fits_and_does_not_fit(capsys, chain):
     assert run("plan", chain, "--ram", "64k", "--json") == 0
     fits = json.loads(capsys.readouterr().out)
-    assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 5
+    assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 6
     arena = fits["ram"]["arena"]
     assert list(fits["plan"]["ablation"]) == ["file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves"]
-    assert sum(b["bytes"] for b in fits["peak"]["buffers"]) == fits["peak"]["bytes"] == arena
+    assert sum(b["bytes"] for b in fits["peak"]["buffers"]) > fits["peak"]["bytes"] == arena  # input and output share bytes
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
     assert run("plan", chain, "--ram", arena - 1, "--json") == 1
     tight = json.loads(capsys.readouterr().out)
@@ -121,7 +121,7 @@ def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
 
 def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
     for name in ("conv", "conv_2d_0"):
-        assert run("plan", chain, "--schedule", "best", "--explain", name) == 0
+        assert run("plan", chain, "--explain", name) == 0
         printed = capsys.readouterr().out
         assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
         assert "read last by move_1 in step 2" in printed
@@ -131,7 +131,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     record = json.loads(capsys.readouterr().out)
     explained = record["explain"]
     assert explained["tensor"] == "scores" and explained["kept"] == ["network output"]
-    assert explained["writers"] == [{"step": 4, "op": "softmax_4"}] and explained["readers"] == []
+    assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
     assert json.loads(capsys.readouterr().out)["explain"] is None
@@ -325,7 +325,7 @@ def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core(cap
         assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
         assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))
     assert found["fits"] is True and "stm32f746" in found["boards"]
-    assert lookup(found, "ram.arena") == 128 and lookup(found, "ram.total") is None
+    assert lookup(found, "ram.arena") == 84 and lookup(found, "ram.total") is None
     assert run("compare", chain) == 0
     shown = capsys.readouterr().out
     assert f"{len(found['compare'])} boards" in shown and "xtensa-lx6 *" in shown and "xtensa-lx6 by cortex-m4" in shown
@@ -387,7 +387,7 @@ def test_a_real_process_gives_the_same_codes(chain, tmp_path):
     with command("inspect", tmp_path / "none.tflite") as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.count("\n")) == (2, "", 1)
-    with command("plan", chain, "--ram", "100", "--json") as process:
+    with command("plan", chain, "--ram", "80", "--json") as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, "") and json.loads(out)["fits"] is False
 

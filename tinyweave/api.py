@@ -170,14 +170,14 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "layer", *, stream_inputs: bool = False) -> Plan:
+def plan(model: Model, schedule: str = "best", *, stream_inputs: bool = False) -> Plan:
     """The checked memory plan of a model; with `stream_inputs` a callback brings its inputs row by row."""
     return planning.plan(model.graph, schedule, stream_inputs=stream_inputs)
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made if schedule == "best" else None)
+    return planning_ablation(model.graph, made if schedule == "best" and not made.streamed else None)
 
 
 def explain(model: Model, made: Plan, name: str) -> Explanation:
@@ -394,7 +394,8 @@ def deploy(
     *,
     device: Device | None = None,
     limits: Limits | None = None,
-    schedule: str = "layer",
+    schedule: str = "best",
+    stream_inputs: bool = False,
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
@@ -402,7 +403,7 @@ def deploy(
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
-    made = plan(model, schedule)
+    made = plan(model, schedule, stream_inputs=stream_inputs)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

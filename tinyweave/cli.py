@@ -54,7 +54,12 @@ DeviceName = Annotated[
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
-Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: layer, best.")]
+Schedule = Annotated[
+    str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+]
+Stream = Annotated[
+    bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
+]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
@@ -128,7 +133,8 @@ def plan(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     tensor: Annotated[
         str | None,
@@ -146,7 +152,7 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -169,7 +175,8 @@ def compile_model(
     model: ModelFile,
     *,
     device: DeviceName = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     name: Name = None,
     out: Out = None,
@@ -183,8 +190,13 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule)
-    emitted = api.source(loaded, planned, _command("compile", model, device=device, schedule=schedule, io=io, name=name), board)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    emitted = api.source(
+        loaded,
+        planned,
+        _command("compile", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name),
+        board,
+    )
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         api.write(emitted, scratch)
@@ -206,7 +218,8 @@ def verify(
     model: ModelFile,
     *,
     device: DeviceName = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -221,7 +234,7 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -242,7 +255,8 @@ def profile(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -255,7 +269,7 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -277,7 +291,8 @@ def deploy(
     device: DeviceName = None,
     ram: Ram = None,
     flash: Flash = None,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -305,10 +320,13 @@ def deploy(
                 device=board,
                 limits=limits,
                 schedule=schedule,
+                stream_inputs=stream_inputs,
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, device=device, schedule=schedule, io=io, name=name),
+                command=_command(
+                    "deploy", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name
+                ),
                 progress=report,
             )
         found = record(
@@ -370,7 +388,8 @@ def reorder(
 def compare(
     model: ModelFile,
     *,
-    schedule: Schedule = "layer",
+    schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -383,7 +402,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -515,11 +534,13 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-def _command(verb: str, model: Path, **options: str | None) -> str:
+def _command(verb: str, model: Path, **options: str | bool | None) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
-        if value is not None and (option, value) not in (("schedule", "layer"), ("io", "model")):
+        if value is True:
+            words.append(f"--{option.replace('_', '-')}")
+        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

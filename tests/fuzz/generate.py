@@ -520,7 +520,8 @@ def void(_: object) -> None:
     return None
 
 
-GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
+Growers = dict[str, tuple[float, Callable[[Growth], None]]]
+GROWERS: Growers = {
     "conv_2d": (4, conv_2d),
     "depthwise_conv_2d": (3, depthwise_conv_2d),
     "fully_connected": (0.7, fully_connected),
@@ -575,26 +576,42 @@ GROWERS: dict[str, tuple[float, Callable[[Growth], None]]] = {
 FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
 
 
-# what runs row by row and what makes such networks branch and meet
-BY_ROW = ("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "mul", "concatenation", "pad", "prelu")
-BY_ROW += ("logistic", "relu", "quantize", "hard_swish", "maximum", "sub")
+# what runs row by row, and what makes such networks branch and meet
+BY_ROW: Growers = {
+    kind: GROWERS[kind]
+    for kind in (
+        "conv_2d",
+        "depthwise_conv_2d",
+        "average_pool_2d",
+        "max_pool_2d",
+        "add",
+        "mul",
+        "concatenation",
+        "pad",
+        "prelu",
+    )
+    + ("logistic", "relu", "quantize", "hard_swish", "maximum", "sub")
+}
 
 
-def random_network(seed: int, steps: int | None = None, damaged: bool = False, only: Collection[str] | None = None) -> Graph:
+def random_network(
+    seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS, live: int = 8
+) -> Graph:
     """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
 
-    `damaged` makes many channels constant, which gives the passes something to remove. only: the kinds that may be in it.
+    `damaged` makes many channels constant, which gives the passes something to remove. live: of how many tensors an op
+    may take its operands; few make long chains.
     """
     g = Growth(seed, damaged)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
-    kinds = [kind for kind in GROWERS if only is None or kind in only]
-    weights = [GROWERS[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
-    wanted, narrow = steps or g.rng.randint(3, 14), 8 if only is None else 2  # few live tensors make long chains
+    kinds = list(growers)
+    weights = [growers[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
+    wanted = steps or g.rng.randint(3, 14)
     for _ in range(10 * wanted):
         if len(g.ops) >= wanted:
             break
-        GROWERS[g.rng.choices(kinds, weights)[0]][1](g)
-        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-narrow:]
+        growers[g.rng.choices(kinds, weights)[0]][1](g)
+        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-live:]
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Memory that the caller provides: the whole working memory of the model, input and output included. */
-#define CHAIN_SRAM_BYTES 128
+#define CHAIN_SRAM_BYTES 84
 #define CHAIN_ALIGN 4 /* of every memory */
 
 typedef struct {

@@ -3,12 +3,12 @@
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile edges.tflite
  *
- * Memory plan: arena 25 B (lower bound 25 B), 3 steps.
+ * Memory plan: arena 20 B (lower bound 20 B), 3 steps.
  *   offset ..    end   size  steps  tensor
  *        0 ..     20     20  #..    input
+ *        0 ..      5      5  ##.    quantize_0
  *        0 ..      8      8  ..#    dequantize_2  (output)
  *        8 ..     10      2  .##    fully_connected_1
- *       20 ..     25      5  ##.    quantize_0
  */
 
 #include "edges.h"
@@ -29,10 +29,10 @@ void TW_TRACE(int32_t step);
 
 /* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT             =  0, /* 'x' */
-    AT_QUANTIZE_0        = 20, /* 'q' */
-    AT_FULLY_CONNECTED_1 =  8, /* 'y' */
-    AT_DEQUANTIZE_2      =  0, /* 'out' */
+    AT_INPUT             = 0, /* 'x' */
+    AT_QUANTIZE_0        = 0, /* 'q' */
+    AT_FULLY_CONNECTED_1 = 8, /* 'y' */
+    AT_DEQUANTIZE_2      = 0, /* 'out' */
 };
 
 /* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers

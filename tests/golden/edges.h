@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Memory that the caller provides: the whole working memory of the model, input and output included. */
-#define EDGES_SRAM_BYTES 25
+#define EDGES_SRAM_BYTES 20
 #define EDGES_ALIGN 4 /* of every memory */
 
 typedef struct {

@@ -3,14 +3,14 @@
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile residual.tflite
  *
- * Memory plan: arena 360 B (lower bound 360 B), 6 steps.
+ * Memory plan: arena 240 B (lower bound 240 B), 6 steps.
  *   offset ..    end   size  steps   tensor
  *        0 ..    120    120  ##....  conv_2d_0
+ *        0 ..    120    120  .###..  add_1
  *        0 ..     48     48  ....##  concatenation_4 = reshape_5  (output)
- *       48 ..     72     24  ..###.  max_pool_2d_2
- *       72 ..     96     24  ...###  average_pool_2d_3  (output)
  *      120 ..    240    120  ##....  input
- *      240 ..    360    120  .###..  add_1
+ *      120 ..    144     24  ..###.  max_pool_2d_2
+ *      144 ..    168     24  ...###  average_pool_2d_3  (output)
  */
 
 #include "residual.h"
@@ -35,9 +35,9 @@ void TW_TRACE(int32_t step);
 enum {
     AT_INPUT             = 120, /* 'x' */
     AT_CONV_2D_0         =   0, /* 'branch' */
-    AT_ADD_1             = 240, /* 'sum' */
-    AT_MAX_POOL_2D_2     =  48, /* 'largest' */
-    AT_AVERAGE_POOL_2D_3 =  72, /* 'average' */
+    AT_ADD_1             =   0, /* 'sum' */
+    AT_MAX_POOL_2D_2     = 120, /* 'largest' */
+    AT_AVERAGE_POOL_2D_3 = 144, /* 'average' */
     AT_CONCATENATION_4   =   0, /* 'both' */
     AT_RESHAPE_5         =   0, /* 'flat' */
 };

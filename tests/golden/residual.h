@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Memory that the caller provides: the whole working memory of the model, input and output included. */
-#define RESIDUAL_SRAM_BYTES 360
+#define RESIDUAL_SRAM_BYTES 240
 #define RESIDUAL_ALIGN 4 /* of every memory */
 
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
 
 #define RESIDUAL_INPUTS 1
 
-/* input 0: 'x', int8 [1, 6, 5, 4], real = scale * (q - zero_point); survives invoke */
+/* input 0: 'x', int8 [1, 6, 5, 4], real = scale * (q - zero_point); overwritten by invoke */
 #define RESIDUAL_INPUT_0_BYTES 120
 #define RESIDUAL_INPUT_0_STREAMED 0
 #define RESIDUAL_INPUT_0_SCALE 0.05f

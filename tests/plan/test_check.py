@@ -43,7 +43,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damaged_plans_are_refused(name: str) -> None:
     said, damage = DAMAGES[name]
-    made = plan(NETWORKS["chain"]())
+    made = plan(NETWORKS["chain"](), "layer")
     with pytest.raises((AssertionError, CompileError), match=said):
         check(damage(made))
 
@@ -61,14 +61,14 @@ STATE_DAMAGES: dict[str, tuple[str, Damage]] = {
 @pytest.mark.parametrize("name", STATE_DAMAGES)
 def test_damaged_state_is_refused(name: str) -> None:
     said, damage = STATE_DAMAGES[name]
-    made = plan(NETWORKS["stream"]())
+    made = plan(NETWORKS["stream"](), "layer")
     with pytest.raises(AssertionError, match=said):
         check(damage(made))
 
 
 def test_state_is_read_and_computed_where_it_lies() -> None:
     """Only the count, an output that is read after the call, is copied from and to its state."""
-    made = plan(NETWORKS["stream"]())
+    made = plan(NETWORKS["stream"](), "layer")
     assert made.places["before"].buffer == made.places["kept"].buffer == "past"
     assert [made.variants[i] for i in (0, 3)] == ["", ""]
     assert [b.name for b in made.buffers if (b.start, b.end) == (0, 8)] == ["past", "calls"]
@@ -84,7 +84,7 @@ def operand_pairs(made: Plan) -> list[tuple[str, str]]:
 def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None:
     """Where outputs trail their operands, one more step towards them is found."""
     graph = random_network(seed, steps=10)
-    made, best = plan(graph), plan(graph, "best")
+    made, best = plan(graph, "layer"), plan(graph)
     assert best.arena["sram"] <= made.arena["sram"]
     for x, y in operand_pairs(best):
         begin, end = best.offset(x), best.offset(x) + best.graph.tensors[x].bytes
@@ -110,7 +110,7 @@ def test_a_value_computed_in_the_state_lies_over_no_input() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> None:
     """Two buffers alive in the same step and both read, laid over each other, are always found."""
-    made = plan(random_network(seed))
+    made = plan(random_network(seed), "layer")
     assert check(made) is made
     needed = {made.places[name].buffer for name in (*made.graph.consumers, *made.graph.outputs) if name in made.places}
     buffers = [buffer for buffer in made.buffers if buffer.name in needed and buffer.bytes]
@@ -124,7 +124,7 @@ def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> N
 
 
 def test_a_view_that_moves_is_refused() -> None:
-    made = plan(NETWORKS["residual"]())
+    made = plan(NETWORKS["residual"](), "layer")
     places = {**made.places, "flat": replace(made.places["flat"], buffer="sum")}
     with pytest.raises(AssertionError):
         check(replace(made, places=places))

@@ -55,7 +55,7 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 
 def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: Path) -> None:
     """Each output lies its lag below its input, so that without moves all lags add up."""
-    made, layer = plan(separable(), "best"), plan(separable())
+    made, layer = plan(separable()), plan(separable(), "layer")
     distances = [lag for of_op in lags(layer.graph, layer.variants, views(layer.graph)) for lag in of_op.values()]
     assert len(distances) == 8 and min(distances) > 0
     assert made.arena["sram"] == made.lower_bound == 720 + max(distances)
@@ -66,7 +66,7 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
 @lru_cache
 def moving() -> dict[int, Plan]:
     """Seed of a random network of 16 steps -> its best plan, which has moves."""
-    plans = {seed: plan(random_network(seed, 16), "best") for seed in SEEDS}
+    plans = {seed: plan(random_network(seed, 16)) for seed in SEEDS}
     assert all(map(moves, plans.values())), "take other seeds"
     return plans
 
@@ -74,7 +74,7 @@ def moving() -> dict[int, Plan]:
 def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
-        assert made.arena["sram"] < plan(original).arena["sram"]
+        assert made.arena["sram"] < plan(original, "layer").arena["sram"]
         verify(made.graph)
         assert made.graph.inputs == original.inputs and made.graph.outputs == original.outputs
         inputs = dict(zip(original.inputs, compare.samples(original, 4, seed)[-1], strict=True))
@@ -88,7 +88,7 @@ def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:
 def test_moves_are_the_same_every_time_and_survive_json() -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
-        assert to_json(made) == to_json(plan(original, "best"))
+        assert to_json(made) == to_json(plan(original))
         read = from_json(to_json(made), original)
         assert fingerprint(read.graph) == fingerprint(made.graph)
         assert to_json(check(read)) == to_json(made)
@@ -97,7 +97,7 @@ def test_moves_are_the_same_every_time_and_survive_json() -> None:
 
 
 def test_a_moved_tensor_that_something_overwrites_is_refused() -> None:
-    made = plan(separable(), "best")
+    made = plan(separable())
     target = moves(made)[0].outputs[0]
     later = next(b for b in made.buffers if b.start > made.buffer(target).start and b.start < made.buffer(target).end)
     offsets = {**made.offsets, later.name: made.offsets[target]}

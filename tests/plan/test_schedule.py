@@ -21,7 +21,7 @@ def steps(made: Plan) -> list[int]:
 @pytest.mark.parametrize("seed", range(40))
 def test_best_is_never_worse_than_layer(seed: int) -> None:
     graph = random_network(seed, 16)
-    layer, best = plan(graph), plan(graph, "best")
+    layer, best = plan(graph, "layer"), plan(graph)
     assert best.arena["sram"] <= layer.arena["sram"]
     if best.arena["sram"] == layer.arena["sram"]:
         assert steps(best) == sorted(steps(best)), "without a gain the file's order stays"
@@ -29,19 +29,19 @@ def test_best_is_never_worse_than_layer(seed: int) -> None:
 
 def test_an_order_helps_some_random_networks() -> None:
     networks = [random_network(seed, 16) for seed in range(40)]
-    assert sum(plan(graph, "best").arena["sram"] < plan(graph).arena["sram"] for graph in networks) >= 3
+    assert sum(plan(graph).arena["sram"] < plan(graph, "layer").arena["sram"] for graph in networks) >= 3
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_chains_keep_their_order(name: str) -> None:
-    made = plan(NETWORKS[name](), "best")
+    made = plan(NETWORKS[name]())
     assert steps(made) == sorted(steps(made))
 
 
 @pytest.mark.parametrize("name", ["nasnet_mobile", "darts_cifar", "randwire_1"])
 def test_large_networks_gain(name: str) -> None:
     graph = GRAPHS[name]()
-    assert plan(graph, "best").arena["sram"] < 0.85 * plan(graph).arena["sram"]
+    assert plan(graph).arena["sram"] < 0.85 * plan(graph, "layer").arena["sram"]
 
 
 @pytest.mark.shared
@@ -56,8 +56,8 @@ def test_large_networks_gain(name: str) -> None:
 )
 def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, arenas: tuple[int, int]) -> None:
     model = api.load(shared / f"models/{file}.tflite")
-    made = api.plan(model, "best")
-    assert (api.plan(model).arena["sram"], made.arena["sram"]) == arenas
+    made = api.plan(model)
+    assert (api.plan(model, "layer").arena["sram"], made.arena["sram"]) == arenas
     assert made.optimal and any(map(is_move, made.graph.ops))
     result = api.verify(model, made, count=3)
     assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result.first_difference

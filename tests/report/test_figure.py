@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ from fuzz.generate import random_network
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
-from tinyweave.report.figure import PANEL, check_figure, figure, svg
+from tinyweave.report.figure import LEFT, LETTER, NAMES, PANEL, RIGHT, WIDTH, check_figure, figure, svg
 from tinyweave.report.record import Record, reorder_record
 from tinyweave.report.tables import order_csv
 
@@ -29,18 +30,44 @@ def record(tmp_path) -> Record:
     return reorder_record(api.reorder(api.load(path)))
 
 
-def test_every_live_tensor_is_a_rectangle_as_high_as_its_bytes(record: Record) -> None:
+def test_every_live_tensor_is_a_band_as_high_as_its_bytes(record: Record) -> None:
+    """In each step the bands reach as high as its live bytes, and there is one for each of its tensors."""
     drawn = ElementTree.fromstring(svg(record))
     largest = max(order["peak"] for order in record["orders"].values())
-    wanted = [
-        size * PANEL / largest
-        for order in record["orders"].values()
-        for step in order["steps"]
-        for size in step["tensors"].values()
-    ]
-    found = [float(r.get("height", "")) for r in drawn.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
-    assert found == pytest.approx(wanted, abs=0.01)
-    assert max(sum(step["tensors"].values()) for step in record["orders"]["best"]["steps"]) == record["orders"]["best"]["peak"]
+    bands = [r for r in drawn.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
+    spans = [[float(r.get(key, "")) for key in ("x", "y", "width", "height")] for r in bands]
+    column = (WIDTH - LEFT - RIGHT - NAMES) / record["model"]["ops"]
+    middle = min(y for _, y, _, _ in spans) + PANEL  # the first panel ends here
+    for panel, order in enumerate(record["orders"].values()):
+        mine = [span for span in spans if (span[1] > middle) == panel]
+        for number, step in enumerate(order["steps"]):
+            at = LEFT + (number + 0.5) * column
+            found = sorted(height for x, _, width, height in mine if x < at < x + width)
+            assert found == pytest.approx(sorted(size * PANEL / largest for size in step["tensors"].values()), abs=0.01)
+
+
+def test_what_is_alive_at_the_peak_is_named(record: Record) -> None:
+    texts = [text.text or "" for text in ElementTree.fromstring(svg(record)).iter(f"{SVG}text")]
+    for order in record["orders"].values():
+        step = order["steps"][order["step"]]
+        assert f"alive at the peak ({step['op']})" in texts
+        assert all(any(text.startswith(f"{size:,} B") for text in texts) for size in step["tensors"].values())
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 92, 1000])
+def test_steps_are_named_where_there_is_room(record: Record, count: int) -> None:
+    """Names below wide steps, turned below narrow ones, numbers below narrower ones; none reaches into its neighbour."""
+    step = {"op": "depthwise_conv_2d", "kind": "depthwise_conv_2d", "bytes": 4, "tensors": {"x": 4}}
+    order = {"peak": 4, "step": 0, "op": step["op"], "steps": [step] * count}
+    drawn = ElementTree.fromstring(svg(record | {"orders": {"file": order, "best": order}}))
+    labels = [t for t in drawn.iter(f"{SVG}text") if (t.text or "").split(" ")[0].isdigit() and "B" not in (t.text or "")]
+    turned = [t for t in labels if t.get("transform")]
+    assert bool(turned) == (count in (7, 16)) and len(turned) in (0, 2 * count)
+    flat = [t for t in labels if not t.get("transform") and t.get("text-anchor") == "middle"]
+    assert bool(flat) == (not turned)
+    places = [float(t.get("x", "")) for t in flat[: len(flat) // 2]]
+    widest = max((len(t.text or "") for t in flat), default=0) * LETTER
+    assert all(b - a >= widest for a, b in pairwise(places))
 
 
 def test_names_are_escaped(record: Record) -> None:
@@ -73,6 +100,11 @@ def test_a_png_is_drawn_from_the_svg(record: Record, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "cairosvg", stand_in)
     assert figure(record, "memory.png") == b"PNG of " + svg(record).encode()
     assert figure(record, "memory.svg") == svg(record).encode()
+
+
+def test_a_real_png(record: Record) -> None:
+    pytest.importorskip("cairosvg", reason="needs the package cairosvg")
+    assert figure(record, "memory.png").startswith(b"\x89PNG")
 
 
 def test_an_order_without_proof_says_so(tmp_path) -> None:

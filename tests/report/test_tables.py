@@ -68,7 +68,7 @@ def test_constants_are_counted_where_they_are_read():
 
 def test_a_plan_adds_scratch_and_instructions():
     model = tiny.chain()
-    plan = api.planning.plan(model)
+    plan = api.planning.plan(model, "layer")
     rows = plan_layers(plan, per_step=[10, 20, 30, 40, 50])
     assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]

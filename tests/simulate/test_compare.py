@@ -47,7 +47,7 @@ def test_right_code_is_right(name: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"]())
+    made = plan(NETWORKS["chain"](), "layer")
     folder = emitted(made, tmp_path)
     edit(
         folder, "chain.c", ".in_zero = -128, .out_zero = -10, .out_min = -10", ".in_zero = -128, .out_zero = -9, .out_min = -10"
@@ -61,7 +61,7 @@ def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
 
 
 def test_an_arena_that_is_not_used_to_its_end_is_not_right(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"]())
+    made = plan(NETWORKS["chain"](), "layer")
     claimed = replace(made, arena={"sram": made.arena["sram"] + 4})
     result = verify(claimed, emitted(claimed, tmp_path))
     assert result.first_difference is None
@@ -69,7 +69,7 @@ def test_an_arena_that_is_not_used_to_its_end_is_not_right(tmp_path: Path) -> No
 
 
 def test_a_write_outside_the_arena_is_a_fault(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"]())
+    made = plan(NETWORKS["chain"](), "layer")
     folder = emitted(made, tmp_path)
     edit(folder, "chain.c", "AT_CONV_2D_0           =  0,", "AT_CONV_2D_0           = 96,")
     with pytest.raises(Fault):
@@ -78,7 +78,7 @@ def test_a_write_outside_the_arena_is_a_fault(tmp_path: Path) -> None:
 
 def test_a_read_of_what_nobody_wrote_is_a_fault(tmp_path: Path) -> None:
     """The depthwise layer reads four bytes further on, which no step wrote: the outputs follow the noise."""
-    made = plan(NETWORKS["chain"]())
+    made = plan(NETWORKS["chain"](), "layer")
     wider = replace(made, arena={"sram": made.arena["sram"] + 64})
     folder = emitted(wider, tmp_path)
     edit(folder, "chain.c", "sram + AT_CONV_2D_0, sram + AT_DEPTHWISE", "sram + 128, sram + AT_DEPTHWISE")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -21,46 +21,58 @@ from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
-SCHEDULES = ("layer", "best", "fuse")
-FEWER_TRIES = TRIES // 5  # to find a placement without moves where one with moves is known
+SCHEDULES = ("best", "unfused", "layer")
+FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "layer", memory: str = "sram", *, stream_inputs: bool = False) -> Plan:
-    """The plan of `graph` in one memory, ops run one by one and views lie in place.
+def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, stream_inputs: bool = False) -> Plan:
+    """The plan of `graph` in one memory, in which views lie in place.
 
-    `layer` keeps the file's order and all operands apart from outputs; `best` also lets outputs overlap operands that die,
-    and takes the order with the least peak under that, where each makes the arena smaller.
+    `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
+    and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
+    all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+
+    With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by rows and none is ever whole.
     """
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
+    if stream_inputs and schedule != "best":
+        raise CompileError(f"schedule {schedule} cannot stream inputs", "use --schedule best")
     for name in graph.outputs:
         data = graph.tensors[name].data
         if data is not None and not np.isfinite(data).all():
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    layer = plan_in_order(graph, file_order(graph), memory)
+    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
     if schedule == "layer":
         return layer
-    owner = views(graph)
-    lag = lags(graph, layer.variants, owner)
-    found = best_order(graph, owner, _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag))
-    scratch, saved = _scratch(graph, layer.variants), partial(saved_bytes, graph, owner, lag)
-    plans = [] if stream_inputs else [layer]
-    for order in dict.fromkeys((found.ops, file_order(graph))):
-        if not stream_inputs:
-            plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
-            if schedule == "best" and not plans[-1].gap:
-                break
-        if schedule == "fuse":
-            streamed = graph.inputs if stream_inputs else ()
-            net, alone = Rows.of(graph, layer.variants, streamed), live_bytes(graph, order, owner, scratch, saved)
+    owner, scratch = views(graph), _scratch(graph, layer.variants)
+    saved = partial(saved_bytes, graph, owner, lags(graph, layer.variants, owner))
+    orders = dict.fromkeys((best_order(graph, owner, scratch, saved).ops, file_order(graph)))
+    plans = [] if stream_inputs else [layer, *_unfused(graph, orders, memory)]
+    if schedule == "best":
+        streamed = graph.inputs if stream_inputs else ()
+        net = Rows.of(graph, layer.variants, streamed)
+        for order in orders:
+            alone = live_bytes(graph, order, owner, scratch, saved)
             stages = best_stages(net, order, owner, layer.variants, alone)
-            plans.append(plan_in_stages(graph, stages, memory, streamed))
+            if stream_inputs or any(len(ops) > 1 for ops in stages):
+                plans.append(plan_in_stages(graph, stages, memory, streamed))
     return min(plans, key=lambda made: made.arena[memory])
+
+
+def _unfused(graph: Graph, orders: Iterable[tuple[int, ...]], memory: str) -> list[Plan]:
+    """Plans that run the ops one by one, until one is proved to need no more than its busiest step."""
+    plans: list[Plan] = []
+    for order in orders:
+        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
+        if not plans[-1].gap:
+            return plans
+    return [*plans, plan_in_order(graph, file_order(graph), memory)]
 
 
 class _Laid(NamedTuple):
@@ -84,17 +96,18 @@ def plan_in_order(
     most_lag: int = ANY_LAG,
     share: bool = True,
     moves: bool = False,
+    tries: int = TRIES,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
     `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
-    between steps where only that makes the arena as small as the busiest step allows.
+    between steps where only that makes the arena as small as the busiest step allows. `tries` as for `place`.
     """
     owner = views(graph, order) if share else each_its_own(graph)
     stages = [(index,) for index in order]
     laid = _lay_out(graph, stages, (), owner, memory=memory, most_lag=most_lag if overlap else -ANY_LAG)
-    return _place(laid, memory, most_lag, moves=moves)
+    return _place(laid, memory, most_lag, moves=moves, tries=tries)
 
 
 def plan_in_stages(
@@ -106,13 +119,13 @@ def plan_in_stages(
     return _place(laid, memory, ANY_LAG, moves=True)
 
 
-def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool) -> Plan:
+def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool, tries: int = TRIES) -> Plan:
     least = lower_bound(laid.buffers, laid.rules)
     found = place(laid.buffers, laid.rules, tries=0)
     if found.bytes > least:
         walk = _walk(laid, least, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
-        found = place(laid.buffers, laid.rules, FEWER_TRIES if walk else TRIES, known=known)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if walk else tries, known=known)
         if walk is not None and walk.bytes < found.bytes:
             laid, known = _carry_out(laid, walk, memory, most_lag)
             found = place(laid.buffers, laid.rules, 0, known=known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..codegen.model import buffer_labels
+from ..ir import shortened
 from ..plan import Plan
 from ..plan.explain import Explanation, Overlap, Touch
 
@@ -19,17 +20,17 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
     lines = [
         f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
-        f"  tensor '{found.tensor}', {what}",
+        f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
         *(f"    {line}" for line in _life(found)),
     ]
     if found.views:
-        lines.append(f"  the same bytes are also {_some(list(map(repr, found.views)))}")
+        lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in found.views])}")
     touching = [overlap for overlap in found.overlaps if overlap.shared]
     apart = [overlap for overlap in found.overlaps if not overlap.shared]
     for overlap in touching:
         lines.append(f"  shares {overlap.shared:,} B with {label[overlap.other]} while {overlap.op} runs")
-        lines.append(f"    {_rule(overlap)}; here it begins {overlap.distance:,} B below")
+        lines.append(f"    {_rule(overlap)}; here it begins {_beside(overlap.distance)}")
     for overlap in apart:
         lines.append(f"  lies apart from {label[overlap.other]} while {overlap.op} runs")
         lines.append(f"    {_apart(overlap)}")
@@ -58,6 +59,10 @@ def _rule(overlap: Overlap) -> str:
     if overlap.lag == 0:
         return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
     return f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand"
+
+
+def _beside(distance: int) -> str:
+    return f"{distance:,} B below" if distance > 0 else f"{-distance:,} B above" if distance else "with it"
 
 
 def _apart(overlap: Overlap) -> str:

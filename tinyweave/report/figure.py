@@ -1,6 +1,7 @@
 """Memory over time as a picture. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes where cairosvg is there.
 
-One panel per order, to one scale: a column per step, in it the live tensors on top of each other; the peak is a line.
+One panel per order, to one scale: a column per step, in it the live tensors on top of each other, each as one band over the
+steps in which nothing below it changes. A line marks the peak; what is alive then is named beside the panel.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from ..ir import CompileError
 from .record import Record
 from .text import clean
 
-WIDTH, PANEL, TOP, LEFT, GAP = 960, 240, 48, 88, 56
+WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the room for what is alive at the peak
+HEAD, FOOT = 34, 40  # of a panel: its title, and its steps
+LETTER = 6.2  # the width of a letter of 11 px, roughly
+MOST_NAMED = 12
 TITLES = {"file": "order of the file", "best": "best order"}
 COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f1a2a9", "#967662", "#b8b0ac", "#d1615d")
 
@@ -24,40 +28,118 @@ def svg(record: Record) -> str:
     largest = max(1, *(order["peak"] for order in orders.values()))
     names = dict.fromkeys(chain.from_iterable(step["tensors"] for order in orders.values() for step in order["steps"]))
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
-    height = TOP + len(orders) * (PANEL + GAP)
+    turned = _longest_name(record)
+    each = HEAD + PANEL + FOOT + round(LETTER * turned)
+    height = TOP + len(orders) * each
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
-        ' font-family="sans-serif" font-size="13">',
+        ' font-family="sans-serif" font-size="11">',
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="{LEFT}" y="24" font-size="16">{escape(clean(record["model"]["name"]))}: bytes alive in each step</text>',
     ]
     for number, (key, order) in enumerate(orders.items()):
-        lines += _panel(TITLES[key], order, colour, largest, TOP + number * (PANEL + GAP))
+        lines += _panel(TITLES[key], order, record["producers"], colour, largest=largest, top=TOP + number * each)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _panel(title: str, order: Record, colour: dict[str, str], largest: int, top: int) -> list[str]:
-    room, bottom = WIDTH - LEFT - 16, top + 24 + PANEL
-    column = room / max(1, len(order["steps"]))
-    line = bottom - PANEL * order["peak"] / largest
-    lines = [f'<text x="{LEFT}" y="{top + 12}">{title}, peak {order["peak"]:,} B in step {(order["step"] or 0) + 1}</text>']
-    for number, step in enumerate(order["steps"]):
-        x, y = LEFT + number * column, float(bottom)
-        for name, size in step["tensors"].items():
-            y -= PANEL * size / largest
-            shown = f"{number + 1} {step['op']}: {clean(name)}, {size:,} B"
-            lines.append(
-                f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(0.5, column * 0.92):.2f}" height="{PANEL * size / largest:.2f}"'
-                f' fill="{colour[name]}"><title>{escape(shown)}</title></rect>'
-            )
-    return [
-        *lines,
-        f'<path d="M{LEFT} {bottom}H{WIDTH - 16}" stroke="black"/>',
-        f'<path d="M{LEFT} {line:.2f}H{WIDTH - 16}" stroke="#c03028" stroke-dasharray="5 3"/>',
-        f'<text x="{LEFT - 8}" y="{line + 4:.2f}" text-anchor="end" fill="#c03028">{order["peak"]:,}</text>',
-        f'<text x="{LEFT - 8}" y="{bottom + 4}" text-anchor="end">0</text>',
-        f'<text x="{WIDTH - 16}" y="{bottom + 18}" text-anchor="end">step {len(order["steps"])}</text>',
+def _longest_name(record: Record) -> int:
+    """Letters of the longest layer name, where names are turned to stand below the steps: neither few and wide nor too many."""
+    names = [_step_name(0, step) for step in record["orders"]["file"]["steps"]]
+    column = (WIDTH - LEFT - RIGHT - NAMES) / max(1, len(names))
+    longest = max(map(len, names), default=0)
+    return longest if 13 <= column < LETTER * longest else 0
+
+
+def _step_name(number: int, step: Record) -> str:
+    return f"{number + 1} {clean(step['op'], 32)}"
+
+
+def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
+    end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
+    steps = order["steps"]
+    column = (end - LEFT) / max(1, len(steps))
+    peak = bottom - PANEL * order["peak"] / largest
+    at = order["step"] or 0
+    lines = [f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>']
+    lines += _grid(largest, bottom, end, peak)
+    for name, first, count, below in _bands(steps):
+        size = steps[first]["tensors"][name]
+        x, y = LEFT + first * column, bottom - PANEL * (below + size) / largest
+        until = f" to {first + count}" if count > 1 else ""
+        shown = f"step {first + 1}{until}: {clean(name)}, {size:,} B"
+        lines.append(
+            f'<rect x="{x:.2f}" y="{y:.2f}" width="{column * count:.2f}" height="{PANEL * size / largest:.2f}"'
+            f' fill="{colour[name]}" stroke="white" stroke-width="0.6"><title>{escape(shown)}</title></rect>'
+        )
+    lines += [
+        f'<path d="M{LEFT} {bottom}H{end}" stroke="black"/>',
+        f'<path d="M{LEFT} {peak:.2f}H{end}" stroke="#c03028" stroke-dasharray="5 3"/>',
+        f'<text x="{LEFT - 6}" y="{peak + 4:.2f}" text-anchor="end" fill="#c03028">{order["peak"]:,}</text>',
     ]
+    return lines + _steps(steps, column, bottom) + _alive(steps[at:], producers, colour, end + 14, top + HEAD)
+
+
+def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
+    """(tensor, first step, number of steps, bytes below it), each as long as these bytes do not change."""
+    found: list[tuple[str, int, int, int]] = []
+    open_bands: dict[tuple[str, int], int] = {}
+    for number, step in enumerate([*steps, {"tensors": {}}]):
+        below, here = 0, {}
+        for name, size in step["tensors"].items():
+            here[name, below] = open_bands.pop((name, below), number)
+            below += size
+        found += [(name, first, number - first, under) for (name, under), first in open_bands.items()]
+        open_bands = here
+    return sorted(found, key=lambda band: (band[1], band[3]))
+
+
+def _grid(largest: int, bottom: int, end: int, peak: float) -> list[str]:
+    """A faint line at round numbers of bytes, named where the peak's figure does not stand."""
+    unit = 1 << max(0, (largest // 3).bit_length() - 1)
+    lines = []
+    for count in range(0, largest + 1, unit):
+        y = bottom - PANEL * count / largest
+        shown = f"{count // 1024} KiB" if unit >= 1024 and count else f"{count:,}"
+        lines.append(f'<path d="M{LEFT} {y:.2f}H{end}" stroke="#dddddd"/>')
+        if abs(y - peak) > 11:
+            lines.append(f'<text x="{LEFT - 6}" y="{y + 4:.2f}" text-anchor="end" fill="#888888">{shown}</text>')
+    return lines
+
+
+def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
+    """The layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
+    names = [_step_name(number, step) for number, step in enumerate(steps)]
+    flat = column >= LETTER * max(map(len, names), default=0)
+    every = max(1, len(steps) // 100) * 10
+    lines = []
+    for number, name in enumerate(names):
+        x = LEFT + (number + 0.5) * column
+        if column >= 13 and not flat:
+            turn = f"translate({x + 4:.2f} {bottom + 6}) rotate(-90)"
+            lines.append(f'<text transform="{turn}" text-anchor="end">{escape(name)}</text>')
+        elif flat or (number + 1) % every == 0 or number == 0:
+            shown = escape(name) if flat else number + 1
+            lines.append(f'<text x="{x:.2f}" y="{bottom + 15}" text-anchor="middle">{shown}</text>')
+    return lines
+
+
+def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
+    """What is alive in the first of these steps, the topmost first, by the layers that made it."""
+    if not steps:
+        return []
+    tensors = list(steps[0]["tensors"].items())[::-1]
+    shown = tensors if len(tensors) <= MOST_NAMED else sorted(tensors, key=lambda item: -item[1])[: MOST_NAMED - 1]
+    lines = [f'<text x="{x}" y="{top + 9}" fill="#c03028">alive at the peak ({escape(clean(steps[0]["op"], 22))})</text>']
+    for number, (name, size) in enumerate(shown):
+        y = top + 18 * (number + 1)
+        maker = escape(clean(producers.get(name, "input"), 26))
+        lines.append(f'<rect x="{x}" y="{y + 1}" width="10" height="10" fill="{colour[name]}"/>')
+        lines.append(f'<text x="{x + 16}" y="{y + 10}">{size:,} B  {maker}</text>')
+    if len(shown) < len(tensors):
+        rest = sum(size for _, size in tensors) - sum(size for _, size in shown)
+        y = top + 18 * (len(shown) + 1)
+        lines.append(f'<text x="{x + 16}" y="{y + 10}">{rest:,} B  {len(tensors) - len(shown)} more</text>')
+    return lines
 
 
 def check_figure(name: str) -> None:

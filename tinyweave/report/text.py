@@ -189,9 +189,10 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     """RAM and Flash by part, against their limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     arenas = " + ".join(f"{name} {count:,}" for name, count in (ram["memories"] or {}).items())
+    held = "outputs; inputs come by rows" if ram["streamed"] else "inputs, outputs"
     return [
         ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
-        ("  arena", _count(ram["arena"]), "", f"activations, scratch, inputs, outputs ({arenas})" if arenas else ""),
+        ("  arena", _count(ram["arena"]), "", f"activations, scratch, {held} ({arenas})" if arenas else ""),
         ("  static data", _count(ram["static"]), "", ""),
         (
             "  stack",

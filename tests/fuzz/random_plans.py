@@ -1,0 +1,189 @@
+"""Random networks under random plans: whatever a plan may be, its C gives the numpy reference's bytes.
+
+In: seeds. Out: what differs. A plan is a random order that respects state, views or copies, moves of live tensors, a random
+subset of the rules by which outputs may overlap operands, and any placement that these allow, not only a good one. Many plans
+are built into one library; each runs in an arena of its own exact size, full of noise, between guards. The same seed gives the
+same plans.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from fuzz.generate import FILTERED, GROWERS, Growth, random_network, random_order
+
+from tinyweave import ops, toolchain
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import CompileError, Graph
+from tinyweave.plan import Buffer, Plan, check, plan_in_order
+from tinyweave.plan.moves import lone_tensors, with_moves
+from tinyweave.plan.order import file_order
+from tinyweave.plan.overlap import lags, rules, views
+from tinyweave.plan.place import Rule
+from tinyweave.simulate import compare
+
+FLAGS = ("-std=c99", "-fPIC", "-O2", "-fno-sanitize=all")
+GUARD = 256
+PLANS = 4  # of each network
+SAMPLES = 2
+
+
+def twin(g: Growth) -> None:
+    """A layer once more with the same constants, on the same input, into another branch."""
+    layers = [op for op in g.ops if op.kind in FILTERED and op.inputs[0] in g.live]
+    if layers:
+        op = g.rng.choice(layers)
+        attrs = {**op.attrs, "activation": g.rng.choice(("none", "relu"))}
+        g.emit(op.kind, list(op.inputs), attrs, g.tensors[op.outputs[0]].quant)
+
+
+JOINING = ("add", "mul", "concatenation", "split", "split_v")  # branches part and meet again more often than elsewhere
+BRANCHING = {kind: (3 * weight if kind in JOINING else weight, grow) for kind, (weight, grow) in GROWERS.items()}
+BRANCHING["twin"] = (4, twin)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A plan of the network of `seed`, named as its C is."""
+
+    seed: int
+    name: str
+    plan: Plan
+
+    @property
+    def overlaps(self) -> int:
+        """Pairs of buffers that share bytes while both are alive."""
+        spans = [(b, self.plan.offsets[b.name], self.plan.offsets[b.name] + b.bytes) for b in self.plan.buffers]
+        return sum(
+            max(x.start, y.start) < min(x.end, y.end) and max(begin, other) < min(end, stop)
+            for (x, begin, end), (y, other, stop) in combinations(spans, 2)
+        )
+
+
+def trials(seed: int) -> list[Trial]:
+    """The random plans of the network of this seed, each checked."""
+    rng = random.Random(seed)
+    graph = random_network(seed, rng.randint(5, 18), growers=BRANCHING)
+    graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
+    return [Trial(seed, f"net_{seed}_{number}", random_plan(graph, rng)) for number in range(PLANS)]
+
+
+def random_plan(graph: Graph, rng: random.Random) -> Plan:
+    """Any plan in one memory that runs layer by layer."""
+    order = random_order(graph, rng)
+    if rng.random() < 0.5:
+        graph, order = moved_at_random(graph, order, rng)
+    made = plan_in_order(graph, order, share=rng.random() < 0.75)
+    owner = {name: place.buffer for name, place in made.places.items()}
+    allowed = rules(graph, order, owner, lags(graph, made.variants, owner), made.buffers)
+    kept = rng.choice((0.0, 0.5, 1.0, 1.0))
+    offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
+    arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)
+    return check(replace(made, offsets=offsets, arena={"sram": arena}, lower_bound=0))
+
+
+def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) -> tuple[Graph, tuple[int, ...]]:
+    """The graph with some more ops, each of which moves a live tensor to another place, and its order."""
+    places = lone_tensors(graph, order, views(graph, order))
+    chosen = {place for place in places if rng.random() < 0.1}
+    steps: list[int | str] = []
+    for step, index in enumerate(order):
+        steps += [*(name for place, name in places.items() if place in chosen and place[1] == step), index]
+    made, _ = with_moves(graph, steps)
+    return made, file_order(made)
+
+
+def random_offsets(buffers: Sequence[Buffer], chosen: Sequence[Rule], rng: random.Random) -> dict[str, int]:
+    """A valid offset for each buffer, in random order: as low as can be, right against another one, or anywhere."""
+    distance = {(rule.lower, rule.upper): rule.distance for rule in chosen}
+    room = int(sum(b.bytes + b.align for b in buffers) * rng.choice((1.0, 1.2, 2.0))) + 64
+    offsets: dict[str, int] = {}
+    for x in rng.sample(list(buffers), len(buffers)):
+        met = [y for y in buffers if y.name in offsets and max(x.start, y.start) < min(x.end, y.end) and x.bytes and y.bytes]
+        taken = [  # open intervals where x cannot begin
+            (
+                offsets[y.name] - min(x.bytes, distance.get((x.name, y.name), x.bytes)),
+                offsets[y.name] + min(y.bytes, distance.get((y.name, x.name), y.bytes)),
+            )
+            for y in met
+        ]
+        edges = [-(-end // x.align) * x.align for _, end in taken] + [begin // x.align * x.align for begin, _ in taken]
+        anywhere = [rng.randrange(room) // x.align * x.align for _ in range(3)]
+        free = sorted(at for at in {0, *edges, *anywhere} if not any(begin < at < end for begin, end in taken))
+        over = [at for at in free if any(at < offsets[y.name] + y.bytes and offsets[y.name] < at + x.bytes for y in met)]
+        offsets[x.name] = rng.choice((free[0], rng.choice(free), rng.choice(over or free)))
+    grain = max((b.align for b in buffers), default=1)
+    below = min(offsets.values(), default=0) // grain * grain
+    return {name: offset - below for name, offset in offsets.items()}
+
+
+def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
+    """One library of the C of all trials, each compiled as it would be alone; kernels come from the cache."""
+    compiler, sources = toolchain.host(), []
+    for trial in wanted:
+        for file, text in emit(trial.plan, trial.name, Origin("random.tflite", "0" * 64)).files.items():
+            (folder / file).write_text(text)
+        sources.append(folder / f"{trial.name}.c")
+    kernels = toolchain.objects(compiler, FLAGS, sorted(folder.glob("tw_*")))
+    library = folder / "trials.so"
+    toolchain.compile_c(compiler, [*FLAGS, "-O0", "-shared", "-I", folder, *sources, *kernels, "-o", library])
+    return ctypes.CDLL(str(library))
+
+
+def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
+    """What the C of a trial does wrong, None when all outputs are right and the arena's neighbours untouched."""
+    plan, rng = trial.plan, np.random.default_rng(trial.seed)
+    graph, size = plan.graph, plan.arena["sram"]
+    state = ops.initial_state(graph)
+    samples = compare.samples(graph, 3 + SAMPLES, trial.seed)[3:]  # without the edge values, which saturate
+    block = rng.integers(0, 256, size + 2 * GUARD + 64, dtype=np.uint8)
+    begin = GUARD + -(block.ctypes.data + GUARD) % 64
+    before = block.copy()
+    memory = (ctypes.c_void_p * 1)(block.ctypes.data + begin)
+
+    def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
+        found = library[f"{trial.name}_{verb}"]
+        found.restype = result
+        return found
+
+    address = {verb: function(verb, ctypes.c_void_p) for verb in ("input", "output")}
+    if function("init")(memory):
+        return "init refuses the memory"
+    for number, sample in enumerate(samples):
+        if not state:
+            block[begin : begin + size] = rng.integers(0, 256, size, dtype=np.uint8)
+        for index, array in enumerate(sample):
+            ctypes.memmove(address["input"](memory, index), array.tobytes(), array.nbytes)
+        if function("invoke")(memory, None):
+            return "invoke returns an error"
+        values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
+        for index, name in enumerate(graph.outputs):
+            tensor = graph.tensors[name]
+            raw = ctypes.string_at(address["output"](memory, index), tensor.bytes)
+            text = compare.difference(values[name], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))
+            if text:
+                return f"sample {number}, output '{name}': {text}"
+    before[begin : begin + size] = block[begin : begin + size]
+    return None if np.array_equal(before, block) else "writes outside of its arena"
+
+
+def failures(seeds: Sequence[int]) -> tuple[list[Trial], list[str]]:
+    """All trials of these seeds, and a line for each that fails."""
+    wanted: list[Trial] = []
+    refused = []
+    for seed in seeds:
+        try:
+            wanted += trials(seed)
+        except (AssertionError, CompileError) as error:
+            refused.append(f"seed {seed}: {error}")
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        library = build(Path(folder), wanted)
+        found = [(trial, failure(library, trial)) for trial in wanted]
+    return wanted, refused + [f"seed {trial.seed}, plan {trial.name}: {text}" for trial, text in found if text]

@@ -1,0 +1,50 @@
+"""Random networks under random plans give the same bytes; `--fuzz-seed N --fuzz-count M` runs others, the bench a thousand."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fuzz.random_plans import build, failure, failures, trials
+
+BATCH = 10
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seeds" in metafunc.fixturenames:
+        first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
+        batches = [range(at, min(at + BATCH, first + count // 2)) for at in range(first, first + count // 2, BATCH)]
+        metafunc.parametrize("seeds", batches, ids=[f"{seeds[0]}-{seeds[-1]}" for seeds in batches])
+
+
+def test_any_plan_gives_the_same_bytes(seeds: range) -> None:
+    tried, failed = failures(seeds)
+    assert not failed, "\n".join(failed)
+    assert sum(trial.overlaps for trial in tried) >= len(seeds), "outputs lie over operands"
+    orders = {(trial.seed, tuple(stage.ops for stage in trial.plan.stages)) for trial in tried}
+    assert len(orders) >= 2 * len(seeds)
+
+
+def test_a_seed_names_the_same_plans() -> None:
+    assert [trial.plan.offsets for trial in trials(3)] == [trial.plan.offsets for trial in trials(3)]
+    assert trials(3)[0].plan.offsets != trials(3)[1].plan.offsets
+
+
+def test_wrong_plans_are_noticed(tmp_path: Path) -> None:
+    """Plans that lay everything over each other differ, and one that claims too little writes outside of its arena."""
+    wrong = [replace(trial, plan=_flattened(trial.plan)) for seed in range(5) for trial in trials(seed)]
+    library = build(tmp_path, wrong)
+    assert isinstance(library, ctypes.CDLL)
+    found = [failure(library, trial) for trial in wrong]
+    assert sum(text is not None for text in found) >= 0.8 * len(wrong), found
+    trial = trials(1)[0]
+    short = replace(trial, plan=replace(trial.plan, arena={"sram": trial.plan.arena["sram"] - 8}))
+    (tmp_path / "short").mkdir()
+    assert failure(build(tmp_path / "short", [short]), short) == "writes outside of its arena"
+
+
+def _flattened(plan):
+    largest = max(buffer.bytes for buffer in plan.buffers)
+    return replace(plan, offsets=dict.fromkeys(plan.offsets, 0), arena={"sram": largest})
