@@ -7,7 +7,7 @@ random quantisation chosen so that the outputs spread over the int8 range. Branc
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import numpy as np
 
@@ -580,17 +580,9 @@ FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is
 BY_ROW: Growers = {
     kind: GROWERS[kind]
     for kind in (
-        "conv_2d",
-        "depthwise_conv_2d",
-        "average_pool_2d",
-        "max_pool_2d",
-        "add",
-        "mul",
-        "concatenation",
-        "pad",
-        "prelu",
+        *("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "sub", "mul", "maximum", "concatenation"),
+        *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish"),
     )
-    + ("logistic", "relu", "quantize", "hard_swish", "maximum", "sub")
 }
 
 

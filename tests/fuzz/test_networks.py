@@ -52,9 +52,7 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     prove(model, plan_in_stages(model.graph, stages), seed, "cortex-m4" if seed % 16 == 2 else None)
 
 
-def imported(
-    seed: int, folder: Path, steps: int | None = None, damaged: bool = False, only: Collection[str] | None = None
-) -> api.Model:
+def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:
     path = folder / f"network_{seed}.tflite"
     path.write_bytes(to_tflite(random_network(seed, steps, damaged)))
     return api.load(path)

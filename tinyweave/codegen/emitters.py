@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import ops
 from ..ir import Tensor, itemsize
 from ..kernels import copies, geometry
-from ..kernels.table import VIEWS
+from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
     activations,
@@ -74,6 +74,10 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
         extents = f"{params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
+    if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
+        row = f"tw_row(&{layer.name}_pace, {layer.input().shape[2]})"
+        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.scratch})"
+        return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, row, sums)
     row = f"tw_row(&{layer.name}_pace, {layer.output.shape[2]})"
     return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], row)
 

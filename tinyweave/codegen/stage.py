@@ -79,7 +79,7 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
 
 def _view(plan: Plan, stream: Streaming, name: str, at: str, label: str) -> str:
     tensor = plan.graph.tensors[name]
-    rows = stream.rings.get(name, tensor.shape[1])
+    rows = stream.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
     is_written = name in stream.paces or any(plan.graph.ops[i].outputs[0] == name for i in stream.paces if isinstance(i, int))
     const = "" if is_written else "const "
-    return f"{const}tw_view {label} = {{{at}, {row_bytes(tensor)}, {rows}, 0, 0}};"
+    return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"

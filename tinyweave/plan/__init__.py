@@ -146,7 +146,10 @@ def _lay_out(
     net, alone = Rows.of(graph, variants, streamed), lags(graph, variants, owner, most_lag)
     kept = [(name, rows) for stream in streamings(net, stages) if stream for name, rows in stream.rings.items()]
     rings = {name: rows * row_bytes(graph.tensors[name]) for name, rows in kept}
-    buffers = _buffers(graph, stages, owner, memory, rings) + _scratch_buffers(graph, stages, variants, memory)
+    scratch = _scratch(graph, variants)
+    for ops in stages:
+        scratch[ops[-1]] += net.sums[ops[-1]] if is_fused(net, ops) else 0
+    buffers = _buffers(graph, stages, owner, memory, rings) + _scratch_buffers(graph, stages, scratch, memory)
     return _Laid(
         graph,
         stages,
@@ -212,14 +215,13 @@ def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
 
 def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
     """A row of the last tensor at a time; all others keep the rows that are still to be read."""
-    _, _, w, c = graph.output(graph.ops[ops[-1]]).shape
+    *_, w, c = (1, *graph.output(graph.ops[ops[-1]]).shape)
     return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
 
 
 def _scratch_buffers(
-    graph: Graph, stages: Sequence[tuple[int, ...]], variants: tuple[str, ...], memory: str
+    graph: Graph, stages: Sequence[tuple[int, ...]], scratch: Sequence[int], memory: str
 ) -> tuple[Buffer, ...]:
-    scratch = _scratch(graph, variants)
     each = [(step, index) for step, ops in enumerate(stages) for index in ops if scratch[index]]
     return tuple(
         Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory) for step, index in each

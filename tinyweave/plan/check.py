@@ -16,6 +16,7 @@ from .fuse import streaming_of
 from .plan import Plan, Stage, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
+SUMS = -2  # what a byte of sums holds
 
 
 def check(plan: Plan) -> Plan:
@@ -134,9 +135,12 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
     written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
     number = {name: i << 32 for i, name in enumerate((*sorted(given), *made))}
 
+    def height(name: str) -> int:
+        shape = graph.tensors[name].shape
+        return shape[1] if len(shape) == 4 else 1
+
     def place(name: str, row: int) -> Region:
-        size = graph.tensors[name].bytes // graph.tensors[name].shape[1]
-        rows = stream.rings.get(name, graph.tensors[name].shape[1])
+        size, rows = graph.tensors[name].bytes // height(name), stream.rings.get(name, height(name))
         assert name not in stream.rings or rows * size == plan.buffer(plan.places[name].buffer).bytes, f"the ring of '{name}'"
         begin = plan.offset(name) + row % rows * size
         return plan.memory(name), begin, begin + size
@@ -147,7 +151,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
 
     for name in given:
         _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
-        for row in range(graph.tensors[name].shape[1]):
+        for row in range(height(name)):
             memory, begin, end = place(name, row)
             holds[memory][begin:end] = number[name] + row
     for tick in range(stream.ticks):
@@ -162,6 +166,23 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
                 continue
             op = graph.ops[node]
             out = op.outputs[0]
+            if sums := BY_NAME[plan.variants[node]].sums(graph, op):
+                source, buffer = graph.input(op).name, plan.buffer(scratch_name(op.name))
+                area = (buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + sums)
+                assert buffer.bytes >= sums, f"{op.name} needs {sums} bytes for its sums"
+                assert intact(source, row), f"{op.name} reads row {row} of '{source}', which is not there"
+                assert _disjoint(area, place(source, row)), f"the sums of {op.name} overlap its operand"
+                cells = holds[area[0]][area[1] : area[2]]
+                assert row == 0 or (cells == SUMS).all(), f"the sums of {op.name} are overwritten"
+                cells[:] = SUMS
+                ends = [area, place(out, 0)] if row == pace.rows - 1 else [area]
+                assert row < pace.rows - 1 or _disjoint(*ends), f"{op.name} writes over its sums"
+                for memory, begin, end in ends:
+                    written[memory][begin:end] = True
+                if row == pace.rows - 1:
+                    memory, begin, end = place(out, 0)
+                    holds[memory][begin:end] = number[out]
+                continue
             region, window = place(out, row), SPECS[op.kind].window(graph, op)
             assert window is not None
             lags = BY_NAME[plan.variants[node]].lag(graph, op)
@@ -176,7 +197,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
     for name in [n for n, (memory, begin, end) in held.items() if written[memory][begin:end].any()]:
         del held[name]
     for name in (name for name in made if name not in stream.rings):
-        assert all(intact(name, row) for row in range(graph.tensors[name].shape[1])), f"the stage leaves '{name}' incomplete"
+        assert all(intact(name, row) for row in range(height(name))), f"the stage leaves '{name}' incomplete"
         held[name] = _region(plan, name)
 
 

@@ -71,9 +71,11 @@ def row_bytes(tensor: Tensor) -> int:
 def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     """What an op reads row by row; None when it cannot run so."""
     window = SPECS[op.kind].window(graph, op)
-    if not variant or not BY_NAME[variant].ranged or window is None or len(op.outputs) != 1:
+    if not variant or len(op.outputs) != 1 or BY_NAME[variant].scratch(graph, op):
         return None
-    if BY_NAME[variant].scratch(graph, op):
+    if BY_NAME[variant].sums(graph, op):
+        return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
+    if not BY_NAME[variant].ranged or window is None:
         return None
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
@@ -84,11 +86,14 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 
 @dataclass(frozen=True)
 class Rows:
-    """A graph as rows. reads: per op, None where it cannot be fused. users: per tensor the ops that read it; a network output
-    has one more that is no op. streamed: network inputs that come by rows."""
+    """A graph as rows. reads: per op, None where it cannot be fused. steps: rows that it computes, or of its input where it
+    only sums them up; sums: bytes that this takes, else 0. height: rows of each map. users: per tensor the ops that read it; a
+    network output has one more that is no op. streamed: network inputs that come by rows."""
 
     graph: Graph
     reads: Sequence[tuple[Read, ...] | None]
+    steps: Sequence[int]
+    sums: Sequence[int]
     users: Mapping[str, set[int]]
     height: Mapping[str, int]
     streamed: Collection[str] = ()
@@ -103,13 +108,18 @@ class Rows:
             users[name].add(-1)
         each = [reads(graph, op, variant) for op, variant in zip(graph.ops, variants, strict=True)]
         height = {name: tensor.shape[1] for name, tensor in graph.tensors.items() if len(tensor.shape) == 4}
-        return cls(graph, each, users, height, streamed)
+        sums = [
+            BY_NAME[v].sums(graph, op) if v and each[i] else 0
+            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
+        ]
+        steps = [height.get((op.inputs[0] or "") if sums[i] else op.outputs[0], 1) for i, op in enumerate(graph.ops)]
+        return cls(graph, each, steps, sums, users, height, streamed)
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     """How `ops`, in the order in which they run, do so row by row; None when they cannot."""
     reads = {index: found for index in ops if (found := net.reads[index]) is not None}
-    if len(reads) < len(ops):
+    if len(reads) < len(ops) or any(net.sums[index] for index in ops[:-1]):
         return None
     users, last = set(ops), ops[-1]
     brought = dict.fromkeys(read.tensor for found in reads.values() for read in found if read.tensor in net.streamed)
@@ -119,7 +129,8 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
     every: dict[Node, Fraction] = {last: Fraction(1)}
-    rows = {node: 0 if name in inner else net.height[name] for name, node in made.items()}
+    rows = {node: 0 if name in inner else net.height[name] for name, node in made.items() if node != last}
+    rows[last] = net.steps[ops[-1]]
     for index in reversed(ops):
         if index not in every:
             return None  # nothing here reads what it makes
@@ -185,10 +196,11 @@ def lags(net: Rows, stream: Streaming, ops: Sequence[int], variant: str) -> dict
 def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: bool) -> int:
     """in_place: the last op reads each byte of an operand before it writes the same byte of its output."""
     out = net.graph.output(net.graph.ops[ops[-1]])
-    written, read = row_bytes(out), row_bytes(net.graph.tensors[x])
-    last = stream.paces[ops[-1]]
+    read, last = row_bytes(net.graph.tensors[x]), stream.paces[ops[-1]]
+    whole = net.sums[ops[-1]] > 0  # written all at once, with the last row
+    written = out.bytes if whole else row_bytes(out)
     distance = 0
-    for row in range(last.rows):
+    for row in range(last.rows - 1 if whole else 0, last.rows):
         tick = last.first + row * last.every
         for index in ops:
             for name, stride, _, pad in net.reads[index] or ():
@@ -198,7 +210,7 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: 
                 done = pace.done(tick) if index != ops[-1] or (in_place and read == written) else row
                 if done < pace.rows:
                     oldest = min(max(done * stride - pad, 0), net.height[x])
-                    distance = max(distance, (row + 1) * written - oldest * read)
+                    distance = max(distance, (1 if whole else row + 1) * written - oldest * read)
     return distance
 
 
@@ -328,6 +340,8 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             made[name] = made[name]._replace(kept=kept)
         if not unread:
             yield end, made
+        if net.sums[order[end - 1]]:
+            return
         unread.add(out)
 
 
@@ -370,7 +384,7 @@ def _need(
             total += life.bytes
             if life.begin < begin and life.end == end and not life.kept:
                 dying[name] = life.bytes
-    out = net.graph.output(net.graph.ops[order[end - 1]]).bytes
+    out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
     if total - max((min(size, out) for size in dying.values()), default=0) >= most:
         return None
     stream = streaming(net, ops) if dying else None
