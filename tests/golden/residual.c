@@ -9,7 +9,7 @@
  *        0 ..    120    120  ###..  add_1
  *        0 ..     24     24  ..###  average_pool_2d_3  (output)
  *       24 ..     72     48  ...##  concatenation_4 = reshape_5  (output)
- *      120 ..    140     20  #....  conv_2d_0
+ *      120 ..    140     20  #....  conv_2d_0  (ring of 1 row)
  *      120 ..    144     24  .###.  max_pool_2d_2
  */
 
@@ -126,9 +126,11 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
      *   add_1: add relu, 6x5x4 + 6x5x4 -> 6x5x4
      */
     {
+        /* address, bytes of a row, rows that are kept */
         const tw_view input_map = {sram + AT_INPUT, 20, 6, 0, 0};
         tw_view conv_2d_0_map = {sram + AT_CONV_2D_0, 20, 1, 0, 0};
         tw_view add_1_map = {sram + AT_ADD_1, 20, 6, 0, 0};
+        /* tick of the next row, ticks from a row to the next, rows done, rows */
         tw_pace conv_2d_0_pace = {0, 1, 0, 6};
         tw_pace add_1_pace = {0, 1, 0, 6};
 

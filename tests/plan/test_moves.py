@@ -65,8 +65,8 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
 
 @lru_cache
 def moving() -> dict[int, Plan]:
-    """Seed of a random network of 16 steps -> its best plan, which has moves."""
-    plans = {seed: plan(random_network(seed, 16)) for seed in SEEDS}
+    """Seed of a random network of 16 steps -> its best unfused plan, which has moves."""
+    plans = {seed: plan(random_network(seed, 16), "unfused") for seed in SEEDS}
     assert all(map(moves, plans.values())), "take other seeds"
     return plans
 

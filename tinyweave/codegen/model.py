@@ -90,13 +90,16 @@ def _labels(plan: Plan) -> dict[str, str]:
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Buffer name -> label for the picture: short name, the views in it, and whether it is a network input or output."""
+    """Buffer name -> label for the picture: short name, the views in it, whether it is a ring, a network input or output."""
     labels = _labels(plan)
     graph = plan.graph
     shown = dict(labels)
     for name, place in plan.places.items():
         if name != place.buffer:
             shown[place.buffer] += f" = {labels[name]}"
+        elif plan.buffer(name).bytes < graph.tensors[name].bytes:
+            rows = plan.buffer(name).bytes // row_bytes(graph.tensors[name])
+            shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]

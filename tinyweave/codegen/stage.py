@@ -24,7 +24,9 @@ def stage_lines(
 ) -> list[str]:
     """The block that runs a fused stage."""
     stream = streaming_of(plan, stage)
-    lines = ["{", *(f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items())]
+    lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
+    lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items()]
+    lines.append("    /* tick of the next row, ticks from a row to the next, rows done, rows */")
     for node, pace in stream.paces.items():
         start = f"{{{pace.first}, {pace.every}, 0, {pace.rows}}}"
         lines.append(f"    tw_pace {_pace(plan, maps, node)} = {start};")

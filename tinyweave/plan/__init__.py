@@ -59,7 +59,7 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, stream_i
         net = Rows.of(graph, layer.variants, streamed)
         for order in orders:
             alone = live_bytes(graph, order, owner, scratch, saved)
-            stages = best_stages(net, order, owner, layer.variants, alone)
+            stages = best_stages(net, order, owner, alone)
             if stream_inputs or any(len(ops) > 1 for ops in stages):
                 plans.append(plan_in_stages(graph, stages, memory, streamed))
     return min(plans, key=lambda made: made.arena[memory])
@@ -157,7 +157,7 @@ def _lay_out(
         owner,
         variants,
         buffers,
-        rules(graph, stages, owner, lags_by_stage(net, stages, variants, alone), buffers),
+        rules(graph, stages, owner, lags_by_stage(net, stages, alone), buffers),
     )
 
 

@@ -121,7 +121,7 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
     net, alone = Rows.of(graph, plan.variants, plan.streamed), lags(graph, plan.variants, owner)
-    lag_of = lags_by_stage(net, stages, plan.variants, alone)
+    lag_of = lags_by_stage(net, stages, alone)
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules(graph, stages, owner, lag_of, plan.buffers)}
     found = []
     for step, ops in enumerate(stages):

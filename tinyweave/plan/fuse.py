@@ -17,9 +17,12 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
+import numpy as np
+
 from ..ir import CompileError, Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
+from .overlap import shared_bytes
 from .plan import Plan, Stage
 
 NEVER = 1 << 60
@@ -87,13 +90,15 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 @dataclass(frozen=True)
 class Rows:
     """A graph as rows. reads: per op, None where it cannot be fused. steps: rows that it computes, or of its input where it
-    only sums them up; sums: bytes that this takes, else 0. height: rows of each map. users: per tensor the ops that read it; a
+    only sums them up; sums: bytes that this takes, else 0. in_place: operands of which it reads
+    each byte before it writes the same byte of its output. height: rows of each map. users: per tensor the ops that read it; a
     network output has one more that is no op. streamed: network inputs that come by rows."""
 
     graph: Graph
     reads: Sequence[tuple[Read, ...] | None]
     steps: Sequence[int]
     sums: Sequence[int]
+    in_place: Sequence[Collection[str]]
     users: Mapping[str, set[int]]
     height: Mapping[str, int]
     streamed: Collection[str] = ()
@@ -113,7 +118,18 @@ class Rows:
             for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
         ]
         steps = [height.get((op.inputs[0] or "") if sums[i] else op.outputs[0], 1) for i, op in enumerate(graph.ops)]
-        return cls(graph, each, steps, sums, users, height, streamed)
+        lag_of = [
+            BY_NAME[v].lag(graph, op) if v and _is_elementwise(each[i]) else {}
+            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
+        ]
+        in_place = [
+            {op.inputs[i] or "" for i, lag in found.items() if lag == 0} for op, found in zip(graph.ops, lag_of, strict=True)
+        ]
+        return cls(graph, each, steps, sums, in_place, users, height, streamed)
+
+
+def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
+    return found is not None and all(read[1:] == (1, 1, 0) for read in found)
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
@@ -129,20 +145,29 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
     every: dict[Node, Fraction] = {last: Fraction(1)}
-    rows = {node: 0 if name in inner else net.height[name] for name, node in made.items() if node != last}
-    rows[last] = net.steps[ops[-1]]
     for index in reversed(ops):
         if index not in every:
             return None  # nothing here reads what it makes
-        for x, stride, extent, pad in reads[index]:
-            if (source := made.get(x)) is not None:
-                if every.setdefault(source, every[index] / stride) != every[index] / stride:
-                    return None  # two ways of different strides lead to it
-                rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
+        for x, stride, _, _ in reads[index]:
+            source, step = made.get(x), every[index] / stride
+            if source is not None and every.setdefault(source, step) != step:
+                return None  # two ways of different strides lead to it
+    rows = _rows_needed(net, ops, made, inner)
     if min(rows.values()) < 1:
         return None
     paces = _paces(nodes, reads, made, every, rows)
     return Streaming(paces, {name: _ring(reads, paces, name, made[name]) for name in made if name in inner})
+
+
+def _rows_needed(net: Rows, ops: Sequence[int], made: Mapping[str, Node], inner: Collection[str]) -> dict[Node, int]:
+    """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
+    rows = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}
+    rows[ops[-1]] = net.steps[ops[-1]]
+    for index in reversed(ops):
+        for x, stride, extent, pad in net.reads[index] or ():
+            if (source := made.get(x)) is not None:
+                rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
+    return rows
 
 
 def _paces(
@@ -181,36 +206,30 @@ def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name:
     return min(max(kept, 1), made.rows)
 
 
-def lags(net: Rows, stream: Streaming, ops: Sequence[int], variant: str) -> dict[str, int]:
-    """Operand that other ops made -> how many bytes below it the last op's output must begin to overlap it, if it dies here.
-
-    variant: the last op's kernel.
-    """
+def lags(net: Rows, stream: Streaming, ops: Sequence[int]) -> dict[str, int]:
+    """Operand that other ops made -> how many bytes below it the last op's output must begin to overlap it, if it dies here."""
     made = {net.graph.ops[index].outputs[0] for index in ops}
-    last = net.graph.ops[ops[-1]]
-    in_place = {name for index, name in enumerate(last.inputs) if BY_NAME[variant].lag(net.graph, last).get(index) == 0}
     names = {read.tensor for index in ops for read in net.reads[index] or ()} - made - set(net.streamed)
-    return {name: _lag(net, stream, ops, name, in_place=name in in_place) for name in sorted(names)}
+    return {name: _lag(net, stream, ops, name) for name in sorted(names)}
 
 
-def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str, *, in_place: bool) -> int:
-    """in_place: the last op reads each byte of an operand before it writes the same byte of its output."""
-    out = net.graph.output(net.graph.ops[ops[-1]])
-    read, last = row_bytes(net.graph.tensors[x]), stream.paces[ops[-1]]
-    whole = net.sums[ops[-1]] > 0  # written all at once, with the last row
-    written = out.bytes if whole else row_bytes(out)
+def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
+    out, size, last = net.graph.output(net.graph.ops[ops[-1]]), row_bytes(net.graph.tensors[x]), stream.paces[ops[-1]]
+    if net.sums[ops[-1]]:  # written all at once, with the last row
+        rows, written = np.array([last.rows - 1]), np.array([out.bytes])
+    else:
+        rows = np.arange(last.rows)
+        written = (rows + 1) * row_bytes(out)
     distance = 0
-    for row in range(last.rows - 1 if whole else 0, last.rows):
-        tick = last.first + row * last.every
-        for index in ops:
-            for name, stride, _, pad in net.reads[index] or ():
-                if name != x:
-                    continue
-                pace = stream.paces[index]
-                done = pace.done(tick) if index != ops[-1] or (in_place and read == written) else row
-                if done < pace.rows:
-                    oldest = min(max(done * stride - pad, 0), net.height[x])
-                    distance = max(distance, (1 if whole else row + 1) * written - oldest * read)
+    readers = [(index, read) for index in ops for read in net.reads[index] or () if read.tensor == x]
+    for index, read in readers:
+        pace = stream.paces[index]
+        if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
+            done = rows + (x in net.in_place[index] and bool(written[0] == size))
+        else:
+            done = np.minimum(np.maximum((last.first + rows * last.every - pace.first) // pace.every + 1, 0), pace.rows)
+        oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
+        distance = max(distance, int(np.where(done < pace.rows, written - oldest * size, 0).max()))
     return distance
 
 
@@ -227,12 +246,10 @@ def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | N
     return found
 
 
-def lags_by_stage(
-    net: Rows, stages: Sequence[Sequence[int]], variants: Sequence[str], alone: Sequence[Mapping[str, int]]
-) -> list[Mapping[str, int]]:
+def lags_by_stage(net: Rows, stages: Sequence[Sequence[int]], alone: Sequence[Mapping[str, int]]) -> list[Mapping[str, int]]:
     """Per stage, how far below each operand its last op's output must begin to overlap it; alone: the same per op by itself."""
     return [
-        alone[ops[0]] if stream is None else lags(net, stream, ops, variants[ops[-1]])
+        alone[ops[0]] if stream is None else lags(net, stream, ops)
         for ops, stream in zip(stages, streamings(net, stages), strict=True)
     ]
 
@@ -244,9 +261,7 @@ def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     return found
 
 
-def best_stages(
-    net: Rows, order: Sequence[int], owner: Mapping[str, str], variants: Sequence[str], alone: Sequence[int]
-) -> list[tuple[int, ...]]:
+def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int]) -> list[tuple[int, ...]]:
     """The ops in `order`, cut into stages so that the busiest stage needs least, and of such cuts those that fuse fewest.
 
     owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Exact by dynamic
@@ -259,12 +274,12 @@ def best_stages(
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
     edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
-    most = max(alone)
+    most = NEVER if net.streamed else max(alone)
     for begin in range(steps):
         edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
         for end, stage in _growing(net, order, begin):
             if end > begin + 1 or readers[begin]:
-                need = _need(net, order, lives, variants, stage=stage, span=(begin, end), most=most)
+                need = _need(net, order, lives, stage=stage, span=(begin, end), most=most)
                 edges[-1] += [(end, need, end - begin)] if need is not None else []
     worst = [0] + [NEVER] * steps
     for begin in range(steps):
@@ -358,7 +373,6 @@ def _need(
     net: Rows,
     order: Sequence[int],
     lives: Mapping[str, Life],
-    variants: Sequence[str],
     *,
     stage: Mapping[str, _Made],
     span: tuple[int, int],
@@ -367,8 +381,9 @@ def _need(
     """Bytes that the steps of a span need as one stage; None when that is not below `most`, or a streamed input has readers
     outside."""
     begin, end = span
-    ops = order[begin:end]
-    total, dying = 0, dict[str, int]()
+    ops, total, dying = order[begin:end], 0, dict[str, int]()
+    inner = {name for name in stage if net.users[name].issubset(ops)}
+    rows = _rows_needed(net, ops, {name: net.graph.producer.get(name, name) for name in stage}, inner)
     for name, life in lives.items():
         if life.begin >= end or life.end <= begin:
             continue
@@ -377,20 +392,19 @@ def _need(
                 continue
             if not net.users[name] <= set(ops):
                 return None
-            total += min(stage[name].kept, net.height[name]) * row_bytes(net.graph.tensors[name])
+            total += min(stage[name].kept, rows[name]) * row_bytes(net.graph.tensors[name])
         elif life.begin >= begin and life.end <= end and not life.kept:
-            total += min(stage[name].kept, net.height[name]) * row_bytes(net.graph.tensors[name])
+            total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
         else:
             total += life.bytes
-            if life.begin < begin and life.end == end and not life.kept:
+            if life.begin < begin and life.end <= end and not life.kept:
                 dying[name] = life.bytes
     out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
-    if total - max((min(size, out) for size in dying.values()), default=0) >= most:
+    if total - min(sum(dying.values()), out) >= most:
         return None
     stream = streaming(net, ops) if dying else None
-    pairs = lags(net, stream, ops, variants[ops[-1]]).items() if stream is not None else ()
-    saved = [dying[name] + out - max(lag + dying[name], out) for name, lag in pairs if name in dying]
-    return total - max(saved, default=0)
+    distances = lags(net, stream, ops) if stream is not None else {}
+    return total - shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
 
 
 def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dict[str, Life]:

@@ -127,8 +127,12 @@ def saved_bytes(
     if graph.tensors[target].role == "state":
         return 0
     out = graph.tensors[target].bytes
-    pairs = sorted((distance, graph.tensors[name].bytes) for name, distance in lag[index].items() if name in dying - {target})
-    end = 0
-    for distance, size in pairs:
-        end = max(end, min(distance, out)) + size
-    return sum(size for _, size in pairs) + out - max(end, out)
+    return shared_bytes(out, [(d, graph.tensors[name].bytes) for name, d in lag[index].items() if name in dying - {target}])
+
+
+def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
+    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum."""
+    end = total = 0
+    for distance, size in sorted(operands):
+        end, total = max(end, min(distance, out)) + size, total + size
+    return total + out - max(end, out)
