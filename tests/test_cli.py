@@ -143,7 +143,13 @@ def test_limits_of_a_device_and_their_overrides(capsys, chain):
     assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--flash", "10k", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["device"]["name"] == "stm32f746"
-    assert record["limits"] == {"ram": 320 * 1024, "flash": 10 * 1024}
+    memories = {"dtcm": 64 * 1024, "sram": 256 * 1024}
+    assert record["limits"] == {"ram": 320 * 1024, "memories": memories, "flash": 10 * 1024}
+    assert record["ram"]["memories"] == {"dtcm": record["ram"]["arena"]}
+    assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--ram", "100k", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["limits"] == {"ram": 100 * 1024, "memories": None, "flash": 1024 * 1024}
+    assert record["ram"]["memories"] == {"sram": record["ram"]["arena"]}
 
 
 def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):

@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from .plan import Plan
 from .plan.ablation import ablation as planning_ablation
 from .plan.explain import Explanation
 from .plan.explain import explain as explain_tensor
+from .plan.memories import excess as memory_excess
 from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
 from .simulate import compare, emulated, litert
@@ -86,10 +87,24 @@ class Profile:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes that may be used; None where nothing limits them."""
+    """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
+    first), to be tried in this order; none where there is one memory, of `ram` bytes."""
 
     ram: int | None
     flash: int | None
+    maps: tuple[Mapping[str, int], ...] = ()
+
+    def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
+        """The map in which these arenas were planned."""
+        return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
+
+    def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
+        """Bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
+        memories = self.memories(arena)
+        if memories is None:
+            return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
+        room = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
+        return memory_excess(arena, memories) + max(0, rest - room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +153,7 @@ class Fit:
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.device.ram, self.device.flash)
+        return Limits(self.device.ram, self.device.flash)  # one arena for all boards
 
     @property
     def excess(self) -> dict[str, int]:
@@ -170,14 +185,23 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "best", *, stream_inputs: bool = False) -> Plan:
-    """The checked memory plan of a model; with `stream_inputs` a callback brings its inputs row by row."""
-    return planning.plan(model.graph, schedule, stream_inputs=stream_inputs)
+def plan(model: Model, schedule: str = "best", limits: Limits | None = None, *, stream_inputs: bool = False) -> Plan:
+    """The checked memory plan of a model, in the memories of `limits` if there are several.
+
+    With `stream_inputs` a callback brings its inputs row by row.
+    """
+    return planning.plan(model.graph, schedule, maps=limits.maps if limits else (), stream_inputs=stream_inputs)
+
+
+def device_limits(device: Device) -> Limits:
+    """What a device has."""
+    maps = device.memory_maps
+    return Limits(sum(maps[0].values()), device.flash, maps)
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made if schedule == "best" and not made.streamed else None)
+    return planning_ablation(model.graph, made if schedule == "best" and len(made.arena) == 1 and not made.streamed else None)
 
 
 def explain(model: Model, made: Plan, name: str) -> Explanation:
@@ -403,20 +427,19 @@ def deploy(
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
-    made = plan(model, schedule, stream_inputs=stream_inputs)
+    allowed = limits or (device_limits(device) if device else Limits(None, None))
+    made = plan(model, schedule, allowed, stream_inputs=stream_inputs)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
     measured = _profile(model, made, folder, core, cases[0])
-    allowed = limits or Limits(device.ram if device else None, device.flash if device else None)
     return Deployment(model, made, measured, verification, device, allowed)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:
     """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
-    needs = {"ram": profile.ram, "flash": profile.flash}
-    caps = {"ram": limits.ram, "flash": limits.flash}
-    return {key: max(0, needs[key] - cap) if (cap := caps[key]) is not None else 0 for key in needs}
+    flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
+    return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
 
 
 def boards_that_fit(profile: Profile) -> list[Device]:

@@ -14,6 +14,7 @@ import traceback
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,7 +153,7 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -190,7 +191,7 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     emitted = api.source(
         loaded,
         planned,
@@ -234,7 +235,7 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -269,7 +270,7 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -471,9 +472,10 @@ def _told(path: Path) -> Iterator[None]:
 def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
     """The device and the limits: those of the options, else the device's."""
     board = find(device) if device else None
-    limit_ram = parse_size(ram) if ram is not None else board.ram if board else None
-    limit_flash = parse_size(flash) if flash is not None else board.flash if board else None
-    return board, api.Limits(limit_ram, limit_flash)
+    limits = api.device_limits(board) if board else api.Limits(None, None)
+    if ram is not None:
+        limits = replace(limits, ram=parse_size(ram), maps=())
+    return board, limits if flash is None else replace(limits, flash=parse_size(flash))
 
 
 def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:

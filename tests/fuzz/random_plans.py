@@ -80,9 +80,11 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     order = random_order(graph, rng)
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
-    made = plan_in_order(graph, order, share=rng.random() < 0.75)
+    share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
+    made = plan_in_order(graph, order, share=share, parts=parts)
     owner = {name: place.buffer for name, place in made.places.items()}
-    allowed = rules(graph, order, owner, lags(graph, made.variants, owner), made.buffers)
+    lag = lags(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
+    allowed = rules(graph, order, owner, lag, made.buffers)
     kept = rng.choice((0.0, 0.5, 1.0, 1.0))
     offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
     arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)

@@ -45,7 +45,7 @@ def known(**changes):
         "core": "cortex-m7",
         "macs": 1000,
         "instructions": 2500,
-        "limits": {"ram": 1000, "flash": 5000},
+        "limits": {"ram": 1000, "memories": None, "flash": 5000},
         "excess": {"ram": 24, "flash": 0},
         "fits": False,
         "ram": {"total": 1024, "arena": 900, "memories": {"sram": 900}, "static": 0, "stack": 124},
@@ -95,7 +95,9 @@ def test_how_far_the_arena_is_from_what_is_proved():
 
 
 def test_the_verdict_without_flash_limit_and_without_limits():
-    lines = verdict_lines(known(limits={"ram": 2048, "flash": None}, excess={"ram": 0, "flash": None}, fits=True))
+    lines = verdict_lines(
+        known(limits={"ram": 2048, "memories": None, "flash": None}, excess={"ram": 0, "flash": None}, fits=True)
+    )
     assert lines[0] == "fits stm32f746" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
     assert verdict_lines(known(fits=None))[0].startswith("no limit given")
 

@@ -21,10 +21,11 @@ from ..plan.fuse import row_bytes
 from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
-from .layer import CTYPES, Code, Constants, Layer, layer_note, shape_text
+from .layer import CTYPES, Code, Constants, Layer, layer_note
 from .stage import map_names, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
+DEFAULT_MEMORY = "sram"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
         f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
+    if set(plan.arena) != {DEFAULT_MEMORY}:
+        files[f"{name}_memory.h"] = _memory_header(plan, name, origin)
     return Source(name, files | {path.name: path.read_text() for path in kernels})
 
 
@@ -95,11 +98,12 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
     graph = plan.graph
     shown = dict(labels)
     for name, place in plan.places.items():
-        if name != place.buffer:
-            shown[place.buffer] += f" = {labels[name]}"
-        elif plan.buffer(name).bytes < graph.tensors[name].bytes:
-            rows = plan.buffer(name).bytes // row_bytes(graph.tensors[name])
-            shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})"
+        buffer, size = plan.buffer(place.buffer), graph.tensors[name].bytes
+        if name == place.buffer:
+            rows = buffer.bytes // row_bytes(graph.tensors[name]) if buffer.bytes < size else 0
+            shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})" if rows else ""
+            continue
+        shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]
@@ -242,6 +246,32 @@ def _header(plan: Plan, name: str, origin: Origin) -> str:
     return c.comment(_banner(plan, f"{name}.h", origin)) + text
 
 
+def _memory_header(plan: Plan, name: str, origin: Origin) -> str:
+    """The memories as arrays, each in a linker section of its name."""
+    prefix = name.upper()
+    head = [
+        f"{name}_memory.h - the memories of {name}, generated from {origin.file}. Do not edit.",
+        "",
+        "Each lies in a linker section of its name; the linker script puts it where the memory is, without contents (NOLOAD).",
+        *textwrap.wrap(
+            f"Include this in one C file and give &{name}_memories to all functions. Define the macros before it to place", 112
+        ),
+        "an array otherwise, or as nothing for .bss.",
+    ]
+    macros, arrays = [], []
+    for memory in plan.arena:
+        mark = f"{prefix}_{memory.upper()}"
+        section = f'__attribute__((section(".{memory}")))'
+        macros += [f"#ifndef {mark}_SECTION", f"#define {mark}_SECTION {section}", "#endif"]
+        arrays += [f"static uint8_t {name}_{memory}[{mark}_BYTES]"]
+        arrays += [f"    {mark}_SECTION __attribute__((aligned({prefix}_ALIGN)));"]
+    members = "".join(f"    {name}_{memory},\n" for memory in plan.arena)
+    guard = f"{prefix}_MEMORY_H"
+    lines = [f"#ifndef {guard}", f"#define {guard}", "", f'#include "{name}.h"', "", *macros, "", *arrays, ""]
+    lines += [f"static const {name}_memory {name}_memories = {{\n{members}}};", "", "#endif", ""]
+    return c.comment(head) + "\n".join(lines)
+
+
 def _weights(name: str, origin: Origin, constants: Constants) -> str:
     head = c.comment([f"{name}_weights.h - the constants of {name}.c, generated from {origin.file}. Do not edit."])
     guard = f"{name.upper()}_WEIGHTS_H"
@@ -379,10 +409,8 @@ def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[
     notes = []
     for index in stage.ops:
         op, code = graph.ops[index], codes[index]
-        notes.append(layer_note(graph, op, code.note if code else ""))
-        if code is None:
-            source = shape_text(graph.input(op).shape)
-            notes[-1] = f"{op.name}: {op.kind}, {source} -> {shape_text(graph.output(op).shape)}, the same bytes: no code"
+        same = ", the same bytes: no code" if code is None else ""
+        notes.append(layer_note(graph, op, code.note if code else "") + same)
     if stage.tile is None:
         code = codes[stage.ops[0]]
         return [*_comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -23,12 +24,14 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
-KINDS = ("sram", "itcm", "flash", "psram")
+KINDS = ("sram", "dtcm", "itcm", "flash", "psram")
+DATA = ("dtcm", "sram")  # where data may lie on the chip, the faster first
 
 
 @dataclass(frozen=True)
 class Memory:
-    """`kind` is sram (data may lie here), itcm (instructions only), flash (code and constants) or psram (outside the chip)."""
+    """`kind` is sram or dtcm (data; the latter tightly coupled to the core), itcm (instructions only), flash (code and
+    constants) or psram (outside the chip)."""
 
     name: str
     kind: str
@@ -53,18 +56,48 @@ class Device:
 
     @property
     def ram(self) -> int:
-        """Bytes that one arena, static data and stack may share: the largest run of sram banks with adjoining addresses."""
-        largest = run = end = 0
-        for memory in sorted((m for m in self.memories if m.kind == "sram"), key=lambda m: m.address):
-            run = memory.bytes + (run if memory.address == end else 0)
-            end = memory.address + memory.bytes
-            largest = max(largest, run)
-        return largest
+        """Bytes that one arena, static data and stack may share: the largest run of banks with adjoining addresses."""
+        return max((sum(m.bytes for m in run) for run in _runs(self.memories, DATA)), default=0)
+
+    @property
+    def memory_maps(self) -> tuple[dict[str, int], ...]:
+        """Ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
+
+        Banks with adjoining addresses are one memory, at first without the tightly coupled ones, then with them; psram last.
+        """
+        apart = [run for kind in DATA for run in _runs(self.memories, (kind,))]
+        joined, outside = _runs(self.memories, DATA), _runs(self.memories, ("psram",))
+        maps = [_named(apart), _named(joined), *([_named(apart + outside)] if outside else [])]
+        return tuple(m for i, m in enumerate(maps) if m not in maps[:i])
 
     @property
     def flash(self) -> int | None:
         """Bytes for code and constants; None when the chip has none of its own and the board decides."""
         return sum(m.bytes for m in self.memories if m.kind == "flash") or None
+
+
+def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]]:
+    """The banks of these kinds by address, those that adjoin together."""
+    runs: list[list[Memory]] = []
+    for memory in sorted((m for m in memories if m.kind in kinds), key=lambda m: m.address):
+        if runs and runs[-1][-1].address + runs[-1][-1].bytes == memory.address:
+            runs[-1].append(memory)
+        else:
+            runs.append([memory])
+    return runs
+
+
+def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
+    """Name -> bytes: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
+    found: dict[str, int] = {}
+    for run in runs:
+        stems = {memory.name.rstrip("0123456789") for memory in run}
+        name = stems.pop() if len(run) > 1 and len(stems) == 1 else run[0].name
+        name = "sram" if len(runs) == 1 else re.sub(r"\W|^(?=\d|$)", "_", name.lower())
+        while name in found:
+            name += "_2"
+        found[name] = sum(memory.bytes for memory in run)
+    return found
 
 
 def all_devices() -> tuple[Device, ...]:
@@ -123,7 +156,7 @@ def read(path: Path) -> Device:
         note=_get(path, record, "note", str, "") if "note" in record else "",
     )
     if not device.ram:
-        raise _mistake(path, "memory", "no bank of kind 'sram'")
+        raise _mistake(path, "memory", "no bank of kind 'sram' or 'dtcm'")
     return device
 
 

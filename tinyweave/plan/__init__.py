@@ -15,9 +15,11 @@ from ..ops import SPECS
 from .check import check
 from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings
 from .layouts import Walk, find_walk
+from .memories import excess, spread
 from .moves import lone_tensors, with_moves
 from .order import best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
+from .parts import Shared, with_parts
 from .place import TRIES, Placement, Rule, lower_bound, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
@@ -28,15 +30,34 @@ __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "fr
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
-def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, stream_inputs: bool = False) -> Plan:
-    """The plan of `graph` in one memory, in which views lie in place.
+def plan(
+    graph: Graph,
+    schedule: str = "best",
+    memory: str = "sram",
+    *,
+    maps: Sequence[Mapping[str, int]] = (),
+    stream_inputs: bool = False,
+) -> Plan:
+    """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
     and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
     all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
-
-    With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by rows and none is ever whole.
+    All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
+    one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
+    rows, and none is ever whole.
     """
+    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs)
+    spreads: list[Plan] = []
+    for memories in maps:
+        spreads.append(spread(made, memories, overlap=schedule != "layer"))
+        if not excess(spreads[-1].arena, memories):
+            return spreads[-1]
+    over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
+    return spreads[over.index(min(over))] if over else made
+
+
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     if stream_inputs and schedule != "best":
@@ -50,29 +71,41 @@ def plan(graph: Graph, schedule: str = "best", memory: str = "sram", *, stream_i
     layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
     if schedule == "layer":
         return layer
-    owner, scratch = views(graph), _scratch(graph, layer.variants)
-    saved = partial(saved_bytes, graph, owner, lags(graph, layer.variants, owner))
-    orders = dict.fromkeys((best_order(graph, owner, scratch, saved).ops, file_order(graph)))
-    plans = [] if stream_inputs else [layer, *_unfused(graph, orders, memory)]
-    if schedule == "best":
-        streamed = graph.inputs if stream_inputs else ()
-        net = Rows.of(graph, layer.variants, streamed)
-        for order in orders:
-            alone = live_bytes(graph, order, owner, scratch, saved)
-            stages = best_stages(net, order, owner, alone)
-            if stream_inputs or any(len(ops) > 1 for ops in stages):
-                plans.append(plan_in_stages(graph, stages, memory, streamed))
-    return min(plans, key=lambda made: made.arena[memory])
+    plans = [] if stream_inputs else [layer]
+    whole = views(graph)
+    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
+    for shared in (*ways, Shared(whole, {}, frozenset())):
+        variants = _variants(graph, shared)
+        lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), _scratch(graph, variants)
+        saved = partial(saved_bytes, graph, shared.owner, lag)
+        orders = dict.fromkeys((best_order(graph, shared.owner, scratch, saved).ops, file_order(graph)))
+        if not stream_inputs:
+            plans += _unfused(graph, orders, memory, parts=bool(shared.free))
+        if schedule == "best" and not shared.free:
+            streamed = graph.inputs if stream_inputs else ()
+            needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
+            plans += _fused(Rows.of(graph, variants, streamed), needs, shared.owner, memory)
+    return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
-def _unfused(graph: Graph, orders: Iterable[tuple[int, ...]], memory: str) -> list[Plan]:
+def _unfused(graph: Graph, orders: Iterable[tuple[int, ...]], memory: str, *, parts: bool) -> list[Plan]:
     """Plans that run the ops one by one, until one is proved to need no more than its busiest step."""
     plans: list[Plan] = []
     for order in orders:
-        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True))
+        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True, parts=parts))
         if not plans[-1].gap:
             return plans
     return [*plans, plan_in_order(graph, file_order(graph), memory)]
+
+
+def _fused(net: Rows, needs: Mapping[tuple[int, ...], Sequence[int]], owner: Mapping[str, str], memory: str) -> list[Plan]:
+    """Plans with fused stages; needs: order -> bytes that each step needs by itself."""
+    plans = []
+    for order, alone in needs.items():
+        stages = best_stages(net, order, owner, alone)
+        if any(is_fused(net, ops) for ops in stages):
+            plans.append(plan_in_stages(net.graph, stages, memory, tuple(net.streamed)))
+    return plans
 
 
 class _Laid(NamedTuple):
@@ -81,7 +114,7 @@ class _Laid(NamedTuple):
     graph: Graph
     stages: Sequence[tuple[int, ...]]
     streamed: tuple[str, ...]
-    owner: dict[str, str]
+    shared: Shared
     variants: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
@@ -96,17 +129,18 @@ def plan_in_order(
     most_lag: int = ANY_LAG,
     share: bool = True,
     moves: bool = False,
+    parts: bool = False,
     tries: int = TRIES,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
     With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
     `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
-    between steps where only that makes the arena as small as the busiest step allows. `tries` as for `place`.
+    between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors lie in what they are
+    cut from or joined to. `tries` as for `place`.
     """
-    owner = views(graph, order) if share else each_its_own(graph)
-    stages = [(index,) for index in order]
-    laid = _lay_out(graph, stages, (), owner, memory=memory, most_lag=most_lag if overlap else -ANY_LAG)
+    shared = _shared(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
+    laid = _lay_out(graph, [(index,) for index in order], (), shared, memory=memory, most_lag=most_lag if overlap else -ANY_LAG)
     return _place(laid, memory, most_lag, moves=moves, tries=tries)
 
 
@@ -114,8 +148,8 @@ def plan_in_stages(
     graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
 ) -> Plan:
     """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
-    owner = views(graph, tuple(index for ops in stages for index in ops))
-    laid = _lay_out(graph, stages, streamed, owner, memory=memory, most_lag=ANY_LAG)
+    shared = _shared(graph, tuple(index for ops in stages for index in ops), parts=False)
+    laid = _lay_out(graph, stages, streamed, shared, memory=memory, most_lag=ANY_LAG)
     return _place(laid, memory, ANY_LAG, moves=True)
 
 
@@ -133,39 +167,41 @@ def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool, tries: int =
     return replace(made, lower_bound=least) if moves else made
 
 
+def _shared(graph: Graph, order: tuple[int, ...], *, parts: bool) -> Shared:
+    owner = views(graph, order)
+    return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
+
+
 def _lay_out(
     graph: Graph,
     stages: Sequence[tuple[int, ...]],
     streamed: tuple[str, ...],
-    owner: dict[str, str],
+    shared: Shared,
     *,
     memory: str,
     most_lag: int,
 ) -> _Laid:
-    variants = tuple(_variant(graph, op, owner) for op in graph.ops)
-    net, alone = Rows.of(graph, variants, streamed), lags(graph, variants, owner, most_lag)
+    owner, variants = shared.owner, _variants(graph, shared)
+    net, scratch = Rows.of(graph, variants, streamed), _scratch(graph, variants)
     kept = [(name, rows) for stream in streamings(net, stages) if stream for name, rows in stream.rings.items()]
     rings = {name: rows * row_bytes(graph.tensors[name]) for name, rows in kept}
-    scratch = _scratch(graph, variants)
     for ops in stages:
         scratch[ops[-1]] += net.sums[ops[-1]] if is_fused(net, ops) else 0
-    buffers = _buffers(graph, stages, owner, memory, rings) + _scratch_buffers(graph, stages, scratch, memory)
-    return _Laid(
-        graph,
-        stages,
-        streamed,
-        owner,
-        variants,
-        buffers,
-        rules(graph, stages, owner, lags_by_stage(net, stages, alone), buffers),
+    buffers = _buffers(graph, stages, owner, memory, rings) + tuple(
+        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
+        for step, ops in enumerate(stages)
+        for index in ops
+        if scratch[index]
     )
+    lag = lags_by_stage(net, stages, lags(graph, variants, owner, most_lag, shared.offset), owner)
+    return _Laid(graph, stages, streamed, shared, variants, buffers, rules(graph, stages, owner, lag, buffers))
 
 
 def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
     """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
     graph = laid.graph
-    lone = lone_tensors(graph, laid.stages, laid.owner) if moves else {}
-    inputs = {laid.owner[name] for name in graph.inputs if name not in laid.streamed}
+    lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
+    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.streamed}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
     for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
@@ -177,7 +213,7 @@ def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
 
 def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
     """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
-    lone = lone_tensors(laid.graph, laid.stages, laid.owner)
+    lone = lone_tensors(laid.graph, laid.stages, laid.shared.owner)
     steps: list[int | str] = []
     stages: list[tuple[int, ...]] = []
     for step, ops in enumerate(laid.stages):
@@ -191,8 +227,8 @@ def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_L
     left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
-    owner = views(graph, file_order(graph))
-    return _lay_out(graph, stages, laid.streamed, owner, memory=memory, most_lag=most_lag), known
+    shared = _shared(graph, file_order(graph), parts=bool(laid.shared.free))
+    return _lay_out(graph, stages, laid.streamed, shared, memory=memory, most_lag=most_lag), known
 
 
 def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
@@ -203,7 +239,7 @@ def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
             stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in laid.stages),
             variants=laid.variants,
             buffers=laid.buffers,
-            places={name: Place(source) for name, source in laid.owner.items()},
+            places={name: Place(source, laid.shared.offset.get(name, 0)) for name, source in laid.shared.owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
             scratch=max(_scratch(graph, laid.variants), default=0),
@@ -219,13 +255,8 @@ def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
     return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
 
 
-def _scratch_buffers(
-    graph: Graph, stages: Sequence[tuple[int, ...]], scratch: Sequence[int], memory: str
-) -> tuple[Buffer, ...]:
-    each = [(step, index) for step, ops in enumerate(stages) for index in ops if scratch[index]]
-    return tuple(
-        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory) for step, index in each
-    )
+def _variants(graph: Graph, shared: Shared) -> tuple[str, ...]:
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner) for i, op in enumerate(graph.ops))
 
 
 def _variant(graph: Graph, op: Op, owner: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .fuse import streaming_of
@@ -17,6 +17,7 @@ from .plan import Plan, Stage, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
 SUMS = -2  # what a byte of sums holds
+ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
 def check(plan: Plan) -> Plan:
@@ -97,10 +98,13 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     for name in operands:
         _demand(plan, held, name, op.name)
     if not variant:
-        # no code: the output must be the input's very bytes, and both stay intact
-        assert SPECS[op.kind].view, f"{op.name} is not a view and has no kernel"
-        assert _region(plan, op.outputs[0]) == _region(plan, operands[0]), f"{op.name} moves its view"
-        held[op.outputs[0]] = _region(plan, op.outputs[0])
+        # no code: the outputs must be the inputs' very bytes, and all stay intact
+        for output, operand, distance in _same_bytes(graph, op):
+            (memory, begin, end), (home, first, last) = _region(plan, output), _region(plan, operand)
+            assert memory == home and first + distance == begin, f"{op.name} moves its view"
+            assert (first <= begin and end <= last) or (begin <= first and last <= end), f"{op.name} moves its view"
+            assert begin % 4 == 0 and first % 4 == 0, f"{op.name} has a part that is not 4-aligned"
+        held |= {name: _region(plan, name) for name in op.outputs}
         return
     outputs = [_region(plan, name) for name in op.outputs]
     busy = [_region(plan, name) for name in operands] + outputs
@@ -199,6 +203,34 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
     for name in (name for name in made if name not in stream.rings):
         assert all(intact(name, row) for row in range(height(name))), f"the stage leaves '{name}' incomplete"
         held[name] = _region(plan, name)
+
+
+def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
+    """(output, operand, bytes from the operand's start to the output's) of an op that only joins, cuts or renames.
+
+    Found by sending numbers through its reference: all elements must lie in a row, in the outputs or in the operands.
+    """
+    if SPECS[op.kind].view:
+        assert op.inputs[0] is not None
+        return [(op.outputs[0], op.inputs[0], 0)]
+    arrays, begins, count = [], {}, 0
+    for name in op.inputs:
+        tensor = None if name is None else graph.tensors[name]
+        if tensor is None or tensor.data is not None:
+            arrays.append(None if tensor is None else tensor.data)
+            continue
+        assert tensor.name not in begins, f"{op.name} is not a view and has no kernel"
+        begins[tensor.name] = count
+        arrays.append(np.arange(count, count + tensor.elements).reshape(tensor.shape))
+        count += tensor.elements
+    assert op.kind in ONLY_COPIES, f"{op.name} is not a view and has no kernel"
+    found = []
+    for name, numbers in zip(op.outputs, SPECS[op.kind].reference(graph, op, arrays), strict=True):
+        flat, size = numbers.ravel(), itemsize(graph.tensors[name].dtype)
+        assert flat.size and (np.diff(flat) == 1).all(), f"the elements of '{name}' do not lie in a row"
+        reach = [(x, b) for x, b in begins.items() if b < flat[-1] + 1 and flat[0] < b + graph.tensors[x].elements]
+        found += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in reach]
+    return found
 
 
 def _trails(output: Region, operand: Region, lag: int | None) -> bool:

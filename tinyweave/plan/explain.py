@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from .fuse import Rows, lags_by_stage
-from .overlap import lags, rules
+from .fuse import rules_of
 from .plan import Buffer, Plan
 
 
@@ -120,9 +119,7 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     graph = plan.graph
     stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
-    net, alone = Rows.of(graph, plan.variants, plan.streamed), lags(graph, plan.variants, owner)
-    lag_of = lags_by_stage(net, stages, alone)
-    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules(graph, stages, owner, lag_of, plan.buffers)}
+    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules_of(plan)}
     found = []
     for step, ops in enumerate(stages):
         op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]
@@ -130,20 +127,21 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
         operands = dict.fromkeys(owner[name] for index in ops for name in graph.ops[index].inputs if name in owner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
-            lag = allowed.get((output, operand))
-            if (operand, output) in allowed:  # a move goes up as well as down
-                lag = -upper.bytes
+            together = lower.memory == upper.memory
+            least = allowed.get((output, operand)) if together else None
+            if together and (operand, output) in allowed:  # a move goes up as well as down
+                least = -upper.bytes
             found.append(
                 Overlap(
                     op=op.name,
                     kernel=kernel,
                     other=operand if output == home.name else output,
                     output=output == home.name,
-                    lag=lag,
+                    lag=least,
                     distance=plan.offsets[operand] - plan.offsets[output],
                     shared=_shared(plan, lower, upper),
-                    possible=0 if lag is None else max(0, min(upper.bytes, lower.bytes - lag)),
-                    why="" if lag is not None else _why_not(plan, op, step, lower, upper),
+                    possible=0 if least is None else max(0, min(upper.bytes, lower.bytes - least)),
+                    why="" if least is not None else _why_not(plan, op, step, lower, upper),
                 )
             )
     return found
@@ -154,6 +152,8 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     inside = [name for name, place in plan.places.items() if place.buffer == operand.name]
     if kept := [role for role in _kept(graph, inside) if role != "network input"]:
         return f"the operand is {'kept between calls' if 'state' in kept else 'a network output'}"
+    if output.memory != operand.memory:
+        return f"the output lies in {output.memory}, the operand in {operand.memory}"
     later = [
         f"{graph.ops[i].name} reads the operand later, in step {at + 1}"
         for at, stage in enumerate(plan.stages)

@@ -22,7 +22,9 @@ import numpy as np
 from ..ir import CompileError, Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
-from .overlap import shared_bytes
+from .overlap import lags as lags_of_ops
+from .overlap import rules, shared_bytes
+from .place import Rule
 from .plan import Plan, Stage
 
 NEVER = 1 << 60
@@ -206,11 +208,14 @@ def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name:
     return min(max(kept, 1), made.rows)
 
 
-def lags(net: Rows, stream: Streaming, ops: Sequence[int]) -> dict[str, int]:
-    """Operand that other ops made -> how many bytes below it the last op's output must begin to overlap it, if it dies here."""
+def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, str]) -> dict[str, int]:
+    """Owner of bytes that other ops made -> how far below them the last op's output must begin to overlap them, if they die."""
     made = {net.graph.ops[index].outputs[0] for index in ops}
     names = {read.tensor for index in ops for read in net.reads[index] or ()} - made - set(net.streamed)
-    return {name: _lag(net, stream, ops, name) for name in sorted(names)}
+    found: dict[str, int] = {}
+    for name in sorted(names):
+        found[owner[name]] = max(found.get(owner[name], 0), _lag(net, stream, ops, name))
+    return found
 
 
 def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
@@ -246,12 +251,23 @@ def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | N
     return found
 
 
-def lags_by_stage(net: Rows, stages: Sequence[Sequence[int]], alone: Sequence[Mapping[str, int]]) -> list[Mapping[str, int]]:
+def lags_by_stage(
+    net: Rows, stages: Sequence[Sequence[int]], alone: Sequence[Mapping[str, int]], owner: Mapping[str, str]
+) -> list[Mapping[str, int]]:
     """Per stage, how far below each operand its last op's output must begin to overlap it; alone: the same per op by itself."""
     return [
-        alone[ops[0]] if stream is None else lags(net, stream, ops)
+        alone[ops[0]] if stream is None else lags(net, stream, ops, owner)
         for ops, stream in zip(stages, streamings(net, stages), strict=True)
     ]
+
+
+def rules_of(plan: Plan) -> list[Rule]:
+    """How the buffers of a plan may overlap."""
+    owner = {name: place.buffer for name, place in plan.places.items()}
+    offset = {name: place.offset for name, place in plan.places.items()}
+    stages, net = [stage.ops for stage in plan.stages], Rows.of(plan.graph, plan.variants, plan.streamed)
+    alone = lags_of_ops(plan.graph, plan.variants, owner, offset=offset)
+    return rules(plan.graph, stages, owner, lags_by_stage(net, stages, alone, owner), plan.buffers)
 
 
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
@@ -279,7 +295,7 @@ def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
         edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
         for end, stage in _growing(net, order, begin):
             if end > begin + 1 or readers[begin]:
-                need = _need(net, order, lives, stage=stage, span=(begin, end), most=most)
+                need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
                 edges[-1] += [(end, need, end - begin)] if need is not None else []
     worst = [0] + [NEVER] * steps
     for begin in range(steps):
@@ -373,6 +389,7 @@ def _need(
     net: Rows,
     order: Sequence[int],
     lives: Mapping[str, Life],
+    owner: Mapping[str, str],
     *,
     stage: Mapping[str, _Made],
     span: tuple[int, int],
@@ -403,7 +420,7 @@ def _need(
     if total - min(sum(dying.values()), out) >= most:
         return None
     stream = streaming(net, ops) if dying else None
-    distances = lags(net, stream, ops) if stream is not None else {}
+    distances = lags(net, stream, ops, owner) if stream is not None else {}
     return total - shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
 
 

@@ -19,7 +19,7 @@ def is_move(op: Op) -> bool:
 def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
     """(buffer, step) -> the only tensor in the buffer that is needed from this step on, where it may move before the step.
 
-    State does not move, nor what is an input and an output of the network at once.
+    State does not move, nor a part of a buffer, nor what is an input and an output of the network at once.
     """
     born = dict.fromkeys(graph.inputs, -1)
     last: dict[str, int] = {}
@@ -34,7 +34,11 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
             for step in range(born[name] + 1, min(end + 1, len(stages))):
                 needed.setdefault((owner[name], step), []).append(name)
     both = set(graph.inputs).intersection(graph.outputs)
-    return {place: names[0] for place, names in needed.items() if len(names) == 1 and names[0] not in both}
+    return {
+        (buffer, step): names[0]
+        for (buffer, step), names in needed.items()
+        if len(names) == 1 and names[0] not in both and graph.tensors[names[0]].bytes == graph.tensors[buffer].bytes
+    }
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:

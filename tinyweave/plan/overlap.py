@@ -13,6 +13,7 @@ from .place import Rule
 from .plan import Buffer
 
 ANY_LAG = 1 << 62
+NO_LAG = ANY_LAG // 2  # what is more than any arena
 
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
@@ -79,22 +80,34 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
         owner.update(dict.fromkeys(same_bytes, state))
 
 
-def lags(graph: Graph, variants: Sequence[str], owner: Mapping[str, str], most: int = ANY_LAG) -> list[dict[str, int]]:
+def lags(
+    graph: Graph,
+    variants: Sequence[str],
+    owner: Mapping[str, str],
+    most: int = ANY_LAG,
+    offset: Mapping[str, int] | None = None,
+) -> list[dict[str, int]]:
     """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
 
-    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes.
+    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes. `offset`: where
+    tensors begin in their owners, when not at 0; the distances are those of the owners.
     """
-    return [_lags(graph, op, name, owner, most) if name else {} for op, name in zip(graph.ops, variants, strict=True)]
+    found = []
+    for op, name in zip(graph.ops, variants, strict=True):
+        all_of_op = _lags(graph, op, name, owner, offset or {}) if name else {}
+        found.append({other: lag for other, lag in all_of_op.items() if lag <= most and lag < NO_LAG})
+    return found
 
 
-def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], most: int) -> dict[str, int]:
+def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
     known, found = BY_NAME[variant].lag(graph, op), dict[str, int]()
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
-            found[owner[name]] = max(known.get(index, ANY_LAG), found.get(owner[name], 0))
-    return {name: lag for name, lag in found.items() if lag <= most and lag < ANY_LAG}
+            inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)
+            found[owner[name]] = max(known.get(index, ANY_LAG) + inside, found.get(owner[name], 0))
+    return found
 
 
 def rules(
@@ -124,7 +137,7 @@ def saved_bytes(
 ) -> int:
     """By how much an op's output and the operands that die with it need less than their sum, stacked by rising distances."""
     target = owner[graph.ops[index].outputs[0]]
-    if graph.tensors[target].role == "state":
+    if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
         return 0
     out = graph.tensors[target].bytes
     return shared_bytes(out, [(d, graph.tensors[name].bytes) for name, d in lag[index].items() if name in dying - {target}])

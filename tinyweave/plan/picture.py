@@ -18,9 +18,9 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
     columns = -(-steps // per_column)
     lines = []
     for memory, size in plan.arena.items():
-        several = f", {memory}" if len(plan.arena) > 1 else ""
+        which = f"in {memory}" if len(plan.arena) > 1 else f"(lower bound {plan.lower_bound} B)"
         each = f", {per_column} a column" if per_column > 1 else ""
-        lines.append(f"arena {size} B (lower bound {plan.lower_bound} B){several}, {steps} steps{each}.")
+        lines.append(f"arena {size} B {which}, {steps} steps{each}.")
         buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
         digits = max(6, len(str(size)))
         title = f"{'steps':<{columns}}"

@@ -39,9 +39,13 @@ def record(
     layers = plan_layers(plan, profile.per_step if profile else None) if plan else graph_layers(graph)
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
-    needs = {"ram": profile.ram if profile else arena, "flash": profile.flash if profile else None}
-    caps = {"ram": limits.ram, "flash": limits.flash} if limits else {"ram": None, "flash": None}
-    over = {key: _excess(needs[key], caps[key]) for key in needs}
+    limits = limits or api.Limits(None, None)
+    memories = limits.memories(plan.arena) if plan else None
+    rest = profile.static + profile.stack if profile else 0
+    over = {
+        "ram": limits.ram_excess(plan.arena, rest) if plan else None,
+        "flash": _excess(profile.flash if profile else None, limits.flash),
+    }
     return {
         "tinyweave": __version__,
         "model": {
@@ -54,7 +58,11 @@ def record(
             "outputs": _tensors(graph, graph.outputs),
         },
         "device": _device(device),
-        "limits": caps,
+        "limits": {
+            "ram": sum(memories.values()) if memories else limits.ram,
+            "memories": dict(memories) if memories else None,
+            "flash": limits.flash,
+        },
         "excess": over,
         "fits": _fits(over.values()),
         "ram": {

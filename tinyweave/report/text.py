@@ -188,7 +188,12 @@ def show_memory(out: Console, record: Record) -> None:
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     """RAM and Flash by part, against their limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
-    arenas = " + ".join(f"{name} {count:,}" for name, count in (ram["memories"] or {}).items())
+    room = limits["memories"] or {}
+    several = len(room) > 1
+    arenas = " + ".join(
+        f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
+        for name, count in (ram["memories"] or {}).items()
+    )
     held = "outputs; inputs come by rows" if ram["streamed"] else "inputs, outputs"
     return [
         ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
@@ -254,6 +259,9 @@ def verdict_lines(record: Record) -> list[str]:
         alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
         lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
+        if key == "ram" and len(limits["memories"] or {}) > 1:
+            used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
+            lines.append(f"    {', '.join(used)}")
     if record["peak"]:
         lines.append(f"  peak: {peak_text(record['peak'])}")
     if record["boards"] is not None:
