@@ -38,6 +38,7 @@ bench: setup
 	$(BIN)/python bench/accuracy.py
 	$(BIN)/python bench/models.py
 	$(BIN)/python bench/order.py
+	$(BIN)/python bench/plan.py
 	$(BIN)/python bench/ram.py
 
 clean:

@@ -9,6 +9,7 @@ Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners know special 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -49,7 +50,7 @@ def elementwise(graph: Graph, op: Op) -> Lags:
     unless either is a byte.
     """
     out = graph.output(op)
-    size, written = itemsize(out.dtype), np.arange(1, out.elements + 1)
+    size = itemsize(out.dtype)
     found = {}
     for index, x in enumerate(graph.inputs_of(op)):
         if x is None or x.data is not None or (x.dtype != out.dtype and 1 not in (itemsize(x.dtype), size)):
@@ -58,7 +59,7 @@ def elementwise(graph: Graph, op: Op) -> Lags:
             found[index] = max(out.elements - 1, 0) * max(size - itemsize(x.dtype), 0)
         else:
             read = np.broadcast_to(_numbered(x), out.shape).ravel()
-            found[index] = _trailing(read * itemsize(x.dtype), written * size)
+            found[index] = _trailing(read * itemsize(x.dtype), np.arange(1, out.elements + 1) * size)
     return found
 
 
@@ -67,8 +68,9 @@ def by_channel(graph: Graph, op: Op) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    first = first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs.get("dilation", (1, 1)))
-    return {0: _channels(first, x.shape[3], out.shape[3])}
+    shapes = x.shape[1:3], out.shape[1:3]
+    dilation = op.attrs.get("dilation", (1, 1))
+    return {0: _windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3])}
 
 
 def resized(graph: Graph, op: Op) -> Lags:
@@ -92,9 +94,26 @@ def by_pixel(graph: Graph, op: Op) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    first = first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
-    groups, size = x.shape[3] // graph.input(op, 1).shape[3], itemsize(x.dtype)
-    return {0: size * _dense(first, x.shape[3], out.shape[3], groups, at_once=4 if size == 1 else 1)}
+    shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
+    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1}
+    return {0: size * _windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
+
+
+@lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
+def _windowed(
+    size: tuple[int, ...],
+    out_size: tuple[int, ...],
+    window: Window,
+    dilation: tuple[int, int],
+    *,
+    depth: int,
+    units: int,
+    groups: int = 0,
+    at_once: int = 0,
+) -> int:
+    """The lag over one map in elements: of dense groups, or channel by channel when there are none."""
+    first = first_pixels(size, out_size, window, dilation)
+    return _dense(first, depth, units, groups, at_once) if groups else _channels(first, depth, units)
 
 
 def by_row(graph: Graph, op: Op) -> Lags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -17,13 +17,14 @@ from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streami
 from .layouts import Walk, find_walk
 from .memories import excess, spread
 from .moves import lone_tensors, with_moves
-from .order import best_order, each_its_own, file_order, live_bytes
+from .order import MOST_SETS, best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .parts import Shared, with_parts
-from .place import TRIES, Placement, Rule, lower_bound, place
+from .place import TRIES, Placement, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
+FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
@@ -37,6 +38,7 @@ def plan(
     *,
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
+    fast: bool = False,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -45,9 +47,10 @@ def plan(
     all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
-    rows, and none is ever whole.
+    rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
+    nothing is fused, for those who plan thousands of networks.
     """
-    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs)
+    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -57,7 +60,7 @@ def plan(
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool) -> Plan:
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, fast: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     if stream_inputs and schedule != "best":
@@ -68,34 +71,31 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: b
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" else 0)
+    layer = plan_in_order(graph, file_order(graph), memory, tries=TRIES if schedule == "layer" and not fast else 0)
     if schedule == "layer":
         return layer
+    most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
     plans = [] if stream_inputs else [layer]
     whole = views(graph)
-    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free]
-    for shared in (*ways, Shared(whole, {}, frozenset())):
+    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free and not stream_inputs]
+    ways.append(Shared(whole, {}, frozenset()))
+    for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
         lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), _scratch(graph, variants)
         saved = partial(saved_bytes, graph, shared.owner, lag)
-        orders = dict.fromkeys((best_order(graph, shared.owner, scratch, saved).ops, file_order(graph)))
-        if not stream_inputs:
-            plans += _unfused(graph, orders, memory, parts=bool(shared.free))
-        if schedule == "best" and not shared.free:
-            streamed = graph.inputs if stream_inputs else ()
-            needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
-            plans += _fused(Rows.of(graph, variants, streamed), needs, shared.owner, memory)
+        found = best_order(graph, shared.owner, scratch, saved, sets=most)
+        needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in (found.ops, file_order(graph))}
+        for order, need in needs.items() if not stream_inputs else ():
+            if len(plans) == 1 or max(need) <= min(made.arena[memory] for made in plans):
+                parts = bool(shared.free)
+                plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
+            if not plans[-1].gap:
+                break
+    if not stream_inputs and not fast and min(made.arena[memory] for made in plans) > layer.lower_bound:
+        plans.append(plan_in_order(graph, file_order(graph), memory))
+    if schedule == "best" and (stream_inputs or not fast):
+        plans += _fused(Rows.of(graph, variants, graph.inputs if stream_inputs else ()), needs, whole, memory)
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
-
-
-def _unfused(graph: Graph, orders: Iterable[tuple[int, ...]], memory: str, *, parts: bool) -> list[Plan]:
-    """Plans that run the ops one by one, until one is proved to need no more than its busiest step."""
-    plans: list[Plan] = []
-    for order in orders:
-        plans.append(plan_in_order(graph, order, memory, overlap=True, moves=True, parts=parts))
-        if not plans[-1].gap:
-            return plans
-    return [*plans, plan_in_order(graph, file_order(graph), memory)]
 
 
 def _fused(net: Rows, needs: Mapping[tuple[int, ...], Sequence[int]], owner: Mapping[str, str], memory: str) -> list[Plan]:
@@ -154,12 +154,13 @@ def plan_in_stages(
 
 
 def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool, tries: int = TRIES) -> Plan:
-    least = lower_bound(laid.buffers, laid.rules)
     found = place(laid.buffers, laid.rules, tries=0)
-    if found.bytes > least:
-        walk = _walk(laid, least, moves=moves)
+    least = found.lower_bound
+    if found.bytes > least and tries:
+        walk = _walk(laid, least, found.bytes, moves=moves)
         known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
-        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if walk else tries, known=known)
+        least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if least_had else tries, known=known)
         if walk is not None and walk.bytes < found.bytes:
             laid, known = _carry_out(laid, walk, memory, most_lag)
             found = place(laid.buffers, laid.rules, 0, known=known)
@@ -197,14 +198,15 @@ def _lay_out(
     return _Laid(graph, stages, streamed, shared, variants, buffers, rules(graph, stages, owner, lag, buffers))
 
 
-def _walk(laid: _Laid, least: int, *, moves: bool) -> Walk | None:
-    """Layouts within `least`, or within the next multiple of all alignments where that cannot be had."""
+def _walk(laid: _Laid, least: int, most: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
     graph = laid.graph
     lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
     inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.streamed}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
-    for capacity in dict.fromkeys((least, -(-least // grain) * grain)):
+    steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain, *steps)):
         found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
         if found is not None:
             return found
@@ -274,7 +276,8 @@ def _buffers(
 ) -> tuple[Buffer, ...]:
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
 
-    rings: the bytes of what only one stage sees.
+    rings: the bytes of what only one stage sees. All are aligned to words, which fast kernels load; bytes side by side would
+    save the real networks no more than 6 bytes.
     """
     steps = max(1, len(stages))
     start = {owner[name]: 0 for name in graph.inputs}

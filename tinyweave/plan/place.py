@@ -90,7 +90,7 @@ def place(
     if known is not None and arena_bytes(buffers, known) < high:
         best = [known[b.name] for b in buffers]
         high = _height(buffers, best)
-    if high <= max(low, enough):
+    if high <= max(low, enough) or not tries:
         return Placement(_names(buffers, best), high, low)
     search = searcher(_problem(buffers, meetings))
     orders = [[x for x in _sorted(buffers, key) if buffers[x].bytes] for key in SEARCH_ORDERS]
@@ -125,19 +125,20 @@ def place(
 class _Meetings(NamedTuple):
     """near[x]: (y, up, down) of every y alive with x: either offset(y) >= offset(x) + up, or offset(x) >= offset(y) + down.
 
-    sections: which buffers are alive together, without the sets that are part of another. ruled: some may overlap.
+    sections: which buffers are alive together, without the sets that are part of another. over[x]: (y, up)
+    of every y above which x may begin less than all its bytes below.
     """
 
     near: list[list[tuple[int, int, int]]]
     sections: list[list[int]]
-    ruled: bool
+    over: list[list[tuple[int, int]]]
 
 
 def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules}
     assert all(distance >= 0 for distance in allowed.values()), "a rule's distance is not negative"
-    meetings = _Meetings([[] for _ in buffers], [], bool(rules))
-    near = meetings.near
+    meetings = _Meetings([[] for _ in buffers], [], [[] for _ in buffers])
+    near, over = meetings.near, meetings.over
     alive: list[int] = []
     for start, x in sorted((b.start, x) for x, b in enumerate(buffers) if b.bytes):  # an empty one meets nobody
         a = buffers[x]
@@ -152,6 +153,10 @@ def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
                 down = min(down, allowed.get((b.name, a.name), down))
             near[x].append((y, up, down))
             near[y].append((x, down, up))
+            if up < a.bytes:
+                over[x].append((y, up))
+            if down < b.bytes:
+                over[y].append((x, down))
         alive = [*staying, x]
     if alive:
         meetings.sections.append(alive)
@@ -160,9 +165,8 @@ def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
 
 def _weights(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> list[int]:
     """For each buffer of a section how far above it the next one starts at least."""
-    if not meetings.ruled:
-        return [-(-buffers[x].bytes // grain) * grain for x in section]
-    ups = [min((up for y, up, _ in meetings.near[x] if y in section), default=buffers[x].bytes) for x in section]
+    inside, over = set(section), meetings.over
+    ups = [min([buffers[x].bytes, *(up for y, up in over[x] if y in inside)]) for x in section]
     return [-(-up // grain) * grain for up in ups]
 
 
@@ -181,8 +185,8 @@ def _bound(buffers: Sequence[Buffer], meetings: _Meetings) -> int:
     bound = 0
     for section in meetings.sections:
         bound = max(bound, _load(buffers, section, _weights(buffers, meetings, section, grain)))
-        if meetings.ruled:  # without those that may lie over another one, all bytes count
-            over = {y for x in section for y, up, _ in meetings.near[x] if up < buffers[x].bytes}
+        over = {y for x in section for y, _ in meetings.over[x]}
+        if over:  # without those that may lie over another one, all bytes count
             apart = [x for x in section if x not in over]
             if apart:
                 bound = max(bound, _load(buffers, apart, [-(-buffers[x].bytes // grain) * grain for x in apart]))
@@ -202,7 +206,7 @@ def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequenc
     sizes = {x: whole(buffers[x].bytes) for x in section}
     above: dict[int, list[tuple[int, int]]] = {}  # output -> (distance, operand)
     for low in section:
-        pairs = [(whole(gap), high) for high, gap, _ in meetings.near[low] if high in sizes and gap < buffers[low].bytes]
+        pairs = [(whole(gap), high) for high, gap in meetings.over[low] if high in sizes]
         if pairs:
             above[low] = sorted(pairs)
     joined = set(above).union(high for pairs in above.values() for _, high in pairs)

@@ -33,7 +33,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
         lines.append(f"    {_rule(overlap)}; here it begins {_beside(overlap.distance)}")
     for overlap in apart:
         lines.append(f"  lies apart from {label[overlap.other]} while {overlap.op} runs")
-        lines.append(f"    {_apart(overlap)}")
+        lines.append(f"    {_apart(overlap, plan)}")
     if found.at_other_times:
         lines.append(f"  at other times these bytes belong to {_some([label[name] for name in found.at_other_times])}")
     return lines + _less(plan, found)
@@ -65,12 +65,18 @@ def _beside(distance: int) -> str:
     return f"{distance:,} B below" if distance > 0 else f"{-distance:,} B above" if distance else "with it"
 
 
-def _apart(overlap: Overlap) -> str:
+def _overlaps(plan: Plan) -> bool:
+    """Whether outputs lie over operands anywhere in the plan."""
+    return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
+
+
+def _apart(overlap: Overlap, plan: Plan) -> str:
     if overlap.lag is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:
         return f"{_rule(overlap)}, which is its whole size or more: nothing to share"
-    return f"{_rule(overlap)}; they could share {overlap.possible:,} B, which this plan does not use"
+    unused = "but no arena is smaller for it" if _overlaps(plan) and not plan.gap else "which this plan does not use"
+    return f"{_rule(overlap)}; they could share {overlap.possible:,} B, {unused}"
 
 
 def _less(plan: Plan, found: Explanation) -> list[str]:
@@ -87,7 +93,7 @@ def _less(plan: Plan, found: Explanation) -> list[str]:
         lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(found.waits)}")
     if any(overlap.lag is None and "after any write" in overlap.why for overlap in found.overlaps):
         lines.append("    a kernel whose writes trail its reads would let two of them share bytes")
-    elif any(overlap.possible and not overlap.shared for overlap in found.overlaps):
+    elif not _overlaps(plan) and any(overlap.possible for overlap in found.overlaps):
         lines.append("    --schedule best uses such overlaps where they make the arena smaller")
     return lines
 
