@@ -42,9 +42,9 @@ def plan(
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
-    `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
-    all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    plans = [] if stream_inputs else [layer]
+    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
+    ways = [inside, apart] if inside.free and not stream_inputs else [apart]  # parts save code, but sometimes cost memory
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
@@ -76,9 +76,8 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: b
         return layer
     most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
     plans = [] if stream_inputs else [layer]
-    whole = views(graph)
-    ways = [shared for shared in (with_parts(graph, whole, file_order(graph)),) if shared.free and not stream_inputs]
-    ways.append(Shared(whole, {}, frozenset()))
+    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
+    ways = [inside, apart] if inside.free and not stream_inputs else [apart]  # parts save code, but sometimes cost memory
     for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
         lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), _scratch(graph, variants)
@@ -94,7 +93,7 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: b
     if not stream_inputs and not fast and min(made.arena[memory] for made in plans) > layer.lower_bound:
         plans.append(plan_in_order(graph, file_order(graph), memory))
     if schedule == "best" and (stream_inputs or not fast):
-        plans += _fused(Rows.of(graph, variants, graph.inputs if stream_inputs else ()), needs, whole, memory)
+        plans += _fused(Rows.of(graph, variants, graph.inputs if stream_inputs else ()), needs, apart.owner, memory)
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
