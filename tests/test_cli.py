@@ -97,7 +97,9 @@ def test_plan_fits_and_does_not_fit(capsys, chain):
     fits = json.loads(capsys.readouterr().out)
     assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 6
     arena = fits["ram"]["arena"]
-    assert list(fits["plan"]["ablation"]) == ["file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves"]
+    assert list(fits["plan"]["ablation"]) == [
+        *("file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves", "+ fusion")
+    ]
     assert sum(b["bytes"] for b in fits["peak"]["buffers"]) > fits["peak"]["bytes"] == arena  # input and output share bytes
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
     assert run("plan", chain, "--ram", arena - 1, "--json") == 1

@@ -185,9 +185,12 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "best", limits: Limits | None = None) -> Plan:
-    """The checked memory plan of a model, in the memories of `limits` if there are several."""
-    return planning.plan(model.graph, schedule, maps=limits.maps if limits else ())
+def plan(model: Model, schedule: str = "best", limits: Limits | None = None, *, stream_inputs: bool = False) -> Plan:
+    """The checked memory plan of a model, in the memories of `limits` if there are several.
+
+    With `stream_inputs` a callback brings its inputs row by row.
+    """
+    return planning.plan(model.graph, schedule, maps=limits.maps if limits else (), stream_inputs=stream_inputs)
 
 
 def device_limits(device: Device) -> Limits:
@@ -198,7 +201,7 @@ def device_limits(device: Device) -> Limits:
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made if schedule == "best" and len(made.arena) == 1 else None)
+    return planning_ablation(model.graph, made if schedule == "best" and len(made.arena) == 1 and not made.streamed else None)
 
 
 def explain(model: Model, made: Plan, name: str) -> Explanation:
@@ -349,7 +352,9 @@ def run(
     if not inputs:
         return []
     *earlier, last = map(compare.pack, inputs)
-    return compare.unpack_all(model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier))
+    return compare.unpack_all(
+        model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, streamed=compare.streamed(plan))
+    )
 
 
 def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
@@ -387,11 +392,13 @@ def _profile(
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
-    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill) for fill in (0, 1))
+    a, b = (
+        emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill, streamed=compare.streamed(plan)) for fill in (0, 1)
+    )
     per_step: Sequence[int] = ()
     if by_step:
         traced = emulated.build(folder, model.name, core, trace=True)
-        per_step = emulated.invoke(traced, plan.arena, inputs, outputs).per_step
+        per_step = emulated.invoke(traced, plan.arena, inputs, outputs, streamed=compare.streamed(plan)).per_step
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
@@ -412,6 +419,7 @@ def deploy(
     device: Device | None = None,
     limits: Limits | None = None,
     schedule: str = "best",
+    stream_inputs: bool = False,
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
@@ -420,7 +428,7 @@ def deploy(
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
-    made = plan(model, schedule, allowed)
+    made = plan(model, schedule, allowed, stream_inputs=stream_inputs)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

@@ -55,7 +55,12 @@ DeviceName = Annotated[
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
-Schedule = Annotated[str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, or layer by layer.")]
+Schedule = Annotated[
+    str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+]
+Stream = Annotated[
+    bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
+]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
@@ -130,6 +135,7 @@ def plan(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     tensor: Annotated[
         str | None,
@@ -147,7 +153,7 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -171,6 +177,7 @@ def compile_model(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     name: Name = None,
     out: Out = None,
@@ -184,8 +191,13 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule, limits)
-    emitted = api.source(loaded, planned, _command("compile", model, device=device, schedule=schedule, io=io, name=name), board)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    emitted = api.source(
+        loaded,
+        planned,
+        _command("compile", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name),
+        board,
+    )
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         api.write(emitted, scratch)
@@ -208,6 +220,7 @@ def verify(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -222,7 +235,7 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -244,6 +257,7 @@ def profile(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -256,7 +270,7 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -279,6 +293,7 @@ def deploy(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -306,10 +321,13 @@ def deploy(
                 device=board,
                 limits=limits,
                 schedule=schedule,
+                stream_inputs=stream_inputs,
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, device=device, schedule=schedule, io=io, name=name),
+                command=_command(
+                    "deploy", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name
+                ),
                 progress=report,
             )
         found = record(
@@ -372,6 +390,7 @@ def compare(
     model: ModelFile,
     *,
     schedule: Schedule = "best",
+    stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -384,7 +403,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -517,11 +536,13 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-def _command(verb: str, model: Path, **options: str | None) -> str:
+def _command(verb: str, model: Path, **options: str | bool | None) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
-        if value is not None and (option, value) not in (("schedule", "best"), ("io", "model")):
+        if value is True:
+            words.append(f"--{option.replace('_', '-')}")
+        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

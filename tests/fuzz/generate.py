@@ -12,8 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
+from tinyweave.plan.fuse import Rows, streaming
 
 MAX_ELEMENTS = 6000
 ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
@@ -574,10 +576,23 @@ GROWERS: Growers = {
 FILTERED = ("conv_2d", "depthwise_conv_2d", "fully_connected")  # what damage is done to
 
 
-def random_network(seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS) -> Graph:
+# what runs row by row, and what makes such networks branch and meet
+BY_ROW: Growers = {
+    kind: GROWERS[kind]
+    for kind in (
+        *("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "sub", "mul", "maximum", "concatenation"),
+        *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish"),
+    )
+}
+
+
+def random_network(
+    seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS, live: int = 8
+) -> Graph:
     """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
 
-    `damaged` makes many channels constant, which gives the passes something to remove.
+    `damaged` makes many channels constant, which gives the passes something to remove. live: of how many tensors an op
+    may take its operands; few make long chains.
     """
     g = Growth(seed, damaged)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
@@ -588,7 +603,7 @@ def random_network(seed: int, steps: int | None = None, damaged: bool = False, g
         if len(g.ops) >= wanted:
             break
         growers[g.rng.choices(kinds, weights)[0]][1](g)
-        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-8:]
+        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-live:]
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}
@@ -603,6 +618,17 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
     while len(done) < len(graph.ops):
         done.append(rng.choice([i for i in range(len(graph.ops)) if i not in done and _may_run(graph, i, done)]))
     return tuple(done)
+
+
+def random_stages(graph: Graph, rng: random.Random) -> list[tuple[int, ...]]:
+    """Any cut of the file's order into stages, those of several ops such as can run row by row."""
+    net, begin, stages = Rows.of(graph, [variant_for(graph, op).name for op in graph.ops]), 0, []
+    while begin < len(graph.ops):
+        ends = [end for end in range(begin + 2, len(graph.ops) + 1) if streaming(net, range(begin, end)) is not None]
+        end = rng.choice([*ends, begin + 1]) if rng.random() < 0.9 else begin + 1
+        stages.append(tuple(range(begin, end)))
+        begin = end
+    return stages
 
 
 def _may_run(graph: Graph, index: int, done: list[int]) -> bool:

@@ -11,11 +11,11 @@ import random
 from pathlib import Path
 
 import pytest
-from fuzz.generate import random_network, random_order
+from fuzz.generate import BY_ROW, random_network, random_order, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.plan import Plan, plan_in_order
+from tinyweave.plan import Plan, plan_in_order, plan_in_stages
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -40,6 +40,16 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
     prove(model, shuffled, seed, "cortex-m4" if seed % 16 == 1 else None)
     if best.arena != layer.arena:
         prove(model, best, seed, "cortex-m4" if seed % 4 == 0 else None)
+
+
+@pytest.mark.litert
+def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "network.tflite"
+    path.write_bytes(to_tflite(random_network(seed, rng.randint(5, 16), growers=BY_ROW, live=2)))
+    model = api.load(path)
+    stages = random_stages(model.graph, rng)
+    prove(model, plan_in_stages(model.graph, stages), seed, "cortex-m4" if seed % 16 == 2 else None)
 
 
 def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:

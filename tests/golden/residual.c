@@ -3,14 +3,14 @@
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile residual.tflite
  *
- * Memory plan: arena 240 B (lower bound 240 B), 6 steps.
- *   offset ..    end   size  steps   tensor
- *        0 ..    120    120  ##....  conv_2d_0
- *        0 ..    120    120  .###..  add_1
- *        0 ..     48     48  ....##  concatenation_4 = reshape_5  (output)
- *      120 ..    240    120  ##....  input
- *      120 ..    144     24  ..###.  max_pool_2d_2
- *      144 ..    168     24  ...###  average_pool_2d_3  (output)
+ * Memory plan: arena 144 B (lower bound 144 B), 5 steps.
+ *   offset ..    end   size  steps  tensor
+ *        0 ..    120    120  #....  input
+ *        0 ..    120    120  ###..  add_1
+ *        0 ..     24     24  ..###  average_pool_2d_3  (output)
+ *       24 ..     72     48  ...##  concatenation_4 = reshape_5  (output)
+ *      120 ..    140     20  #....  conv_2d_0  (ring of 1 row)
+ *      120 ..    144     24  .###.  max_pool_2d_2
  */
 
 #include "residual.h"
@@ -33,13 +33,13 @@ void TW_TRACE(int32_t step);
 
 /* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT             = 120, /* 'x' */
-    AT_CONV_2D_0         =   0, /* 'branch' */
+    AT_INPUT             =   0, /* 'x' */
+    AT_CONV_2D_0         = 120, /* 'branch' */
     AT_ADD_1             =   0, /* 'sum' */
     AT_MAX_POOL_2D_2     = 120, /* 'largest' */
-    AT_AVERAGE_POOL_2D_3 = 144, /* 'average' */
-    AT_CONCATENATION_4   =   0, /* 'both' */
-    AT_RESHAPE_5         =   0, /* 'flat' */
+    AT_AVERAGE_POOL_2D_3 =   0, /* 'average' */
+    AT_CONCATENATION_4   =  24, /* 'both' */
+    AT_RESHAPE_5         =  24, /* 'flat' */
 };
 
 /* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers
@@ -121,29 +121,45 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
     uint8_t *const sram = (uint8_t *)memory->sram;
     (void)io; /* nothing is streamed */
 
-    /* 1/6 conv_2d_0: conv_2d 1x1/1, 6x5x4 -> 6x5x4, 480 MAC */
-    tw_conv_2d_s8(&conv_2d_0, sram + AT_INPUT, sram + AT_CONV_2D_0);
+    /* 1/5 conv_2d_0 to add_1, row by row: 6x5x4 -> 6x5x4
+     *   conv_2d_0: conv_2d 1x1/1, 6x5x4 -> 6x5x4, 480 MAC, into a ring of 1 row
+     *   add_1: add relu, 6x5x4 + 6x5x4 -> 6x5x4
+     */
+    {
+        /* address, bytes of a row, rows that are kept */
+        const tw_view input_map = {sram + AT_INPUT, 20, 6, 0, 0};
+        tw_view conv_2d_0_map = {sram + AT_CONV_2D_0, 20, 1, 0, 0};
+        tw_view add_1_map = {sram + AT_ADD_1, 20, 6, 0, 0};
+        /* tick of the next row, ticks from a row to the next, rows done, rows */
+        tw_pace conv_2d_0_pace = {0, 1, 0, 6};
+        tw_pace add_1_pace = {0, 1, 0, 6};
+
+        for (int32_t tick = 0; tick < 6; ++tick) {
+            if (tw_is_due(&conv_2d_0_pace, tick, &conv_2d_0_map)) {
+                tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_pace, 5));
+            }
+            if (tw_is_due(&add_1_pace, tick, &add_1_map)) {
+                tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_pace, 5));
+            }
+        }
+    }
     TW_TRACE(0);
 
-    /* 2/6 add_1: add relu, 6x5x4 + 6x5x4 -> 6x5x4 */
-    tw_add_s8(&add_1, sram + AT_INPUT, sram + AT_CONV_2D_0, sram + AT_ADD_1);
+    /* 2/5 max_pool_2d_2: max_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
+    tw_max_pool_2d_s8(&max_pool_2d_2, sram + AT_ADD_1, sram + AT_MAX_POOL_2D_2);
     TW_TRACE(1);
 
-    /* 3/6 max_pool_2d_2: max_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
-    tw_max_pool_2d_s8(&max_pool_2d_2, sram + AT_ADD_1, sram + AT_MAX_POOL_2D_2);
+    /* 3/5 average_pool_2d_3: average_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
+    tw_average_pool_2d_s8(&average_pool_2d_3, sram + AT_ADD_1, sram + AT_AVERAGE_POOL_2D_3);
     TW_TRACE(2);
 
-    /* 4/6 average_pool_2d_3: average_pool_2d 2x2/2, 6x5x4 -> 3x2x4 */
-    tw_average_pool_2d_s8(&average_pool_2d_3, sram + AT_ADD_1, sram + AT_AVERAGE_POOL_2D_3);
-    TW_TRACE(3);
-
-    /* 5/6 concatenation_4: concatenation along axis 3, 3x2x4 + 3x2x4 -> 3x2x8 */
+    /* 4/5 concatenation_4: concatenation along axis 3, 3x2x4 + 3x2x4 -> 3x2x8 */
     tw_concatenation_s8(&concatenation_4[0], sram + AT_MAX_POOL_2D_2, sram + AT_CONCATENATION_4);
     tw_concatenation_s8(&concatenation_4[1], sram + AT_AVERAGE_POOL_2D_3, sram + AT_CONCATENATION_4);
-    TW_TRACE(4);
+    TW_TRACE(3);
 
-    /* 6/6 reshape_5: reshape, 3x2x8 -> 48, the same bytes: no code */
-    TW_TRACE(5);
+    /* 5/5 reshape_5: reshape, 3x2x8 -> 48, the same bytes: no code */
+    TW_TRACE(4);
 
     return 0;
 }

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Memory that the caller provides: the whole working memory of the model, input and output included. */
-#define RESIDUAL_SRAM_BYTES 240
+#define RESIDUAL_SRAM_BYTES 144
 #define RESIDUAL_ALIGN 4 /* of every memory */
 
 typedef struct {

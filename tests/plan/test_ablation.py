@@ -33,6 +33,7 @@ def test_each_technique_saves_what_a_hand_finds() -> None:
         "+ in-place": (4 + 1 + 16) * 64,  # the image, one narrow map, the second wide one
         "+ overlap": (4 + 16) * 64,  # the first wide one beside the image, which the second still reads
         "+ moves": (4 + 16) * 64,
+        "+ fusion": 13 * 64 + 4,  # no wide map is ever whole; the mixed one begins a few bytes below the joined one
     }
 
 

@@ -11,7 +11,11 @@ HEADER = """
 #define TINY_H
 #include <stdint.h>
 typedef struct { void *sram; } tiny_memory;
-typedef struct { int32_t unused; } tiny_io;
+typedef struct {
+    void *user;
+    int (*read_rows)(void *user, int32_t input, int32_t first, int32_t count, void *destination);
+    int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
+} tiny_io;
 int tiny_init(const tiny_memory *memory);
 void tiny_reset(const tiny_memory *memory);
 void *tiny_input(const tiny_memory *memory, int32_t index);

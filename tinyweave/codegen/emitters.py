@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import ops
 from ..ir import Tensor, itemsize
 from ..kernels import copies, geometry
-from ..kernels.table import VIEWS
+from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
     activations,
@@ -59,12 +59,33 @@ def call(function: str, *arguments: str) -> str:
 
 def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> str:
     """The call of the layer's kernel on whole tensors; `params` names its parameter struct where that is not the layer's."""
+    if layer.maps is not None:
+        return row_call(layer, params or layer.name, inputs)
     sources = [layer.address(layer.input(index)) for index in inputs]
     return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output))
 
 
+def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
+    """The call of the layer's kernel in a fused stage, on the row that is due."""
+    assert layer.maps is not None
+    sources = []
+    for index in inputs:
+        tensor = layer.input(index)
+        extents = f"{params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
+        constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
+        sources.append(constant or layer.maps[tensor.name])
+    if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
+        row = f"tw_row(&{layer.name}_pace, {layer.input().shape[2]})"
+        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.scratch})"
+        return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, row, sums)
+    row = f"tw_row(&{layer.name}_pace, {layer.output.shape[2]})"
+    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], row)
+
+
 def image_calls(layer: Layer) -> str:
     """The call of a kernel that takes one image, for each image of the batch."""
+    if layer.maps is not None:
+        return row_call(layer, layer.name, (SPECS[layer.op.kind].data,))
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
     inner, outer = layer.address(source), layer.address(target)
     if images == 1:

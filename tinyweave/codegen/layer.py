@@ -46,12 +46,13 @@ class Code:
 
 @dataclass(frozen=True)
 class Layer:
-    """One op of `plan`; `at` gives the C expression of an activation's address."""
+    """One op of `plan`; `at` gives the C expression of an activation's address, `maps` in a fused stage that of its view."""
 
     plan: Plan
     op: Op
     at: Mapping[str, str]
     constants: Constants
+    maps: Mapping[str, str] | None = None
 
     @property
     def graph(self) -> Graph:

@@ -17,10 +17,12 @@ from ..ir import Tensor
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..plan import Plan
+from ..plan.fuse import row_bytes
 from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
 from .layer import CTYPES, Code, Constants, Layer, layer_note
+from .stage import map_names, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
 DEFAULT_MEMORY = "sram"
@@ -51,14 +53,15 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     constants = Constants()
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
+        maps = map_names(plan, stage, _labels(plan)) if stage.tile else None
         for index in stage.ops:
             op = plan.graph.ops[index]
-            codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants)) if plan.variants[index] else None
+            codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants, maps)) if plan.variants[index] else None
     reset = _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant])
     files = {
         f"{name}.h": _header(plan, name, origin),
-        f"{name}.c": _body(plan, name, origin, codes, constants=constants, reset=reset),
+        f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
         f"{name}_weights.h": _weights(name, origin, constants),
     }
     if set(plan.arena) != {DEFAULT_MEMORY}:
@@ -90,15 +93,17 @@ def _labels(plan: Plan) -> dict[str, str]:
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Buffer name -> label for the picture: short name, the views in it, and whether it is a network input or output."""
+    """Buffer name -> label for the picture: short name, the views in it, whether it is a ring, a network input or output."""
     labels = _labels(plan)
     graph = plan.graph
     shown = dict(labels)
     for name, place in plan.places.items():
+        buffer, size = plan.buffer(place.buffer), graph.tensors[name].bytes
         if name == place.buffer:
+            rows = buffer.bytes // row_bytes(graph.tensors[name]) if buffer.bytes < size else 0
+            shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})" if rows else ""
             continue
-        part = graph.tensors[name].bytes < plan.buffer(place.buffer).bytes
-        shown[place.buffer] += f", {labels[name]} at {place.offset}" if part else f" = {labels[name]}"
+        shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]
@@ -156,8 +161,11 @@ def _io_lines(plan: Plan, prefix: str) -> list[str]:
             fate = "" if tensor.data is None else "; constant"
             if word == "INPUT":
                 fate = "; survives invoke" if survives(plan, name) else "; overwritten by invoke"
+                fate = "; comes by rows" if name in plan.streamed else fate
             lines += ["", *_comment_lines(f"{word.lower()} {position}: '{name}', {_type_text(tensor)}{fate}")]
-            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED 0"]
+            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED {int(name in plan.streamed)}"]
+            if name in plan.streamed:
+                lines.append(f"#define {macro}_ROW_BYTES {row_bytes(tensor)}")
             if tensor.quant is not None and not tensor.quant.per_channel and tensor.dtype != "float32":
                 lines.append(f"#define {macro}_SCALE {c.float_literal(tensor.scale)}")
                 lines.append(f"#define {macro}_ZERO_POINT ({tensor.zero_point})")
@@ -271,7 +279,14 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 
 
 def _body(
-    plan: Plan, name: str, origin: Origin, codes: Mapping[int, Code | None], *, constants: Constants, reset: list[str]
+    plan: Plan,
+    name: str,
+    origin: Origin,
+    codes: Mapping[int, Code | None],
+    *,
+    at: Mapping[str, str],
+    constants: Constants,
+    reset: list[str],
 ) -> str:
     prefix = name.upper()
     picture = [
@@ -295,7 +310,7 @@ def _body(
     )
     parts += [code.params for code in codes.values() if code is not None and code.params]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes)]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
     return "\n".join(parts).replace("{P}", prefix)
 
 
@@ -356,13 +371,15 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     const = "" if which == "input" else "const "
     places = []
     for position, tensor in enumerate(plan.graph.tensors[key] for key in names):
+        if tensor.name in plan.streamed:
+            continue
         if tensor.data is None:
             places.append(f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}")
         else:
             values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
             places.append(constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype]))
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in enumerate(places))
-    unused = "" if any(key in plan.places for key in names) else "    (void)memory;\n"
+    unused = "" if any(key in plan.places and key not in plan.streamed for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
 {{
@@ -374,23 +391,29 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None]) -> str:
-    graph = plan.graph
+def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> str:
+    blocks = [_stage(plan, step, codes, at) for step in range(len(plan.stages))]
+    used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
-    calls = "".join(code.call for code in codes.values() if code is not None)
-    used = [memory for memory in plan.arena if f"{memory} + AT_" in calls]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in used]
     lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
-    lines += ["    (void)io; /* nothing is streamed */"]
-    for step, stage in enumerate(plan.stages):
-        lines.append("")
-        for index in stage.ops:
-            op, code = graph.ops[index], codes[index]
-            note = layer_note(graph, op, code.note if code else "")
-            if code is None:
-                note += ", the same bytes: no code"
-            lines += ["    " + line for line in _comment_lines(f"{step + 1}/{len(plan.stages)} {note}")]
-            if code is not None:
-                lines += ["    " + line for line in code.call.rstrip().split("\n")]
-        lines.append(f"    TW_TRACE({step});")
+    lines += [] if plan.streamed else ["    (void)io; /* nothing is streamed */"]
+    for step, block in enumerate(blocks):
+        lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])
+
+
+def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> list[str]:
+    """The lines of one step: what it computes, and the calls that do it."""
+    graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
+    notes = []
+    for index in stage.ops:
+        op, code = graph.ops[index], codes[index]
+        same = ", the same bytes: no code" if code is None else ""
+        notes.append(layer_note(graph, op, code.note if code else "") + same)
+    if stage.tile is None:
+        code = codes[stage.ops[0]]
+        return [*_comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
+    notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]
+    head = c.comment([f"{number} {stage_note(plan, stage)}", *notes]).rstrip().split("\n")
+    return [*head, *stage_lines(plan, stage, at, map_names(plan, stage, _labels(plan)), codes)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
@@ -43,6 +44,30 @@ class Variant:
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], Lags] = lag.none
     cores: tuple[str, ...] = ()
+
+    @cached_property
+    def ranged(self) -> bool:
+        """Whether there is a form of it for a range of the output, from and to parts of maps."""
+        return self._has("part")
+
+    def sums(self, graph: Graph, op: Op) -> int:
+        """Bytes of the sums in which its form that takes the rows of its input as they come collects its output; 0: none."""
+        x = graph.input(op)
+        if not self._has("rows") or len(x.shape) != 4 or x.shape[0] != 1:
+            return 0
+        _, h, w, c = x.shape
+        if op.kind == "mean":
+            one = geometry.reduction(x.shape, axes(graph, op)) == geometry.Reduction((1, c, 1), (h * w, 1))
+        else:
+            (top, _), (left, _) = op.attrs["padding"]
+            one = (
+                graph.output(op).shape[1:3] == (1, 1) and op.attrs["kernel"][0] - top >= h and op.attrs["kernel"][1] - left >= w
+            )
+        return 4 * c if one else 0
+
+    def _has(self, form: str) -> bool:
+        header = FOLDER / f"{self.name}.h"
+        return header.is_file() and f"void {self.name}_{form}(" in header.read_text()
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:

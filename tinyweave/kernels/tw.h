@@ -88,6 +88,31 @@ static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw
 /* [begin, end) */
 typedef struct { int32_t begin, end; } tw_span;
 
+/* How a layer of a fused stage gets on: its next row falls due at tick `due`, those after it every `every` ticks. */
+typedef struct { int32_t due, every, row, rows; } tw_pace;
+
+/* Whether a row falls due at this tick. If so, `pace` moves on and `out`, where the row goes, has a slot for it; tw_row says
+ * which one it is. */
+static inline int tw_is_due(tw_pace *pace, int32_t tick, tw_view *out)
+{
+    if (tick != pace->due || pace->row == pace->rows) {
+        return 0;
+    }
+    pace->due += pace->every;
+    if (pace->row >= out->first_row + out->ring_height) {
+        out->first_row += out->ring_height;
+    }
+    pace->row += 1;
+    return 1;
+}
+
+/* The row that fell due last, of `cols` columns. */
+static inline tw_range tw_row(const tw_pace *pace, int32_t cols)
+{
+    tw_range range = {pace->row - 1, pace->row, 0, cols};
+    return range;
+}
+
 /* Those of `taps` window positions first, first + step, ... that lie in [0, size). */
 static inline tw_span tw_inside(int32_t first, int32_t taps, int32_t step, int32_t size)
 {

@@ -1,6 +1,15 @@
 /* tw_average_pool_2d_s8.c - int8 average over a window, portable C: the specification of every faster variant. */
 #include "tw_average_pool_2d_s8.h"
 
+#include "tw_sums.h"
+
+/* sum: less away_from for each of the `count` elements. */
+static int8_t finish(const tw_pool *p, int32_t sum, int32_t count)
+{
+    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
+    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+}
+
 void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
     const int32_t ring = in.ring_height * in.row_stride;
@@ -24,8 +33,7 @@ void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_ra
                     }
                     offset = tw_down(offset, in.row_stride, ring);
                 }
-                const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-                *to++ = (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+                *to++ = finish(p, sum, count);
             }
         }
     }
@@ -34,4 +42,18 @@ void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_ra
 void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out)
 {
     tw_average_pool_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
+}
+
+void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const int32_t count = p->in.h * p->in.w;
+    if (range.row_begin == 0) {
+        tw_sums_begin(sums, p->in.c, -p->away_from * count);
+    }
+    tw_sums_add(sums, p->in.c, &in, range);
+    if (range.row_end == p->in.h) {
+        for (int32_t channel = 0; channel < p->in.c; ++channel) {
+            ((int8_t *)out)[channel] = finish(p, sums[channel], count);
+        }
+    }
 }

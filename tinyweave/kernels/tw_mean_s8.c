@@ -1,13 +1,20 @@
 /* tw_mean_s8.c - int8 mean over any axes, portable C: the specification of every faster variant. */
 #include "tw_mean_s8.h"
 
+#include "tw_sums.h"
+
+static int8_t finish(const tw_mean *p, int32_t sum)
+{
+    const int32_t scaled = tw_requantize(sum, p->multiplier, p->shift);
+    return (int8_t)(tw_clamp(scaled, -128 - p->out_zero, 127 - p->out_zero) + p->out_zero);
+}
+
 void tw_mean_s8(const tw_mean *p, const void *in, void *out)
 {
     const int32_t inner = p->kept[2];                  /* from an element of reduced[1] to the next */
     const int32_t middle = p->reduced[1] * inner;      /* of kept[1] */
     const int32_t outer = p->kept[1] * middle;         /* of reduced[0] */
     const int32_t zeros = p->in_zero * p->reduced[0] * p->reduced[1];
-    const int32_t low = -128 - p->out_zero, high = 127 - p->out_zero;
     const int8_t *from = (const int8_t *)in;
     int8_t *to = (int8_t *)out;
 
@@ -22,8 +29,22 @@ void tw_mean_s8(const tw_mean *p, const void *in, void *out)
                         x += inner;
                     }
                 }
-                *to++ = (int8_t)(tw_clamp(tw_requantize(sum, p->multiplier, p->shift), low, high) + p->out_zero);
+                *to++ = finish(p, sum);
             }
+        }
+    }
+}
+
+void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)
+{
+    const int32_t channels = p->kept[1];
+    if (range.row_begin == 0) {
+        tw_sums_begin(sums, channels, -p->in_zero * p->reduced[0]);
+    }
+    tw_sums_add(sums, channels, &in, range);
+    if (range.row_end * range.col_end == p->reduced[0]) {
+        for (int32_t channel = 0; channel < channels; ++channel) {
+            ((int8_t *)out)[channel] = finish(p, sums[channel]);
         }
     }
 }

@@ -15,4 +15,8 @@ typedef struct {
 /* Each output may read all of the input: no ranges. Needs no scratch. */
 void tw_mean_s8(const tw_mean *p, const void *in, void *out);
 
+/* A spatial mean over rows as they come, from part of the map: adds a range of whole rows to sums[c], which row 0 sets up, and
+ * writes out with the last row. */
+void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
 #endif

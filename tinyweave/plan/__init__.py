@@ -13,6 +13,7 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
+from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings
 from .layouts import Walk, find_walk
 from .memories import excess, spread
 from .moves import lone_tensors, with_moves
@@ -22,12 +23,12 @@ from .parts import Shared, with_parts
 from .place import TRIES, Placement, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
-SCHEDULES = ("best", "layer")
+SCHEDULES = ("best", "unfused", "layer")
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
-__all__ += ["plan_in_order", "scratch_name", "to_json"]
+__all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
 def plan(
@@ -36,18 +37,20 @@ def plan(
     memory: str = "sram",
     *,
     maps: Sequence[Mapping[str, int]] = (),
+    stream_inputs: bool = False,
     fast: bool = False,
 ) -> Plan:
-    """The plan of `graph`, ops run one by one and views lie in place.
+    """The plan of `graph`, in which views lie in place.
 
-    `best` lets outputs overlap operands that die, takes the order with the least peak under that, and moves tensors between
-    steps, where each makes the arena smaller; tensors lie in what they are cut from or joined to where that costs no memory.
-    `layer`, the baseline, keeps the file's order, operands apart from outputs and all else in its place.
+    plans = [] if stream_inputs else [layer]
+    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
+    ways = [inside, apart] if inside.free and not stream_inputs else [apart]  # parts save code, but sometimes cost memory
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
-    one that is exceeded the least. With `fast` the order comes from a short search and the placement in one memory from none,
-    for those who plan thousands of networks.
+    one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
+    rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
+    nothing is fused, for those who plan thousands of networks.
     """
-    made = _in_one_memory(graph, schedule, memory, fast=fast)
+    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -57,9 +60,11 @@ def plan(
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> Plan:
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, fast: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
+    if stream_inputs and schedule != "best":
+        raise CompileError(f"schedule {schedule} cannot stream inputs", "use --schedule best")
     for name in graph.outputs:
         data = graph.tensors[name].data
         if data is not None and not np.isfinite(data).all():
@@ -70,32 +75,44 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, fast: bool) -> P
     if schedule == "layer":
         return layer
     most, tries = (FEW_SETS, 0) if fast else (MOST_SETS, TRIES)
-    plans = [layer]
+    plans = [] if stream_inputs else [layer]
     apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
-    ways = [inside, apart] if inside.free else [apart]  # parts save code, but sometimes cost memory
+    ways = [inside, apart] if inside.free and not stream_inputs else [apart]  # parts save code, but sometimes cost memory
     for shared in ways[:1] if fast else ways:
         variants = _variants(graph, shared)
-        lag = lags(graph, variants, shared.owner, offset=shared.offset)
+        lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), _scratch(graph, variants)
         saved = partial(saved_bytes, graph, shared.owner, lag)
-        scratch = _scratch(graph, variants)
         found = best_order(graph, shared.owner, scratch, saved, sets=most)
-        for order in dict.fromkeys((found.ops, file_order(graph))):
-            least = min(made.arena[memory] for made in plans)
-            if len(plans) == 1 or max(live_bytes(graph, order, shared.owner, scratch, saved)) <= least:
+        needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in (found.ops, file_order(graph))}
+        for order, need in needs.items() if not stream_inputs else ():
+            if len(plans) == 1 or max(need) <= min(made.arena[memory] for made in plans):
                 parts = bool(shared.free)
                 plans.append(plan_in_order(graph, order, memory, overlap=True, moves=not fast, parts=parts, tries=tries))
             if not plans[-1].gap:
                 break
-    if min(made.arena[memory] for made in plans) > layer.lower_bound and not fast:
+    if not stream_inputs and not fast and min(made.arena[memory] for made in plans) > layer.lower_bound:
         plans.append(plan_in_order(graph, file_order(graph), memory))
+    if schedule == "best" and (stream_inputs or not fast):
+        plans += _fused(Rows.of(graph, variants, graph.inputs if stream_inputs else ()), needs, apart.owner, memory)
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
+def _fused(net: Rows, needs: Mapping[tuple[int, ...], Sequence[int]], owner: Mapping[str, str], memory: str) -> list[Plan]:
+    """Plans with fused stages; needs: order -> bytes that each step needs by itself."""
+    plans = []
+    for order, alone in needs.items():
+        stages = best_stages(net, order, owner, alone)
+        if any(is_fused(net, ops) for ops in stages):
+            plans.append(plan_in_stages(net.graph, stages, memory, tuple(net.streamed)))
+    return plans
+
+
 class _Laid(NamedTuple):
-    """What is to be placed: the ops of a graph in an order, whose tensors lie in buffers, which overlap as rules allow."""
+    """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers, which overlap as rules allow."""
 
     graph: Graph
-    order: tuple[int, ...]
+    stages: Sequence[tuple[int, ...]]
+    streamed: tuple[str, ...]
     shared: Shared
     variants: tuple[str, ...]
     buffers: tuple[Buffer, ...]
@@ -122,7 +139,20 @@ def plan_in_order(
     cut from or joined to. `tries` as for `place`.
     """
     shared = _shared(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
-    laid = _lay_out(graph, order, shared, memory, most_lag if overlap else -ANY_LAG)
+    laid = _lay_out(graph, [(index,) for index in order], (), shared, memory=memory, most_lag=most_lag if overlap else -ANY_LAG)
+    return _place(laid, memory, most_lag, moves=moves, tries=tries)
+
+
+def plan_in_stages(
+    graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
+) -> Plan:
+    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
+    shared = _shared(graph, tuple(index for ops in stages for index in ops), parts=False)
+    laid = _lay_out(graph, stages, streamed, shared, memory=memory, most_lag=ANY_LAG)
+    return _place(laid, memory, ANY_LAG, moves=True)
+
+
+def _place(laid: _Laid, memory: str, most_lag: int, *, moves: bool, tries: int = TRIES) -> Plan:
     found = place(laid.buffers, laid.rules, tries=0)
     least = found.lower_bound
     if found.bytes > least and tries:
@@ -142,23 +172,36 @@ def _shared(graph: Graph, order: tuple[int, ...], *, parts: bool) -> Shared:
     return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
 
 
-def _lay_out(graph: Graph, order: tuple[int, ...], shared: Shared, memory: str, most_lag: int) -> _Laid:
+def _lay_out(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    streamed: tuple[str, ...],
+    shared: Shared,
+    *,
+    memory: str,
+    most_lag: int,
+) -> _Laid:
     owner, variants = shared.owner, _variants(graph, shared)
-    scratch = _scratch(graph, variants)
-    buffers = _buffers(graph, order, owner, memory) + tuple(
-        Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory)
-        for step, index in enumerate(order)
-        if (size := scratch[index])
+    net, scratch = Rows.of(graph, variants, streamed), _scratch(graph, variants)
+    kept = [(name, rows) for stream in streamings(net, stages) if stream for name, rows in stream.rings.items()]
+    rings = {name: rows * row_bytes(graph.tensors[name]) for name, rows in kept}
+    for ops in stages:
+        scratch[ops[-1]] += net.sums[ops[-1]] if is_fused(net, ops) else 0
+    buffers = _buffers(graph, stages, owner, memory, rings) + tuple(
+        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
+        for step, ops in enumerate(stages)
+        for index in ops
+        if scratch[index]
     )
-    lag = lags(graph, variants, owner, most_lag, shared.offset)
-    return _Laid(graph, order, shared, variants, buffers, rules(graph, order, owner, lag, buffers))
+    lag = lags_by_stage(net, stages, lags(graph, variants, owner, most_lag, shared.offset), owner)
+    return _Laid(graph, stages, streamed, shared, variants, buffers, rules(graph, stages, owner, lag, buffers))
 
 
 def _walk(laid: _Laid, least: int, most: int, *, moves: bool) -> Walk | None:
     """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
     graph = laid.graph
-    lone = lone_tensors(graph, laid.order, laid.shared.owner) if moves else {}
-    inputs = {laid.shared.owner[name] for name in graph.inputs}
+    lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
+    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.streamed}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
     steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
@@ -171,34 +214,46 @@ def _walk(laid: _Laid, least: int, most: int, *, moves: bool) -> Walk | None:
 
 def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_Laid, dict[str, int]]:
     """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
-    lone = lone_tensors(laid.graph, laid.order, laid.shared.owner)
+    lone = lone_tensors(laid.graph, laid.stages, laid.shared.owner)
     steps: list[int | str] = []
-    for step, index in enumerate(laid.order):
-        steps += [*(lone[buffer, step] for at, buffer in moves.moved if at == step), index]
+    stages: list[tuple[int, ...]] = []
+    for step, ops in enumerate(laid.stages):
+        for name in (lone[buffer, step] for at, buffer in moves.moved if at == step):
+            stages.append((len(steps),))
+            steps.append(name)
+        stages.append(tuple(range(len(steps), len(steps) + len(ops))))
+        steps += ops
     graph, names = with_moves(laid.graph, steps)
     known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in moves.offsets.items()}
     left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
-    order = file_order(graph)
-    return _lay_out(graph, order, _shared(graph, order, parts=bool(laid.shared.free)), memory, most_lag), known
+    shared = _shared(graph, file_order(graph), parts=bool(laid.shared.free))
+    return _lay_out(graph, stages, laid.streamed, shared, memory=memory, most_lag=most_lag), known
 
 
 def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
-    scratch = _scratch(laid.graph, laid.variants)
+    graph, net = laid.graph, Rows.of(laid.graph, laid.variants, laid.streamed)
     return check(
         Plan(
-            graph=laid.graph,
-            stages=tuple(Stage((index,)) for index in laid.order),
+            graph=graph,
+            stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in laid.stages),
             variants=laid.variants,
             buffers=laid.buffers,
             places={name: Place(source, laid.shared.offset.get(name, 0)) for name, source in laid.shared.owner.items()},
             offsets=placed.offsets,
             arena={memory: placed.bytes},
-            scratch=max(scratch, default=0),
+            scratch=max(_scratch(graph, laid.variants), default=0),
             lower_bound=placed.lower_bound,
+            streamed=laid.streamed,
         )
     )
+
+
+def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
+    """A row of the last tensor at a time; all others keep the rows that are still to be read."""
+    *_, w, c = (1, *graph.output(graph.ops[ops[-1]]).shape)
+    return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
 
 
 def _variants(graph: Graph, shared: Shared) -> tuple[str, ...]:
@@ -215,17 +270,19 @@ def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
     return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
 
 
-def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory: str) -> tuple[Buffer, ...]:
+def _buffers(
+    graph: Graph, stages: Sequence[tuple[int, ...]], owner: dict[str, str], memory: str, rings: Mapping[str, int]
+) -> tuple[Buffer, ...]:
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
 
-    All are aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
+    rings: the bytes of what only one stage sees. All are aligned to words, which fast kernels load; bytes side by side would
+    save the real networks no more than 6 bytes.
     """
-    steps = max(1, len(order))
+    steps = max(1, len(stages))
     start = {owner[name]: 0 for name in graph.inputs}
     end = dict.fromkeys(start, 1)
-    for step, index in enumerate(order):
-        op = graph.ops[index]
-        for name in (*op.inputs, *op.outputs):
+    for step, ops in enumerate(stages):
+        for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
             if name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
@@ -233,6 +290,6 @@ def _buffers(graph: Graph, order: tuple[int, ...], owner: dict[str, str], memory
     start |= dict.fromkeys(state, 0)
     end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
     return tuple(
-        Buffer(name, tensor.bytes, start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
+        Buffer(name, rings.get(name, tensor.bytes), start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)
     )

@@ -27,7 +27,8 @@ def ablation(graph: Graph, best: Plan | None = None, memory: str = "sram") -> di
     ):
         made = _least(graph, memory, share=share, most_lag=most_lag)
         arenas[name] = min(made, *arenas.values())
-    arenas["+ moves"] = sum(best.arena.values())
+    arenas["+ moves"] = min(plan(graph, "unfused", memory).arena[memory], *arenas.values())
+    arenas["+ fusion"] = sum(best.arena.values())
     return arenas
 
 

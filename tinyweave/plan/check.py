@@ -12,9 +12,11 @@ import numpy as np
 from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
-from .plan import Plan, scratch_name
+from .fuse import streaming_of
+from .plan import Plan, Stage, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
+SUMS = -2  # what a byte of sums holds
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -27,9 +29,12 @@ def check(plan: Plan) -> Plan:
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
     for name in state:
         _write(held, name, _region(plan, name), f"state '{name}'")
-    for name in graph.inputs:
+    for name in (name for name in graph.inputs if name not in plan.streamed):
         _write(held, name, _region(plan, name), f"input '{name}'")
     for stage in plan.stages:
+        if stage.tile is not None:
+            _run_fused(plan, stage, held)
+            continue
         for index in stage.ops:
             _run(plan, graph.ops[index], plan.variants[index], held)
     for name in (*graph.outputs, *state):
@@ -59,9 +64,10 @@ def _check_extent(plan: Plan) -> None:
         others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
         assert not others, f"the state '{name}' shares bytes with {others}"
     assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
+    rings = {name for stage in plan.stages if stage.tile is not None for name in streaming_of(plan, stage).rings}
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
-        end = place.offset + plan.graph.tensors[name].bytes
+        end = place.offset + (buffer.bytes if name in rings else plan.graph.tensors[name].bytes)
         assert place.offset >= 0 and end <= buffer.bytes, f"'{name}' leaves its buffer {buffer.name}"
 
 
@@ -121,6 +127,82 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         others = [other for lag, other in read if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
+
+
+def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
+    """Follow every row of a fused stage: what it reads must lie intact where it was written, in a ring at row % its rows."""
+    graph, stream = plan.graph, streaming_of(plan, stage)
+    brought = [node for node in stream.paces if isinstance(node, str)]
+    made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
+    given = {name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made)
+    holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}  # per byte, which row lies there
+    written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
+    number = {name: i << 32 for i, name in enumerate((*sorted(given), *made))}
+
+    def height(name: str) -> int:
+        shape = graph.tensors[name].shape
+        return shape[1] if len(shape) == 4 else 1
+
+    def place(name: str, row: int) -> Region:
+        size, rows = graph.tensors[name].bytes // height(name), stream.rings.get(name, height(name))
+        assert name not in stream.rings or rows * size == plan.buffer(plan.places[name].buffer).bytes, f"the ring of '{name}'"
+        begin = plan.offset(name) + row % rows * size
+        return plan.memory(name), begin, begin + size
+
+    def intact(name: str, row: int) -> bool:
+        memory, begin, end = place(name, row)
+        return bool((holds[memory][begin:end] == number[name] + row).all())
+
+    for name in given:
+        _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
+        for row in range(height(name)):
+            memory, begin, end = place(name, row)
+            holds[memory][begin:end] = number[name] + row
+    for tick in range(stream.ticks):
+        for node, pace in stream.paces.items():
+            row, late = divmod(tick - pace.first, pace.every)
+            if late or not 0 <= row < pace.rows:
+                continue
+            if isinstance(node, str):
+                memory, begin, end = place(node, row)
+                holds[memory][begin:end] = number[node] + row
+                written[memory][begin:end] = True
+                continue
+            op = graph.ops[node]
+            out = op.outputs[0]
+            if sums := BY_NAME[plan.variants[node]].sums(graph, op):
+                source, buffer = graph.input(op).name, plan.buffer(scratch_name(op.name))
+                area = (buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + sums)
+                assert buffer.bytes >= sums, f"{op.name} needs {sums} bytes for its sums"
+                assert intact(source, row), f"{op.name} reads row {row} of '{source}', which is not there"
+                assert _disjoint(area, place(source, row)), f"the sums of {op.name} overlap its operand"
+                cells = holds[area[0]][area[1] : area[2]]
+                assert row == 0 or (cells == SUMS).all(), f"the sums of {op.name} are overwritten"
+                cells[:] = SUMS
+                ends = [area, place(out, 0)] if row == pace.rows - 1 else [area]
+                assert row < pace.rows - 1 or _disjoint(*ends), f"{op.name} writes over its sums"
+                for memory, begin, end in ends:
+                    written[memory][begin:end] = True
+                if row == pace.rows - 1:
+                    memory, begin, end = place(out, 0)
+                    holds[memory][begin:end] = number[out]
+                continue
+            region, window = place(out, row), SPECS[op.kind].window(graph, op)
+            assert window is not None
+            lags = BY_NAME[plan.variants[node]].lag(graph, op)
+            for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in number):
+                first = row * window.stride[0] - window.pad[0]
+                for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
+                    assert intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
+                    same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= place(name, other)[1]
+                    assert same_row or _disjoint(region, place(name, other)), f"{op.name} writes over its own operand"
+            holds[region[0]][region[1] : region[2]] = number[out] + row
+            written[region[0]][region[1] : region[2]] = True
+    for name in [n for n, (memory, begin, end) in held.items() if written[memory][begin:end].any()]:
+        del held[name]
+    for name in (name for name in made if name not in stream.rings):
+        assert all(intact(name, row) for row in range(height(name))), f"the stage leaves '{name}' incomplete"
+        held[name] = _region(plan, name)
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from .overlap import lags, rules
+from .fuse import rules_of
 from .plan import Buffer, Plan
 
 
@@ -117,15 +117,14 @@ def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
 
 def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     graph = plan.graph
-    order = [index for stage in plan.stages for index in stage.ops]
+    stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
-    lag = lags(graph, plan.variants, owner, offset={name: place.offset for name, place in plan.places.items()})
-    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules(graph, order, owner, lag, plan.buffers)}
+    allowed = {(rule.lower, rule.upper): rule.distance for rule in rules_of(plan)}
     found = []
-    for step, index in enumerate(order):
-        op, kernel = graph.ops[index], plan.variants[index]
+    for step, ops in enumerate(stages):
+        op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]
         outputs = dict.fromkeys(owner[name] for name in op.outputs)
-        operands = dict.fromkeys(owner[name] for name in op.inputs if name in owner)
+        operands = dict.fromkeys(owner[name] for index in ops for name in graph.ops[index].inputs if name in owner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
             together = lower.memory == upper.memory

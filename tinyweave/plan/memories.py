@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ops import SPECS
 from .check import check
-from .overlap import lags, rules
+from .fuse import rules_of
 from .place import Placement, Rule, place
 from .plan import Buffer, Plan, scratch_name
 
@@ -30,7 +30,7 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
 
     Where no division that was tried fits, the one that exceeds its memories by the fewest bytes. `overlap` as the plan had it.
     """
-    heat, allowed = traffic(plan), _rules(plan) if overlap else []
+    heat, allowed = traffic(plan), rules_of(plan) if overlap else []
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
     if whole <= capacity or len(memories) == 1:
@@ -71,13 +71,6 @@ def traffic(plan: Plan) -> dict[str, int]:
         if (scratch := scratch_name(op.name)) in found:
             found[scratch] += max(macs, plan.buffer(scratch).bytes)
     return found
-
-
-def _rules(plan: Plan) -> list[Rule]:
-    owner = {name: place.buffer for name, place in plan.places.items()}
-    order = [index for stage in plan.stages for index in stage.ops]
-    begins = {name: place.offset for name, place in plan.places.items()}
-    return rules(plan.graph, order, owner, lags(plan.graph, plan.variants, owner, offset=begins), plan.buffers)
 
 
 def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:

@@ -1,7 +1,7 @@
 """Moves: ops that the planner adds, each of which copies a tensor to another place, where all later ops read it.
 
-In: a graph and an order. Out: which tensors may move before which steps; the graph with moves, each a reshape to the same shape
-whose output is no view. Its attribute `moves` is the tensor's name in the graph without moves.
+In: a graph and its stages. Out: which tensors may move before which steps; the graph with moves, each a reshape to the same
+shape whose output is no view. Its attribute `moves` is the tensor's name in the graph without moves.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ def is_move(op: Op) -> bool:
     return "moves" in op.attrs
 
 
-def lone_tensors(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
+def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
     """(buffer, step) -> the only tensor in the buffer that is needed from this step on, where it may move before the step.
 
     State does not move, nor a part of a buffer, nor what is an input and an output of the network at once.
     """
     born = dict.fromkeys(graph.inputs, -1)
     last: dict[str, int] = {}
-    for step, index in enumerate(order):
-        op = graph.ops[index]
+    for step, op in ((step, graph.ops[index]) for step, ops in enumerate(stages) for index in ops):
         for name in op.outputs:
             born.setdefault(name, step)
         last |= dict.fromkeys((name for name in op.inputs if name in owner and name is not None), step)
-    last |= dict.fromkeys((name for name in graph.outputs if name in owner), len(order))
+    last |= dict.fromkeys((name for name in graph.outputs if name in owner), len(stages))
     needed: dict[tuple[str, int], list[str]] = {}
     for name, end in last.items():
         if graph.tensors[owner[name]].role != "state":
-            for step in range(born[name] + 1, min(end + 1, len(order))):
+            for step in range(born[name] + 1, min(end + 1, len(stages))):
                 needed.setdefault((owner[name], step), []).append(name)
     both = set(graph.inputs).intersection(graph.outputs)
     return {

@@ -111,19 +111,23 @@ def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: 
 
 
 def rules(
-    graph: Graph, order: Sequence[int], owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], buffers: Iterable[Buffer]
+    graph: Graph,
+    stages: Sequence[Sequence[int]],
+    owner: Mapping[str, str],
+    lag: Sequence[Mapping[str, int]],
+    buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """How each output may lie over the operands that nothing needs after its op."""
+    """How the output of each stage may lie over the operands that nothing needs after it; lag: per stage, as `lags` per op."""
     found = []
     home = {buffer.name: buffer for buffer in buffers}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     kept = state.union(owner[name] for name in graph.outputs if name in owner)
-    for step, index in enumerate(order):
-        target = owner[graph.ops[index].outputs[0]]
-        for source, distance in lag[index].items() if target not in state and home[target].start == step else ():
+    for step, ops in enumerate(stages):
+        target = owner[graph.ops[ops[-1]].outputs[0]]
+        for source, distance in lag[step].items() if target not in state and home[target].start == step else ():
             if source not in kept and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
-                if is_move(graph.ops[index]):  # it may go up as well
+                if is_move(graph.ops[ops[-1]]):  # it may go up as well
                     found.append(Rule(source, target, distance))
     return found
 
@@ -136,8 +140,12 @@ def saved_bytes(
     if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
         return 0
     out = graph.tensors[target].bytes
-    pairs = sorted((distance, graph.tensors[name].bytes) for name, distance in lag[index].items() if name in dying - {target})
-    end = 0
-    for distance, size in pairs:
-        end = max(end, min(distance, out)) + size
-    return sum(size for _, size in pairs) + out - max(end, out)
+    return shared_bytes(out, [(d, graph.tensors[name].bytes) for name, d in lag[index].items() if name in dying - {target}])
+
+
+def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
+    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum."""
+    end = total = 0
+    for distance, size in sorted(operands):
+        end, total = max(end, min(distance, out)) + size, total + size
+    return total + out - max(end, out)

@@ -60,7 +60,8 @@ class Plan:
     """variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory.
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
     these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
-    tensors move, graph is the one with the moves, its ops in the order in which they run."""
+    tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
+    rows and are never whole."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -71,6 +72,7 @@ class Plan:
     arena: Mapping[str, int]
     scratch: int
     lower_bound: int
+    streamed: tuple[str, ...] = ()
 
     @property
     def gap(self) -> int:
@@ -120,6 +122,7 @@ def scratch_name(op_name: str) -> str:
 def to_json(plan: Plan) -> str:
     """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
+    record["streamed"] = list(plan.streamed)
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
@@ -147,6 +150,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             variants=tuple(record["variants"]),
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
+            streamed=tuple(record["streamed"]),
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -71,6 +71,7 @@ def record(
             "memories": dict(plan.arena) if plan else None,
             "static": profile.static if profile else None,
             "stack": profile.stack if profile else None,
+            "streamed": list(plan.streamed) if plan else None,
         },
         "flash": {
             "total": profile.flash if profile else None,

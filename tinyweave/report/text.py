@@ -194,9 +194,10 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
         for name, count in (ram["memories"] or {}).items()
     )
+    held = "outputs; inputs come by rows" if ram["streamed"] else "inputs, outputs"
     return [
         ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
-        ("  arena", _count(ram["arena"]), "", f"activations, scratch, inputs, outputs ({arenas})" if arenas else ""),
+        ("  arena", _count(ram["arena"]), "", f"activations, scratch, {held} ({arenas})" if arenas else ""),
         ("  static data", _count(ram["static"]), "", ""),
         (
             "  stack",

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor
 from ..plan import Plan
+from ..plan.fuse import row_bytes
 from . import emulated, host
 from .run import Round, Run, touched
 
@@ -193,6 +195,11 @@ def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
     return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(outputs, tensors, strict=True)]
 
 
+def streamed(plan: Plan) -> dict[int, int]:
+    """Input that the model asks for by rows -> bytes of a row."""
+    return {index: row_bytes(plan.graph.tensors[n]) for index, n in enumerate(plan.graph.inputs) if n in plan.streamed}
+
+
 def output_bytes(graph: Graph) -> list[int]:
     return [graph.tensors[name].bytes for name in graph.outputs]
 
@@ -201,7 +208,7 @@ def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
     library = host.build(folder, name)
     sizes = output_bytes(plan.graph)
     return library.compiler, lambda sample, fill, earlier: host.invoke(
-        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier)
+        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), streamed=streamed(plan)
     )
 
 
@@ -209,7 +216,7 @@ def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, R
     firmware = emulated.build(folder, name, core)
     sizes = output_bytes(plan.graph)
     return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
-        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier)
+        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), streamed=streamed(plan)
     )
 
 
@@ -270,12 +277,13 @@ def first_layer(
         and graph.producer[output] == stage.ops[-1]  # state that changes again is known at the end
     ]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in wanted]
+    options: dict[str, Any] = {"earlier": _rounds(earlier), "dump": dump, "streamed": streamed(plan)}
     if core is None:
         program = host.build(folder, name, trace=True)
-        run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
+        run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), **options)
     else:
         firmware = emulated.build(folder, name, core, trace=True)
-        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), earlier=_rounds(earlier), dump=dump)
+        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), **options)
     for (step, output), raw in zip(wanted, run.dumps, strict=True):
         tensor = graph.tensors[output]
         text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))

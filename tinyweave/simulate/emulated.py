@@ -149,13 +149,15 @@ def invoke(
     fill: int = 0,
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
+    streamed: Mapping[int, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Run:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
-    bytes) after steps of a traced build. Raises Fault for an access to what is not the
+    bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; what it takes to
+    bring them is not counted. Raises Fault for an access to what is not the
     model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
     """
     if reason := missing(firmware.core):
@@ -184,6 +186,7 @@ def invoke(
         "trace": elf.symbols.get("tw_trace"),
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
+        "streamed": dict(streamed or {}),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }

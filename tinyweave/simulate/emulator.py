@@ -24,7 +24,9 @@ import capstone
 import unicorn
 from unicorn import arm_const, riscv_const
 
-STRUCT, RETURN = 0x28000000, 0x10000000  # where the model's memory struct lies, where its functions return to
+# where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; read_rows
+STRUCT, RETURN, READ_ROWS = 0x28000000, 0x10000000, 0x10001000
+IO = 0x100
 PAGE = 0x1000
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
 ACCESS = {
@@ -45,7 +47,8 @@ class Isa:
     """What differs from one instruction set to the next.
 
     mark: the bit that tells a code address in a register from the address itself. endless: a jump to itself, where functions
-    return to. stack_change: by how much an instruction moves the stack pointer, 0 if not, None when only running it can tell.
+    return to. back: a return from a function. stack_change: by how much an instruction moves the stack pointer, 0 if not, None
+    when only running it can tell.
     """
 
     engine: tuple[int, int]
@@ -58,6 +61,7 @@ class Isa:
     pc: int
     mark: int
     endless: bytes
+    back: bytes
     stack_change: Callable[[Any], int | None]
 
 
@@ -127,26 +131,28 @@ ISAS = {
         engine=(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS),
         disassembler=(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS),
         names=arm_const,
-        arguments=(arm_const.UC_ARM_REG_R0, arm_const.UC_ARM_REG_R1),
+        arguments=tuple(getattr(arm_const, f"UC_ARM_REG_R{i}") for i in range(4)),
         result=arm_const.UC_ARM_REG_R0,
         stack=arm_const.UC_ARM_REG_SP,
         link=arm_const.UC_ARM_REG_LR,
         pc=arm_const.UC_ARM_REG_PC,
         mark=1,
         endless=bytes.fromhex("fee7"),
+        back=bytes.fromhex("7047"),
         stack_change=arm_stack_change,
     ),
     "riscv": Isa(
         engine=(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32),
         disassembler=(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
         names=riscv_const,
-        arguments=(riscv_const.UC_RISCV_REG_A0, riscv_const.UC_RISCV_REG_A1),
+        arguments=tuple(getattr(riscv_const, f"UC_RISCV_REG_A{i}") for i in range(5)),
         result=riscv_const.UC_RISCV_REG_A0,
         stack=riscv_const.UC_RISCV_REG_SP,
         link=riscv_const.UC_RISCV_REG_RA,
         pc=riscv_const.UC_RISCV_REG_PC,
         mark=0,
         endless=bytes.fromhex("01a0"),
+        back=bytes.fromhex("8280"),
         stack_change=riscv_stack_change,
     ),
 }
@@ -203,7 +209,12 @@ class Machine:
         for start, base, image in request["memories"]:
             self.place(start, image, read | write)
             self.starts.append(start + base)
-        self.place(STRUCT, struct.pack(f"<{len(self.starts)}I", *self.starts), read)
+        pointers = struct.pack(f"<{len(self.starts)}I", *self.starts).ljust(IO, b"\0")
+        self.place(STRUCT, pointers + struct.pack("<3I", 0, READ_ROWS | self.isa.mark, 0), read)
+        self.inputs: list[bytes] = []
+        if request["streamed"]:
+            self.place(READ_ROWS, self.isa.back, read | execute)
+            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_read_rows, begin=READ_ROWS, end=READ_ROWS)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
 
@@ -246,6 +257,24 @@ class Machine:
             )  # fmt: skip
             if error:
                 raise unicorn.UcError(error)
+
+    def on_read_rows(self, *_: object) -> None:
+        """read_rows(user, input, first, count, destination): bring rows of an input."""
+        try:
+            _, index, first, count = (self.engine.reg_read(register) for register in self.isa.arguments[:4])
+            if len(self.isa.arguments) > 4:
+                to = self.engine.reg_read(self.isa.arguments[4])
+            else:
+                to = struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))[0]
+            row = self.request["streamed"][index]
+            data = self.inputs[index][first * row : (first + count) * row]
+            if len(data) != count * row:
+                raise ValueError(f"read_rows was asked for rows {first} to {first + count} of input {index}")
+            self.engine.mem_write(to, data)
+            self.engine.reg_write(self.isa.result, 0)
+        except Exception as error:
+            self.failure = error
+            self.engine.emu_stop()
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
         self.fault = (access, address & 0xFFFFFFFF)
@@ -314,12 +343,17 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                 function = "reset"
                 machine.call(function, STRUCT)
                 continue
+            machine.inputs = inputs
             for index, data in enumerate(inputs):
                 function = "input"
-                machine.engine.mem_write(machine.call(function, STRUCT, index), data)
+                to = machine.call(function, STRUCT, index)
+                if (to == 0) != (index in request["streamed"]):
+                    raise Stopped("streams other inputs than the caller said", 0)
+                if to:
+                    machine.engine.mem_write(to, data)
             machine.step, machine.step_instructions, machine.dumps = -1, {}, {}
             function, start = "invoke", time.process_time()
-            answer["status"] = answer["status"] or machine.call(function, STRUCT, 0)
+            answer["status"] = answer["status"] or machine.call(function, STRUCT, STRUCT + IO)
             answer["seconds"] = time.process_time() - start
             answer["instructions"] = machine.counter.instructions
             if machine.step >= 0:

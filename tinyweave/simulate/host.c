@@ -2,7 +2,8 @@
  *
  * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
  * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
- * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, outputs {bytes}, rounds {1, data of all inputs: an
+ * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of
+ * each streamed input or 0, outputs {bytes}, rounds {1, data of all inputs: an
  * inference; or 0: a reset}, of which the last is an inference, whether to report the last one's steps.
  * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs of all inferences, images.
  */
@@ -173,16 +174,38 @@ static int64_t sum(const int64_t *numbers, int64_t count)
     return total;
 }
 
-/* One inference; `data` holds all inputs, one after the other. */
-static int64_t infer(const CALL(memory) *pointers, const uint8_t *data, const int64_t *bytes, int64_t inputs)
+/* What inputs hold, one after the other. */
+typedef struct { const uint8_t *data; const int64_t *bytes, *row_bytes; } feed;
+
+static int read_rows(void *user, int32_t input, int32_t first, int32_t count, void *destination)
 {
+    const feed *from = user;
+    const int64_t row = from->row_bytes[input];
+    const uint8_t *data = from->data + sum(from->bytes, input);
+    if (row == 0 || first < 0 || count < 0 || (first + count) * row > from->bytes[input]) {
+        stop("read_rows was asked for rows that the input does not have");
+    }
+    memcpy(destination, data + first * row, (size_t)(count * row));
+    return 0;
+}
+
+/* One inference. */
+static int64_t infer(const CALL(memory) *pointers, feed *from, int64_t inputs)
+{
+    const CALL(io) io = {from, read_rows, NULL};
     running = "input";
-    for (int64_t i = 0; i < inputs; data += bytes[i++]) {
-        memcpy(CALL(input)(pointers, (int32_t)i), data, (size_t)bytes[i]);
+    for (int64_t i = 0; i < inputs; ++i) {
+        void *to = CALL(input)(pointers, (int32_t)i);
+        if ((to == NULL) != (from->row_bytes[i] != 0)) {
+            stop("the model streams other inputs than the caller said");
+        }
+        if (to != NULL) {
+            memcpy(to, from->data + sum(from->bytes, i), (size_t)from->bytes[i]);
+        }
     }
     last_step = -1;
     running = "invoke";
-    return CALL(invoke)(pointers, NULL);
+    return CALL(invoke)(pointers, &io);
 }
 
 static void serve(void)
@@ -202,6 +225,7 @@ static void serve(void)
     }
     const int64_t inputs = take_number();
     int64_t *input_bytes = take_numbers(inputs);
+    int64_t *row_bytes = take_numbers(inputs);
     const int64_t outputs = take_number();
     int64_t *output_bytes = take_numbers(outputs);
     const int64_t rounds = take_number();
@@ -227,7 +251,8 @@ static void serve(void)
             continue;
         }
         report_steps = report_last && round == rounds - 1;
-        status = infer(&pointers, data[round], input_bytes, inputs);
+        feed from = {data[round], input_bytes, row_bytes};
+        status = infer(&pointers, &from, inputs);
         running = "output";
         results[round] = allocate(sum(output_bytes, outputs));
         for (int64_t i = 0, at = 0; i < outputs; at += output_bytes[i++]) {
@@ -251,6 +276,7 @@ static void serve(void)
     free(data);
     free(results);
     free(input_bytes);
+    free(row_bytes);
     free(output_bytes);
 }
 

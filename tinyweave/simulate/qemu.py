@@ -26,7 +26,8 @@ PROGRAM = "qemu-system-arm"
 # in the DDR of an MPS3 board, as firmware.ld's Flash
 MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
-STRUCT, RETURN, FAULT, STORE, VECTORS = 0x10000000, 0x10000100, 0x10000180, 0x10000200, 0x10000400  # in the ITCM
+# in the ITCM: the pointers to memories and to callbacks, where calls end, and what stands for read_rows
+STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, VECTORS = (0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x400))
 VTOR, CPACR, CFSR, MMFAR, BFAR = 0xE000ED08, 0xE000ED88, 0xE000ED28, 0xE000ED34, 0xE000ED38
 FLOATS_ON = 0x00F00000
 SP, LR, PC, XPSR = 13, 14, 15, 25
@@ -184,13 +185,14 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
     board.write(VECTORS, struct.pack("<16I", stack_top, *[FAULT | 1] * 15))
     board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
     board.write(STRUCT, struct.pack(f"<{len(starts)}I", *starts))
+    board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, 0))
     for start, data in (request["flash"], request["ram"], request["stack"]):
         board.write(start, data)
     margin = bytes(i * 151 % 251 for i in range(MARGIN))
     margins = [(at, margin) for start, _, image in request["memories"] for at in (start - MARGIN, start + len(image))]
     for start, data in (*margins, *((start, image) for start, _, image in request["memories"])):
         board.write(start, data)
-    for address in (RETURN, FAULT, request["trace"]):
+    for address in (RETURN, FAULT, READ_ROWS, request["trace"]):
         if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
             raise ConnectionError("QEMU sets no breakpoint")
 
@@ -199,12 +201,26 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
             raise ConnectionError("QEMU does not let the board be set up")
 
     answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": []}
-    function = "init"
+    function, fed = "init", list[bytes]()
+
+    def bring_rows() -> None:
+        """read_rows(user, input, first, count, destination)"""
+        _, index, first, count = (board.register(number) for number in range(4))
+        row = request["streamed"][index]
+        data = fed[index][first * row : (first + count) * row]
+        if len(data) != count * row:
+            raise _Ended("was asked for rows that its input does not have", None, None)
+        board.write(board.word(board.register(SP)), data)
+        board.set_register(0, 0)
 
     def call(name: str, *arguments: int) -> tuple[int, int]:
         """(result, instructions) of a call; steps are credited on the way."""
         before = since = board.instructions
-        for _ in board.call(request["functions"][name], stack_top, *arguments):
+        for pc in board.call(request["functions"][name], stack_top, *arguments):
+            if pc == READ_ROWS:
+                bring_rows()
+                board.set_register(PC, board.register(LR) & ~1)
+                continue
             answer["step"] = step = board.register(0)
             now = board.instructions
             answer["steps"][step] = answer["steps"].get(step, 0) + now - since
@@ -225,13 +241,18 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
                 function = "reset"
                 call(function, STRUCT)
                 continue
+            fed = inputs
             for index, data in enumerate(inputs):
                 function = "input"
-                board.write(call(function, STRUCT, index)[0], data)
+                to = call(function, STRUCT, index)[0]
+                if (to == 0) != (index in request["streamed"]):
+                    raise _Ended("streams other inputs than the caller said", None, None)
+                if to:
+                    board.write(to, data)
             answer |= {"step": -1, "steps": {}, "dumps": {}}
             function, begun = "invoke", time.monotonic()
             if not answer["status"]:
-                answer["status"], answer["instructions"] = call(function, STRUCT, 0)
+                answer["status"], answer["instructions"] = call(function, STRUCT, IO)
             answer["seconds"] = time.monotonic() - begun
             function = "output"
             places = [call(function, STRUCT, index)[0] for index in range(len(request["outputs"]))]

@@ -1,0 +1,126 @@
+"""Fused stages: paces and rings worked out by hand, growing stages against direct ones, cuts against all cuts, and bytes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.graphs import Net
+from cases.tiny import NETWORKS
+from fuzz.generate import BY_ROW, random_network
+
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph, Tensor
+from tinyweave.kernels.table import variant_for
+from tinyweave.plan import plan, plan_in_stages
+from tinyweave.plan.fuse import Pace, Rows, _growing, best_stages, streaming
+from tinyweave.plan.order import file_order, live_bytes
+from tinyweave.plan.overlap import lags, saved_bytes, views
+
+SEEDS = range(30)
+
+
+def rows_of(graph: Graph, *streamed: str) -> Rows:
+    return Rows.of(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
+
+
+def by_row(seed: int) -> Graph:
+    return random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
+
+
+def test_windows_and_strides_by_hand() -> None:
+    """A 3x3 convolution with stride 2 on 9 rows, then a 5x5 depthwise one: it waits for two more rows, each two ticks apart."""
+    net = Net(9, 9, 3)
+    first = net.conv("image", 8, 3, 2)
+    last = net.depthwise(first, 5)
+    graph = net.finish("by_hand", last)
+    stream = streaming(rows_of(graph), (0, 1))
+    assert stream is not None
+    assert stream.paces == {0: Pace(0, 1, 5), 1: Pace(2, 1, 5)}
+    assert stream.rings == {first: 5} and stream.ticks == 7
+    stream = streaming(rows_of(graph, "image"), (0, 1))
+    assert stream is not None
+    assert stream.paces == {"image": Pace(0, 1, 9), 0: Pace(1, 2, 5), 1: Pace(5, 2, 5)}
+    assert stream.rings == {"image": 3, first: 5} and stream.ticks == 14
+
+
+def test_a_skip_waits_in_its_ring() -> None:
+    net = Net(20, 4, 2)
+    stem = net.conv("image", 4)
+    body = net.depthwise(net.depthwise(stem, 3), 5)
+    graph = net.finish("skip", net.add(stem, body))
+    stream = streaming(rows_of(graph), (0, 1, 2, 3))
+    assert stream is not None
+    # the sum at row r needs row r of the stem, which is at r + 1 + 2 by then
+    assert stream.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
+
+
+def test_what_is_read_later_stays_whole() -> None:
+    net = Net(8, 8, 2)
+    stem = net.conv("image", 4)
+    body = net.depthwise(stem, 3)
+    graph = net.finish("later", net.add(stem, net.depthwise(body, 3)))
+    stream = streaming(rows_of(graph), (0, 1))
+    assert stream is not None and stream.rings == {}
+    assert streaming(rows_of(graph), (1, 3)) is None, "the sum reads what comes between"
+
+
+def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
+    yield from ((a, b) for a, b in itertools.combinations(range(len(graph.ops) + 1), 2) if b > a + 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
+    graph = by_row(seed)
+    net, order = rows_of(graph, *(graph.inputs if brought else ())), file_order(graph)
+    grown = {(a, end): dict(made) for a in range(len(order)) for end, made in _growing(net, order, a) if end > a + 1}
+    direct = {(a, b): found for a, b in intervals(graph) if (found := streaming(net, order[a:b])) is not None}
+    assert set(direct) == set(grown) or brought, "where only a streamed input has readers outside, they differ"
+    for span, stream in direct.items():
+        rows = {name: stream.paces[graph.producer.get(name, name)].rows for name in stream.rings}
+        assert stream.rings == {name: min(grown[span][name].kept, rows[name]) for name in stream.rings}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
+    """All cuts of a small network, each planned: none needs less than what the dynamic programme found, but for placement."""
+    graph = random_network(seed, 7, growers=BY_ROW, live=2)
+    net, order, owner = rows_of(graph), file_order(graph), views(graph)
+    variants = [variant_for(graph, op).name for op in graph.ops]
+    saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner))
+    alone = live_bytes(graph, order, owner, (), saved)
+    chosen = plan_in_stages(graph, best_stages(net, order, owner, alone))
+    for cuts in itertools.product((False, True), repeat=len(order) - 1):
+        edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
+        stages = [order[a:b] for a, b in itertools.pairwise(edges)]
+        if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
+            assert chosen.lower_bound <= plan_in_stages(graph, stages).lower_bound, stages
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
+def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(NETWORKS["chain"]()))
+    model = api.load(path)
+    made = api.plan(model, stream_inputs=True)
+    assert made.streamed == ("image",) and made.buffer("image").bytes == 3 * 8 < model.graph.tensors["image"].bytes
+    result = api.verify(model, made, count=4, core=core)
+    assert result.ok and set(result.touched) == {"host", core}, result.first_difference
+
+
+def test_what_cannot_be_streamed_says_so() -> None:
+    net = Net(8, 8, 2)
+    net.tensors["turned"] = Tensor("turned", (4,), "int32", None, np.array([0, 2, 1, 3], np.int32), "constant")
+    graph = net.finish("columns", net.op("transpose", ("image", "turned"), (1, 8, 8, 2)))
+    with pytest.raises(CompileError, match="cannot take a network input row by row"):
+        plan(graph, stream_inputs=True)
+    with pytest.raises(CompileError, match="schedule layer cannot stream inputs"):
+        plan(graph, "layer", stream_inputs=True)
