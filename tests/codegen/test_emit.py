@@ -12,6 +12,7 @@ from cases.tiny import NETWORKS
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, Source, c, emit
+from tinyweave.codegen.layer import Constants
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.plan import Buffer, Plan, check, plan
 from tinyweave.plan.place import arena_bytes, greedy, lower_bound
@@ -170,3 +171,12 @@ def test_an_input_that_nothing_overwrites_survives() -> None:
     assert "overwritten by invoke" in source_of(graph).files["chain.h"]
     assert "survives invoke" in source_of(graph, apart).files["chain.h"]
     assert isinstance(made.buffer("image"), Buffer)
+
+
+def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:
+    """Two int32 zeros are the bytes of one int64 zero: a bias once lay in a table of half its length."""
+    constants = Constants()
+    names = [constants.add("row", np.zeros(1, np.int64), "int32_t"), constants.add("bias", np.zeros(2, np.int32), "int32_t")]
+    assert names == ["row", "bias"]
+    assert constants.add("again", np.zeros(2, np.int64), "int32_t") == "bias", "the same array in C"
+    assert "bias[2]" in constants.texts[1]

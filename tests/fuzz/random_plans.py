@@ -84,7 +84,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     made = plan_in_order(graph, order, share=share, parts=parts)
     owner = {name: place.buffer for name, place in made.places.items()}
     lag = lags(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
-    allowed = rules(graph, order, owner, lag, made.buffers)
+    allowed = rules(graph, [(index,) for index in order], owner, [lag[index] for index in order], made.buffers)
     kept = rng.choice((0.0, 0.5, 1.0, 1.0))
     offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
     arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)
@@ -93,7 +93,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
 
 def moved_at_random(graph: Graph, order: tuple[int, ...], rng: random.Random) -> tuple[Graph, tuple[int, ...]]:
     """The graph with some more ops, each of which moves a live tensor to another place, and its order."""
-    places = lone_tensors(graph, order, views(graph, order))
+    places = lone_tensors(graph, [(index,) for index in order], views(graph, order))
     chosen = {place for place in places if rng.random() < 0.1}
     steps: list[int | str] = []
     for step, index in enumerate(order):

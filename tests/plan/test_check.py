@@ -84,7 +84,7 @@ def operand_pairs(made: Plan) -> list[tuple[str, str]]:
 def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None:
     """Where outputs trail their operands, one more step towards them is found."""
     graph = random_network(seed, steps=10)
-    made, best = plan(graph, "layer"), plan(graph)
+    made, best = plan(graph, "layer"), plan(graph, "unfused")
     assert best.arena["sram"] <= made.arena["sram"]
     for x, y in operand_pairs(best):
         begin, end = best.offset(x), best.offset(x) + best.graph.tensors[x].bytes

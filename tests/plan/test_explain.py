@@ -44,7 +44,7 @@ def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
 
 def test_the_words_for_a_skip_connection() -> None:
     """x is read by the convolution and again by the add: the convolution's output must not lie over it, the sum may."""
-    made = plan(NETWORKS["residual"](), "best")
+    made = plan(NETWORKS["residual"](), "unfused")
     found = explain(made, "x")
     assert found.kept == ("network input",) and found.writers == ()
     assert found.readers == (Touch(0, "conv_2d_0"), Touch(1, "add_1")) and found.waits == Touch(0, "conv_2d_0")

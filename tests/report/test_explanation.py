@@ -59,3 +59,10 @@ def test_where_an_output_begins(distance: int, said: str) -> None:
     overlaps = tuple(replace(o, shared=1, distance=distance) for o in found.overlaps if o.lag is not None)
     assert overlaps
     assert f"here it begins {said}" in "\n".join(explanation_lines(made, replace(found, overlaps=overlaps)))
+
+
+def test_rings_and_streamed_inputs_are_named() -> None:
+    made = plan(NETWORKS["chain"](), stream_inputs=True)
+    lines = explanation_lines(made, explain(made, "image"))
+    assert "    3 of its 8 rows at a time, in a ring: its stage runs row by row" in lines
+    assert "    a network input, brought by rows" in lines

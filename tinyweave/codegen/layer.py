@@ -28,6 +28,7 @@ class Constants:
 
     def add(self, name: str, values: np.ndarray, ctype: str) -> str:
         """The C name of an array with these values: `name`, or that of an equal array already there."""
+        values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))  # equal bytes are equal arrays
         key = (ctype, values.tobytes())
         if key not in self.names:
             self.names[key] = name

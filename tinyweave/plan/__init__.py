@@ -82,7 +82,7 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: b
         variants = _variants(graph, shared)
         lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), _scratch(graph, variants)
         saved = partial(saved_bytes, graph, shared.owner, lag)
-        found = best_order(graph, shared.owner, scratch, saved, sets=most)
+        found = best_order(graph, shared.owner, scratch, saved, sets=most if shared is ways[0] else most // 5)
         needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in (found.ops, file_order(graph))}
         for order, need in needs.items() if not stream_inputs else ():
             if len(plans) == 1 or max(need) <= min(made.arena[memory] for made in plans):

@@ -80,7 +80,7 @@ def explain(plan: Plan, tensor: str) -> Explanation:
         buffer=home.name,
         memory=home.memory,
         offset=plan.offset(tensor) if tensor in plan.places else plan.offsets[home.name],
-        bytes=graph.tensors[tensor].bytes if tensor in plan.places else home.bytes,
+        bytes=min(graph.tensors[tensor].bytes, home.bytes) if tensor in plan.places else home.bytes,
         start=home.start,
         end=home.end,
         views=tuple(name for name in inside if name != tensor),
@@ -124,7 +124,8 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     for step, ops in enumerate(stages):
         op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]
         outputs = dict.fromkeys(owner[name] for name in op.outputs)
-        operands = dict.fromkeys(owner[name] for index in ops for name in graph.ops[index].inputs if name in owner)
+        made = {name for index in ops for name in graph.ops[index].outputs}
+        operands = dict.fromkeys(owner[n] for index in ops for n in graph.ops[index].inputs if n in owner and n not in made)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
             together = lower.memory == upper.memory

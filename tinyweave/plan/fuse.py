@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from .place import Rule
 from .plan import Plan, Stage
 
 NEVER = 1 << 60
+SHORT = 6  # ops of a stage
 
 
 class Pace(NamedTuple):
@@ -92,9 +94,9 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 @dataclass(frozen=True)
 class Rows:
     """A graph as rows. reads: per op, None where it cannot be fused. steps: rows that it computes, or of its input where it
-    only sums them up; sums: bytes that this takes, else 0. in_place: operands of which it reads
-    each byte before it writes the same byte of its output. height: rows of each map. users: per tensor the ops that read it; a
-    network output has one more that is no op. streamed: network inputs that come by rows."""
+    only sums them up; sums: bytes that this takes, else 0. in_place: operands of which it reads each byte before it writes the
+    same byte of its output. height: rows of each map. users: per tensor the ops that read it; a network output has one more
+    that is no op. streamed: network inputs that come by rows."""
 
     graph: Graph
     reads: Sequence[tuple[Read, ...] | None]
@@ -261,18 +263,24 @@ def lags_by_stage(
     ]
 
 
+@lru_cache(maxsize=8)
+def rows_of(plan: Plan) -> Rows:
+    """The graph of a plan as rows."""
+    return Rows.of(plan.graph, plan.variants, plan.streamed)
+
+
 def rules_of(plan: Plan) -> list[Rule]:
     """How the buffers of a plan may overlap."""
     owner = {name: place.buffer for name, place in plan.places.items()}
     offset = {name: place.offset for name, place in plan.places.items()}
-    stages, net = [stage.ops for stage in plan.stages], Rows.of(plan.graph, plan.variants, plan.streamed)
+    stages, net = [stage.ops for stage in plan.stages], rows_of(plan)
     alone = lags_of_ops(plan.graph, plan.variants, owner, offset=offset)
     return rules(plan.graph, stages, owner, lags_by_stage(net, stages, alone, owner), plan.buffers)
 
 
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     """How a fused stage of a plan runs."""
-    found = streaming(Rows.of(plan.graph, plan.variants, plan.streamed), stage.ops)
+    found = streaming(rows_of(plan), stage.ops)
     assert found is not None, f"stage {stage} cannot run row by row"
     return found
 
@@ -289,18 +297,20 @@ def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
-    edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
     most = NEVER if net.streamed else max(alone)
-    for begin in range(steps):
-        edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
-        for end, stage in _growing(net, order, begin):
-            if end > begin + 1 or readers[begin]:
-                need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
-                edges[-1] += [(end, need, end - begin)] if need is not None else []
-    worst = [0] + [NEVER] * steps
-    for begin in range(steps):
-        for end, need, _ in edges[begin]:
-            worst[end] = min(worst[end], max(worst[begin], need))
+    for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
+        edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
+        for begin in range(steps):
+            edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
+            for end, stage in _growing(net, order[: begin + longest], begin):
+                if end > begin + 1 or readers[begin]:
+                    need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
+                    edges[-1] += [(end, need, end - begin)] if need is not None else []
+        worst = [0] + [NEVER] * steps
+        for begin in range(steps):
+            for end, need, _ in edges[begin]:
+                worst[end] = min(worst[end], max(worst[begin], need))
+        most = min(most, worst[steps])
     if worst[steps] == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
@@ -395,7 +405,7 @@ def _need(
     span: tuple[int, int],
     most: int,
 ) -> int | None:
-    """Bytes that the steps of a span need as one stage; None when that is not below `most`, or a streamed input has readers
+    """Bytes that the steps of a span need as one stage; None when that is more than `most`, or a streamed input has readers
     outside."""
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
@@ -417,7 +427,7 @@ def _need(
             if life.begin < begin and life.end <= end and not life.kept:
                 dying[name] = life.bytes
     out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
-    if total - min(sum(dying.values()), out) >= most:
+    if total - min(sum(dying.values()), out) > most:
         return None
     stream = streaming(net, ops) if dying else None
     distances = lags(net, stream, ops, owner) if stream is not None else {}

@@ -22,8 +22,11 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
         f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
         f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
-        *(f"    {line}" for line in _life(found)),
+        *(f"    {line}" for line in _life(found, found.tensor in plan.streamed)),
     ]
+    if tensor and found.bytes < tensor.bytes:
+        rows = found.bytes * tensor.shape[1] // tensor.bytes
+        lines.append(f"    {rows} of its {tensor.shape[1]} rows at a time, in a ring: its stage runs row by row")
     if found.views:
         lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in found.views])}")
     touching = [overlap for overlap in found.overlaps if overlap.shared]
@@ -39,12 +42,12 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     return lines + _less(plan, found)
 
 
-def _life(found: Explanation) -> list[str]:
+def _life(found: Explanation, streamed: bool) -> list[str]:
     begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
     ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
     lines = [", ".join(begins + ends)]
     if "network input" in found.kept:
-        lines.append("a network input, written before the first step")
+        lines.append("a network input, brought by rows" if streamed else "a network input, written before the first step")
     if "network output" in found.kept:
         lines.append("a network output, kept to the end for the caller")
     if "state" in found.kept:
