@@ -369,16 +369,16 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     names = plan.graph.inputs if which == "input" else plan.graph.outputs
     labels = _labels(plan)
     const = "" if which == "input" else "const "
-    places = []
+    places = {}
     for position, tensor in enumerate(plan.graph.tensors[key] for key in names):
         if tensor.name in plan.streamed:
             continue
         if tensor.data is None:
-            places.append(f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}")
+            places[position] = f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}"
         else:
             values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
-            places.append(constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype]))
-    cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in enumerate(places))
+            places[position] = constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype])
+    cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in places.items())
     unused = "" if any(key in plan.places and key not in plan.streamed for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
