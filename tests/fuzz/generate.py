@@ -215,7 +215,8 @@ def binary(kind: str) -> Callable[[Growth], None]:
             return
         scale = max(a, b) * g.rng.uniform(0.8, 2.0) if kind != "mul" else a * b * 60
         quant = Quant((float(np.float32(scale)),), (g.rng.randint(-128, 127),))
-        g.emit(kind, [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, quant)
+        if 2.0**-30 < scale < 2.0**30:  # products of products leave what scales may be
+            g.emit(kind, [x.name, y], {"activation": g.rng.choice(ACTIVATIONS)}, quant)
 
     return grow
 

@@ -312,3 +312,24 @@ def test_padded_channels_are_constants_too() -> None:
     assert tensors == {"m": ("m", (0, 2)), "n": ("n", (1, 3))} and same_layers(wide, shrunk, tensors, 0)
     assert [op.kind for op in shrunk.ops] == ["conv_2d", "pad", "conv_2d"]
     assert shrunk.tensors["move.paddings"].data.tolist()[-1] == [0, 0]  # type: ignore[union-attr]
+
+
+def test_a_pad_keeps_something_to_be_around() -> None:
+    """The convolution reads only the channel that the pad adds: nothing of the map is needed, but its shape is."""
+    tensors = [
+        int8("x", 1, 4, 4, 2),
+        weights("a.weights", np.arange(4), 2, 1, 1, 2),
+        bias("a.bias", 1, 2),
+        int8("m", 1, 4, 4, 2),
+        constant("pads", np.array([[0, 0], [0, 0], [0, 0], [1, 0]], np.int32)),
+        int8("wide", 1, 4, 4, 3),
+        weights("b.weights", [5, 0, 0], 1, 1, 1, 3),
+        bias("b.bias", 10),
+        int8("y", 1, 4, 4, 1),
+    ]
+    made = [conv("a", "x", "m", WINDOW), Op("pad", "pad", ("m", "pads"), ("wide",)), conv("b", "wide", "y", WINDOW)]
+    before = ops.check(graph("padded", tensors, made, ("x",), ("y",)))
+    shrunk, _ = shrink_channels(before)
+    assert ops.check(verify(shrunk)).producer["m"] == 0
+    inputs = random_inputs(before, 1)
+    assert np.array_equal(ops.run(before, inputs)["y"], ops.run(shrunk, inputs)["y"])

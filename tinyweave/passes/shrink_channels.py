@@ -82,6 +82,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
             for link in links or ():
                 source = needed[op.inputs[link.operand] or ""]
                 np.logical_or.at(source, link.source, target[link.target])
+                source[0] |= op.kind in PADS and target.any() and not source.any()  # a pad needs something to be around
                 np.logical_or.at(target, link.target, source[link.source])
             if read is not None and target.any():
                 source = needed[op.inputs[0] or ""]
