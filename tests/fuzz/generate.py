@@ -205,7 +205,7 @@ def binary(kind: str) -> Callable[[Growth], None]:
         x = anything(g)
         same = [n for n in g.live if g.tensors[n].shape == x.shape]
         if g.rng.random() < 0.2:
-            shape = (*[1] * (len(x.shape) - 1), x.shape[-1])
+            shape = (*[1] * (len(x.shape) - 1), *x.shape[-1:])
             y = g.constant("operand", g.numpy.integers(-128, 128, shape, dtype=np.int8), g.quant())
         else:
             y = g.rng.choice(same)
