@@ -205,7 +205,7 @@ def binary(kind: str) -> Callable[[Growth], None]:
         x = anything(g)
         same = [n for n in g.live if g.tensors[n].shape == x.shape]
         if g.rng.random() < 0.2:
-            shape = (*[1] * (len(x.shape) - 1), *x.shape[-1:])
+            shape = (*[1] * (len(x.shape) - 1), x.shape[-1])
             y = g.constant("operand", g.numpy.integers(-128, 128, shape, dtype=np.int8), g.quant())
         else:
             y = g.rng.choice(same)
@@ -604,7 +604,7 @@ def random_network(
         if len(g.ops) >= wanted:
             break
         growers[g.rng.choices(kinds, weights)[0]][1](g)
-        g.live = [name for name in g.live if g.tensors[name].elements <= MAX_ELEMENTS][-live:]
+        g.live = [name for name in g.live if g.tensors[name].shape and g.tensors[name].elements <= MAX_ELEMENTS][-live:]
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}
