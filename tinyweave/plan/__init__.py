@@ -42,9 +42,10 @@ def plan(
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
-    plans = [] if stream_inputs else [layer]
-    apart, inside = (_shared(graph, file_order(graph), parts=parts) for parts in (False, True))
-    ways = [inside, apart] if inside.free and not stream_inputs else [apart]  # parts save code, but sometimes cost memory
+    `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
+    and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
+    all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and

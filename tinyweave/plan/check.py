@@ -1,18 +1,22 @@
 """The independent check of a plan: run it symbolically and watch what every byte holds.
 
-In: a Plan. Out: nothing, or an AssertionError that says which rule broke where. Shares no code with the planner: it does
-not look at lifetimes at all, but walks the stages, lets each op overwrite its output's bytes, and demands that every
-operand still lies intact where it was written, and all state at the end of the inference and of the ones that follow.
+In: a Plan. Out: nothing, or an AssertionError that says which rule broke where. It does not look at lifetimes at all, but
+walks the stages, lets each op overwrite its output's bytes, and demands that every operand still lies intact where it was
+written, and all state at the end of the inference and of the ones that follow. It takes nothing from the planner but when the
+rows of a fused stage run, which the emitted C takes from there too; whether they may run then, it sees for itself.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
-from .fuse import streaming_of
+from .fuse import Streaming, streaming_of
 from .plan import Plan, Stage, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
@@ -129,80 +133,104 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         _write(held, name, region, op.name)
 
 
-def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
-    """Follow every row of a fused stage: what it reads must lie intact where it was written, in a ring at row % its rows."""
-    graph, stream = plan.graph, streaming_of(plan, stage)
-    brought = [node for node in stream.paces if isinstance(node, str)]
-    made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
-    given = {name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made)
-    holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}  # per byte, which row lies there
-    written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
-    number = {name: i << 32 for i, name in enumerate((*sorted(given), *made))}
+@dataclass(frozen=True)
+class _Fused:
+    """A fused stage as it runs. holds: per byte of each memory, which row lies there. written: which bytes the stage wrote."""
 
-    def height(name: str) -> int:
-        shape = graph.tensors[name].shape
+    plan: Plan
+    stream: Streaming
+    number: Mapping[str, int]  # tensor -> what marks its row 0
+    holds: Mapping[str, np.ndarray]
+    written: Mapping[str, np.ndarray]
+
+    def height(self, name: str) -> int:
+        shape = self.plan.graph.tensors[name].shape
         return shape[1] if len(shape) == 4 else 1
 
-    def place(name: str, row: int) -> Region:
-        size, rows = graph.tensors[name].bytes // height(name), stream.rings.get(name, height(name))
-        assert name not in stream.rings or rows * size == plan.buffer(plan.places[name].buffer).bytes, f"the ring of '{name}'"
+    def place(self, name: str, row: int) -> Region:
+        """Where a row lies: in a ring at row % its rows."""
+        plan, height = self.plan, self.height(name)
+        size, rows = plan.graph.tensors[name].bytes // height, self.stream.rings.get(name, height)
+        in_ring = name in self.stream.rings
+        assert not in_ring or rows * size == plan.buffer(plan.places[name].buffer).bytes, f"the ring of '{name}'"
         begin = plan.offset(name) + row % rows * size
         return plan.memory(name), begin, begin + size
 
-    def intact(name: str, row: int) -> bool:
-        memory, begin, end = place(name, row)
-        return bool((holds[memory][begin:end] == number[name] + row).all())
+    def intact(self, name: str, row: int) -> bool:
+        memory, begin, end = self.place(name, row)
+        return bool((self.holds[memory][begin:end] == self.number[name] + row).all())
 
+    def put(self, name: str, row: int) -> None:
+        """A row that lay there before the stage."""
+        memory, begin, end = self.place(name, row)
+        self.holds[memory][begin:end] = self.number[name] + row
+
+    def write(self, region: Region, what: int) -> None:
+        memory, begin, end = region
+        self.holds[memory][begin:end] = what
+        self.written[memory][begin:end] = True
+
+
+def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
+    """Follow every row of a fused stage: what it reads must lie intact where it was written."""
+    graph, stream = plan.graph, streaming_of(plan, stage)
+    brought = [node for node in stream.paces if isinstance(node, str)]
+    made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
+    given = sorted({name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made))
+    number = {name: i << 32 for i, name in enumerate((*given, *made))}
+    holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}
+    fused = _Fused(plan, stream, number, holds, {memory: np.zeros(size, bool) for memory, size in plan.arena.items()})
     for name in given:
         _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
-        for row in range(height(name)):
-            memory, begin, end = place(name, row)
-            holds[memory][begin:end] = number[name] + row
+        for row in range(fused.height(name)):
+            fused.put(name, row)
     for tick in range(stream.ticks):
         for node, pace in stream.paces.items():
             row, late = divmod(tick - pace.first, pace.every)
             if late or not 0 <= row < pace.rows:
                 continue
             if isinstance(node, str):
-                memory, begin, end = place(node, row)
-                holds[memory][begin:end] = number[node] + row
-                written[memory][begin:end] = True
-                continue
-            op = graph.ops[node]
-            out = op.outputs[0]
-            if sums := BY_NAME[plan.variants[node]].sums(graph, op):
-                source, buffer = graph.input(op).name, plan.buffer(scratch_name(op.name))
-                area = (buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + sums)
-                assert buffer.bytes >= sums, f"{op.name} needs {sums} bytes for its sums"
-                assert intact(source, row), f"{op.name} reads row {row} of '{source}', which is not there"
-                assert _disjoint(area, place(source, row)), f"the sums of {op.name} overlap its operand"
-                cells = holds[area[0]][area[1] : area[2]]
-                assert row == 0 or (cells == SUMS).all(), f"the sums of {op.name} are overwritten"
-                cells[:] = SUMS
-                ends = [area, place(out, 0)] if row == pace.rows - 1 else [area]
-                assert row < pace.rows - 1 or _disjoint(*ends), f"{op.name} writes over its sums"
-                for memory, begin, end in ends:
-                    written[memory][begin:end] = True
-                if row == pace.rows - 1:
-                    memory, begin, end = place(out, 0)
-                    holds[memory][begin:end] = number[out]
-                continue
-            region, window = place(out, row), SPECS[op.kind].window(graph, op)
-            assert window is not None
-            lags = BY_NAME[plan.variants[node]].lag(graph, op)
-            for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in number):
-                first = row * window.stride[0] - window.pad[0]
-                for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
-                    assert intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
-                    same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= place(name, other)[1]
-                    assert same_row or _disjoint(region, place(name, other)), f"{op.name} writes over its own operand"
-            holds[region[0]][region[1] : region[2]] = number[out] + row
-            written[region[0]][region[1] : region[2]] = True
-    for name in [n for n, (memory, begin, end) in held.items() if written[memory][begin:end].any()]:
+                fused.write(fused.place(node, row), number[node] + row)
+            elif sums := BY_NAME[plan.variants[node]].sums(graph, graph.ops[node]):
+                _sum_row(fused, graph.ops[node], row, sums, last=row == pace.rows - 1)
+            else:
+                _run_row(fused, graph.ops[node], plan.variants[node], row)
+    for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
     for name in (name for name in made if name not in stream.rings):
-        assert all(intact(name, row) for row in range(height(name))), f"the stage leaves '{name}' incomplete"
+        assert all(fused.intact(name, row) for row in range(fused.height(name))), f"the stage leaves '{name}' incomplete"
         held[name] = _region(plan, name)
+
+
+def _sum_row(fused: _Fused, op: Op, row: int, sums: int, *, last: bool) -> None:
+    """A row is added to sums of so many bytes in the op's scratch, which the last one turns into the output."""
+    plan, source, out = fused.plan, fused.plan.graph.input(op).name, op.outputs[0]
+    buffer = plan.buffer(scratch_name(op.name))
+    area = (buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + sums)
+    assert buffer.bytes >= sums, f"{op.name} needs {sums} bytes for its sums"
+    assert fused.intact(source, row), f"{op.name} reads row {row} of '{source}', which is not there"
+    assert _disjoint(area, fused.place(source, row)), f"the sums of {op.name} overlap its operand"
+    assert row == 0 or (fused.holds[area[0]][area[1] : area[2]] == SUMS).all(), f"the sums of {op.name} are overwritten"
+    fused.write(area, SUMS)
+    if last:
+        assert _disjoint(area, fused.place(out, 0)), f"{op.name} writes over its sums"
+        fused.write(fused.place(out, 0), fused.number[out])
+
+
+def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
+    """A row of the output is computed from the rows of its window."""
+    graph, out = fused.plan.graph, op.outputs[0]
+    region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
+    assert window is not None
+    lags = BY_NAME[variant].lag(graph, op)
+    first = row * window.stride[0] - window.pad[0]
+    for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
+        for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
+            assert fused.intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
+            read = fused.place(name, other)
+            same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
+            assert same_row or _disjoint(region, read), f"{op.name} writes over its own operand"
+    fused.write(region, fused.number[out] + row)
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:

@@ -2,9 +2,9 @@
  *
  * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
  * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
- * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of
- * each streamed input or 0, outputs {bytes}, rounds {1, data of all inputs: an
- * inference; or 0: a reset}, of which the last is an inference, whether to report the last one's steps.
+ * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of each streamed input or 0, outputs
+ * {bytes}, rounds {1, data of all inputs: an inference; or 0: a reset}, of which the last is an inference, whether to report the
+ * last one's steps.
  * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs of all inferences, images.
  */
 #define _DEFAULT_SOURCE
