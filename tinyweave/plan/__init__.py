@@ -13,7 +13,7 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings
+from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings, tile_bytes
 from .layouts import Walk, find_walk
 from .memories import excess, spread
 from .moves import lone_tensors, with_moves
@@ -21,7 +21,7 @@ from .order import MOST_SETS, best_order, each_its_own, file_order, live_bytes
 from .overlap import ANY_LAG, lags, rules, saved_bytes, views
 from .parts import Shared, with_parts
 from .place import TRIES, Placement, Rule, place
-from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, tiles_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
@@ -116,6 +116,8 @@ class _Laid(NamedTuple):
     streamed: tuple[str, ...]
     shared: Shared
     variants: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+    places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
 
@@ -145,11 +147,18 @@ def plan_in_order(
 
 
 def plan_in_stages(
-    graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    memory: str = "sram",
+    streamed: tuple[str, ...] = (),
+    tiles: tuple[Tile, ...] = (),
 ) -> Plan:
-    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
+    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input.
+
+    The ops of each of the `tiles` run together, some columns at a time.
+    """
     shared = _shared(graph, tuple(index for ops in stages for index in ops), parts=False)
-    laid = _lay_out(graph, stages, streamed, shared, memory=memory, most_lag=ANY_LAG)
+    laid = _lay_out(graph, stages, streamed, shared, memory=memory, most_lag=ANY_LAG, tiles=tiles)
     return _place(laid, memory, ANY_LAG, moves=True)
 
 
@@ -181,21 +190,40 @@ def _lay_out(
     *,
     memory: str,
     most_lag: int,
+    tiles: tuple[Tile, ...] = (),
 ) -> _Laid:
     owner, variants = shared.owner, _variants(graph, shared)
-    net, scratch = Rows.of(graph, variants, streamed), _scratch(graph, variants)
+    net, scratch = Rows.of(graph, variants, streamed, tiles), _scratch(graph, variants)
     kept = [(name, rows) for stream in streamings(net, stages) if stream for name, rows in stream.rings.items()]
     rings = {name: rows * row_bytes(graph.tensors[name]) for name, rows in kept}
     for ops in stages:
         scratch[ops[-1]] += net.sums[ops[-1]] if is_fused(net, ops) else 0
-    buffers = _buffers(graph, stages, owner, memory, rings) + tuple(
+    more = [
         Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
         for step, ops in enumerate(stages)
         for index in ops
         if scratch[index]
-    )
+    ]
+    places = {name: Place(source, shared.offset.get(name, 0)) for name, source in owner.items()}
+    for step, ops in enumerate(stages):  # tiles of a stage run at different times
+        inside = [_in_tile(net, tile, tiles_name(graph.ops[ops[-1]].name)) for tile in tiles if tile.ops[0] in ops]
+        if inside:
+            size = max(bytes for _, bytes in inside)
+            more.append(Buffer(tiles_name(graph.ops[ops[-1]].name), size, step, step + 1, memory=memory))
+            places |= {name: place for found, _ in inside for name, place in found.items()}
+    own = {name: source for name, source in owner.items() if places[name].buffer in graph.tensors}
+    buffers = (*_buffers(graph, stages, own, memory, rings=rings, streamed=streamed), *more)
     lag = lags_by_stage(net, stages, lags(graph, variants, owner, most_lag, shared.offset), owner)
-    return _Laid(graph, stages, streamed, shared, variants, buffers, rules(graph, stages, owner, lag, buffers))
+    return _Laid(graph, stages, streamed, shared, variants, tiles, places, buffers, rules(graph, stages, own, lag, buffers))
+
+
+def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
+    """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
+    places, end = {}, 0
+    for name, size in tile_bytes(net, tile.ops, tile.cols).items():
+        places[name] = Place(buffer, -(-end // 4) * 4)
+        end = places[name].offset + size
+    return places, end
 
 
 def _walk(laid: _Laid, least: int, most: int, *, moves: bool) -> Walk | None:
@@ -225,23 +253,25 @@ def _carry_out(laid: _Laid, moves: Walk, memory: str, most_lag: int) -> tuple[_L
         stages.append(tuple(range(len(steps), len(steps) + len(ops))))
         steps += ops
     graph, names = with_moves(laid.graph, steps)
+    number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
+    tiles = tuple(Tile(tuple(number[index] for index in tile.ops), tile.cols) for tile in laid.tiles)
     known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in moves.offsets.items()}
     left = {buffer: iter(offsets[1:]) for buffer, offsets in moves.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, moves.moved, strict=True)}
     shared = _shared(graph, file_order(graph), parts=bool(laid.shared.free))
-    return _lay_out(graph, stages, laid.streamed, shared, memory=memory, most_lag=most_lag), known
+    return _lay_out(graph, stages, laid.streamed, shared, memory=memory, most_lag=most_lag, tiles=tiles), known
 
 
 def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
-    graph, net = laid.graph, Rows.of(laid.graph, laid.variants, laid.streamed)
+    graph, net = laid.graph, Rows.of(laid.graph, laid.variants, laid.streamed, laid.tiles)
     return check(
         Plan(
             graph=graph,
-            stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in laid.stages),
+            stages=tuple(Stage(ops, _tiles(laid, ops) if is_fused(net, ops) else None) for ops in laid.stages),
             variants=laid.variants,
             buffers=laid.buffers,
-            places={name: Place(source, laid.shared.offset.get(name, 0)) for name, source in laid.shared.owner.items()},
+            places=laid.places,
             offsets=placed.offsets,
             arena={memory: placed.bytes},
             scratch=max(_scratch(graph, laid.variants), default=0),
@@ -251,10 +281,8 @@ def _plan(laid: _Laid, placed: Placement, memory: str) -> Plan:
     )
 
 
-def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
-    """A row of the last tensor at a time; all others keep the rows that are still to be read."""
-    *_, w, c = (1, *graph.output(graph.ops[ops[-1]]).shape)
-    return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
+def _tiles(laid: _Laid, ops: tuple[int, ...]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in laid.tiles if tile.ops[0] in ops)
 
 
 def _variants(graph: Graph, shared: Shared) -> tuple[str, ...]:
@@ -272,7 +300,13 @@ def _scratch(graph: Graph, variants: tuple[str, ...]) -> list[int]:
 
 
 def _buffers(
-    graph: Graph, stages: Sequence[tuple[int, ...]], owner: dict[str, str], memory: str, rings: Mapping[str, int]
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    owner: Mapping[str, str],
+    memory: str,
+    *,
+    rings: Mapping[str, int],
+    streamed: tuple[str, ...],
 ) -> tuple[Buffer, ...]:
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
 
@@ -280,7 +314,7 @@ def _buffers(
     save the real networks no more than 6 bytes.
     """
     steps = max(1, len(stages))
-    start = {owner[name]: 0 for name in graph.inputs}
+    start = {owner[name]: 0 for name in graph.inputs if name not in streamed}
     end = dict.fromkeys(start, 1)
     for step, ops in enumerate(stages):
         for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):

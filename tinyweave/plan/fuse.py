@@ -5,20 +5,24 @@ In: a Graph and which of its ops. Out: at which tick each of them computes a row
 One tick is the time of the most frequent row. Row r of an op falls due at tick first + r * every, as late as all rows of its
 window need: with a stride s a row of the output takes s times as long as one of the input, and it waits for k - 1 - p more rows
 of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
-in its ring. Nothing is computed twice. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
-(msf-CNN, arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one last op.
+in its ring. Nothing is computed twice but in tiles: ops that run together for some columns of a row at a time, so that of what
+they pass on, often the widest maps of all, only a few columns of the rows that this row needs are there; the next row computes
+them anew. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN, arXiv 2505.11483:
+H-cache with one output element) to any convex part of the graph with one last op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import gcd, lcm
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
@@ -26,7 +30,7 @@ from ..ops import SPECS
 from .overlap import lags as lags_of_ops
 from .overlap import rules, shared_bytes
 from .place import Rule
-from .plan import Plan, Stage
+from .plan import Plan, Stage, Tile
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -45,20 +49,8 @@ class Pace(NamedTuple):
 
 
 Node = int | str
-"""What computes rows in a stage: an op, by its number, or the caller that brings those of a streamed network input."""
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """paces: by node, in the order in which they run at a tick. rings: tensor that only this stage sees -> rows of its ring."""
-
-    paces: Mapping[Node, Pace]
-    rings: Mapping[str, int]
-
-    @property
-    def ticks(self) -> int:
-        """How many there are."""
-        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
+"""What computes rows in a stage: an op or a tile, by the number of its (last) op, or the caller who brings those of a streamed
+network input."""
 
 
 class Read(NamedTuple):
@@ -68,6 +60,22 @@ class Read(NamedTuple):
     stride: int
     extent: int
     pad: int
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """How a stage runs. paces: by node, in the order in which they run at a tick. reads: what a row of each op or tile reads.
+    rings: tensor that only this stage sees -> rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept."""
+
+    paces: Mapping[Node, Pace]
+    reads: Mapping[int, Sequence[Read]]
+    rings: Mapping[str, int]
+    tiles: Mapping[str, tuple[int, int]]
+
+    @property
+    def ticks(self) -> int:
+        """How many there are."""
+        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
 
 
 def row_bytes(tensor: Tensor) -> int:
@@ -106,9 +114,10 @@ class Rows:
     users: Mapping[str, set[int]]
     height: Mapping[str, int]
     streamed: Collection[str] = ()
+    tiles: Mapping[int, Tile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph, variants: Sequence[str], streamed: Collection[str] = ()) -> Rows:
+    def of(cls, graph: Graph, variants: Sequence[str], streamed: Collection[str] = (), tiles: Iterable[Tile] = ()) -> Rows:
         users: dict[str, set[int]] = {name: set() for name in graph.tensors}
         for index, op in enumerate(graph.ops):
             for name in filter(None, op.inputs):
@@ -129,7 +138,7 @@ class Rows:
         in_place = [
             {op.inputs[i] or "" for i, lag in found.items() if lag == 0} for op, found in zip(graph.ops, lag_of, strict=True)
         ]
-        return cls(graph, each, steps, sums, in_place, users, height, streamed)
+        return cls(graph, each, steps, sums, in_place, users, height, streamed, {tile.ops[-1]: tile for tile in tiles})
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
@@ -137,38 +146,150 @@ def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
-    """How `ops`, in the order in which they run, do so row by row; None when they cannot."""
-    reads = {index: found for index in ops if (found := net.reads[index]) is not None}
-    if len(reads) < len(ops) or any(net.sums[index] for index in ops[:-1]):
+    """How `ops`, in the order in which they run, do so row by row, those of a tile together; None when they cannot."""
+    runs = _runs(net, ops)
+    if runs is None:
+        return None
+    reads = {run[-1]: found for run in runs if (found := joined(net, run)) is not None}
+    if len(reads) < len(runs) or any(net.sums[index] for index in ops[:-1]):
         return None
     users, last = set(ops), ops[-1]
     brought = dict.fromkeys(read.tensor for found in reads.values() for read in found if read.tensor in net.streamed)
     if any(not net.users[name] <= users for name in brought):
         return None
-    nodes: list[Node] = [*brought, *ops]
-    made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
+    nodes: list[Node] = [*brought, *reads]
+    made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in reads}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
     every: dict[Node, Fraction] = {last: Fraction(1)}
-    for index in reversed(ops):
+    for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
         for x, stride, _, _ in reads[index]:
             source, step = made.get(x), every[index] / stride
             if source is not None and every.setdefault(source, step) != step:
                 return None  # two ways of different strides lead to it
-    rows = _rows_needed(net, ops, made, inner)
+    rows = _rows_needed(net, reads, made, inner)
     if min(rows.values()) < 1:
         return None
     paces = _paces(nodes, reads, made, every, rows)
-    return Streaming(paces, {name: _ring(reads, paces, name, made[name]) for name in made if name in inner})
+    rings = {name: _ring(reads, paces, name, made[name]) for name in made if name in inner}
+    tiles = [tile_sizes(net, run, net.tiles[run[-1]].cols) for run in runs if len(run) > 1]
+    return Streaming(paces, reads, rings, {name: size for sizes in tiles for name, size in sizes.items()})
 
 
-def _rows_needed(net: Rows, ops: Sequence[int], made: Mapping[str, Node], inner: Collection[str]) -> dict[Node, int]:
+def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
+    """The ops of a stage, those of a tile together; None where a tile is not there as a whole."""
+    if not net.tiles:
+        return [(index,) for index in ops]
+    first = {tile.ops[0]: tile.ops for tile in net.tiles.values()}
+    runs, at = [], 0
+    while at < len(ops):
+        runs.append(first.get(ops[at], (ops[at],)))
+        at += len(runs[-1])
+    return runs if [index for run in runs for index in run] == list(ops) else None
+
+
+def joined(net: Rows, run: Sequence[int]) -> tuple[Read, ...] | None:
+    """What a row of the output of ops that run together reads of what others make; None where they cannot run so.
+
+    In a tile all but the last op's output must be read by the next op and no other.
+    """
+    if len(run) == 1:
+        return net.reads[run[0]]
+    names = [net.graph.ops[index].outputs[0] for index in run]
+    found: dict[str, Read] = {}
+    needed = Read("", 1, 1, 0)  # of what an op writes, the rows that a row of the last one needs
+    for position in reversed(range(len(run))):
+        reads = net.reads[run[position]]
+        if reads is None or net.sums[run[position]] or (position and net.users[names[position - 1]] != {run[position]}):
+            return None
+        outer = needed
+        for read in reads:
+            extent, pad = (outer.extent - 1) * read.stride + read.extent, outer.pad * read.stride + read.pad
+            through = Read(read.tensor, outer.stride * read.stride, extent, pad)
+            if position and read.tensor == names[position - 1]:
+                needed = through
+            elif (other := found.setdefault(read.tensor, through)) != through:
+                if other.stride != through.stride:
+                    return None
+                pad = max(pad, other.pad)
+                found[read.tensor] = other._replace(extent=pad + max(extent - through.pad, other.extent - other.pad), pad=pad)
+    return tuple(found.values())
+
+
+def tile_sizes(net: Rows, run: Sequence[int], cols: int) -> dict[str, tuple[int, int]]:
+    """Tensor that ops which run together for `cols` columns pass on -> the most rows and columns that are there of it."""
+    width = net.graph.output(net.graph.ops[run[-1]]).shape[2]
+    starts = range(0, width, cols)
+    parts = [(begin, min(begin + cols, width)) for begin in starts]  # columns that each op computes, block by block
+    sizes: dict[str, tuple[int, int]] = {}
+    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run), strict=True):
+        window = SPECS[net.graph.ops[index].kind].window(net.graph, net.graph.ops[index])
+        tensor = net.graph.output(net.graph.ops[before])
+        assert window is not None
+        most = there = 0  # columns held at a time; those before `there` have been computed
+        for position, (first, last) in enumerate(parts):
+            start = min(max(first * window.stride[1] - window.pad[1], 0), tensor.shape[2])
+            stop = min(max((last - 1) * window.stride[1] - window.pad[1] + window.extent[1], start), tensor.shape[2])
+            stop = max(stop if first < last else start, there)
+            most = max(most, stop - start)
+            parts[position] = max(start, there), stop
+            there = stop
+        sizes[tensor.name] = int((end - begin).max()), most
+    return sizes
+
+
+def tile_bytes(net: Rows, run: Sequence[int], cols: int) -> dict[str, int]:
+    """The same in bytes."""
+    tensors = net.graph.tensors
+    sizes = tile_sizes(net, run, cols)
+    return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
+
+
+def _rows_of_run(net: Rows, run: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each output row needs."""
+    height = net.height[net.graph.ops[run[-1]].outputs[0]]
+    begin, end = np.arange(height), np.arange(1, height + 1)
+    for before, index in reversed(list(pairwise(run))):
+        name = net.graph.ops[before].outputs[0]
+        read = next(read for read in net.reads[index] or () if read.tensor == name)
+        empty = begin >= end
+        begin = np.clip(begin * read.stride - read.pad, 0, net.height[name])
+        end = np.maximum(np.clip((end - 1) * read.stride - read.pad + read.extent, 0, net.height[name]), begin)
+        end = np.where(empty, begin, end)
+        yield begin, end
+
+
+def extra_macs(net: Rows, run: Sequence[int]) -> int:
+    """Multiply-accumulates of the rows that ops which run together compute again."""
+    extra = 0
+    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run), strict=True):
+        height = net.height[net.graph.ops[before].outputs[0]]
+        times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
+        extra += _macs_of_rows(net, before, times - 1)
+    return extra
+
+
+def _macs_of_rows(net: Rows, index: int, times: NDArray[np.int64]) -> int:
+    """Multiply-accumulates of an op that computes each row of its output so many times, those outside the map left out."""
+    op, total = net.graph.ops[index], SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
+    if not total:
+        return 0
+    rows, read = np.arange(len(times)), (net.reads[index] or ())[0]
+    dilation = op.attrs.get("dilation", (1, 1))[0]
+    taps = (rows * read.stride - read.pad)[:, None] + np.arange(0, read.extent, dilation)
+    inside = ((taps >= 0) & (taps < net.height[read.tensor])).sum(axis=1)
+    return total * int((inside * times).sum()) // int(inside.sum())
+
+
+def _rows_needed(
+    net: Rows, reads: Mapping[int, Sequence[Read]], made: Mapping[str, Node], inner: Collection[str]
+) -> dict[Node, int]:
     """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
-    rows = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}
-    rows[ops[-1]] = net.steps[ops[-1]]
-    for index in reversed(ops):
-        for x, stride, extent, pad in net.reads[index] or ():
+    rows, last = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}, list(reads)[-1]
+    rows[last] = net.steps[last]
+    for index in reversed(list(reads)):
+        for x, stride, extent, pad in reads[index]:
             if (source := made.get(x)) is not None:
                 rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
     return rows
@@ -213,7 +334,7 @@ def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name:
 def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, str]) -> dict[str, int]:
     """Owner of bytes that other ops made -> how far below them the last op's output must begin to overlap them, if they die."""
     made = {net.graph.ops[index].outputs[0] for index in ops}
-    names = {read.tensor for index in ops for read in net.reads[index] or ()} - made - set(net.streamed)
+    names = {read.tensor for found in stream.reads.values() for read in found} - made - set(net.streamed)
     found: dict[str, int] = {}
     for name in sorted(names):
         found[owner[name]] = max(found.get(owner[name], 0), _lag(net, stream, ops, name))
@@ -228,11 +349,11 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
         rows = np.arange(last.rows)
         written = (rows + 1) * row_bytes(out)
     distance = 0
-    readers = [(index, read) for index in ops for read in net.reads[index] or () if read.tensor == x]
+    readers = [(index, read) for index, found in stream.reads.items() for read in found if read.tensor == x]
     for index, read in readers:
         pace = stream.paces[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
-            done = rows + (x in net.in_place[index] and bool(written[0] == size))
+            done = rows + (x in net.in_place[index] and index not in net.tiles and bool(written[0] == size))
         else:
             done = np.minimum(np.maximum((last.first + rows * last.every - pace.first) // pace.every + 1, 0), pace.rows)
         oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
@@ -266,7 +387,7 @@ def lags_by_stage(
 @lru_cache(maxsize=8)
 def rows_of(plan: Plan) -> Rows:
     """The graph of a plan as rows."""
-    return Rows.of(plan.graph, plan.variants, plan.streamed)
+    return Rows.of(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
 
 
 def rules_of(plan: Plan) -> list[Rule]:
@@ -410,7 +531,8 @@ def _need(
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
     inner = {name for name in stage if net.users[name].issubset(ops)}
-    rows = _rows_needed(net, ops, {name: net.graph.producer.get(name, name) for name in stage}, inner)
+    reads = {index: net.reads[index] or () for index in ops}
+    rows = _rows_needed(net, reads, {name: net.graph.producer.get(name, name) for name in stage}, inner)
     for name, life in lives.items():
         if life.begin >= end or life.end <= begin:
             continue
