@@ -185,12 +185,21 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "best", limits: Limits | None = None, *, stream_inputs: bool = False) -> Plan:
+def plan(
+    model: Model,
+    schedule: str = "best",
+    limits: Limits | None = None,
+    *,
+    stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
+) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row.
+    With `stream_inputs` a callback brings its inputs row by row. Computes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes.
     """
-    return planning.plan(model.graph, schedule, maps=limits.maps if limits else (), stream_inputs=stream_inputs)
+    maps = limits.maps if limits else ()
+    return planning.plan(model.graph, schedule, maps=maps, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
 
 
 def device_limits(device: Device) -> Limits:
@@ -427,6 +436,7 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
@@ -435,7 +445,7 @@ def deploy(
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
-    made = plan(model, schedule, allowed, stream_inputs=stream_inputs)
+    made = plan(model, schedule, allowed, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

@@ -61,6 +61,10 @@ Schedule = Annotated[
 Stream = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
 ]
+Overhead = Annotated[
+    float,
+    typer.Option("--max-mac-overhead", metavar="F", help="Multiply-accumulates at most F times the network's, for less RAM."),
+]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
@@ -136,6 +140,7 @@ def plan(
     flash: Flash = None,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     tensor: Annotated[
         str | None,
@@ -153,7 +158,7 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -178,6 +183,7 @@ def compile_model(
     device: DeviceName = None,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     name: Name = None,
     out: Out = None,
@@ -191,11 +197,20 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     emitted = api.source(
         loaded,
         planned,
-        _command("compile", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name),
+        _command(
+            "compile",
+            model,
+            device=device,
+            schedule=schedule,
+            stream_inputs=stream_inputs,
+            max_mac_overhead=max_mac_overhead,
+            io=io,
+            name=name,
+        ),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -221,6 +236,7 @@ def verify(
     device: DeviceName = None,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -235,7 +251,7 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -258,6 +274,7 @@ def profile(
     flash: Flash = None,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -270,7 +287,7 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -294,6 +311,7 @@ def deploy(
     flash: Flash = None,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -322,11 +340,19 @@ def deploy(
                 limits=limits,
                 schedule=schedule,
                 stream_inputs=stream_inputs,
+                max_mac_overhead=max_mac_overhead,
                 inputs=given,
                 count=samples,
                 seed=seed,
                 command=_command(
-                    "deploy", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name
+                    "deploy",
+                    model,
+                    device=device,
+                    schedule=schedule,
+                    stream_inputs=stream_inputs,
+                    max_mac_overhead=max_mac_overhead,
+                    io=io,
+                    name=name,
                 ),
                 progress=report,
             )
@@ -391,6 +417,7 @@ def compare(
     *,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -403,7 +430,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -536,12 +563,14 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-def _command(verb: str, model: Path, **options: str | bool | None) -> str:
+def _command(verb: str, model: Path, **options: str | bool | float | None) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
         if value is True:
             words.append(f"--{option.replace('_', '-')}")
+        elif isinstance(value, float) and value != 1:
+            words += [f"--{option.replace('_', '-')}", f"{value:g}"]
         elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)

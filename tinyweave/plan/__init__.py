@@ -38,20 +38,25 @@ def plan(
     *,
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     fast: bool = False,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
-    all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
+    at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice. `unfused` does all but fuse. `layer`, the
+    baseline, keeps the file's order and operands apart from outputs.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
     """
-    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
+    if max_mac_overhead < 1:
+        raise CompileError(f"a network cannot run with {max_mac_overhead} of its work", "give 1.0 or more, for example 1.1")
+    again = int((max_mac_overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, again=again, fast=fast)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -61,7 +66,7 @@ def plan(
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, fast: bool) -> Plan:
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, again: int, fast: bool) -> Plan:
     if schedule not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     if stream_inputs and schedule != "best":
@@ -94,17 +99,20 @@ def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: b
     if not stream_inputs and not fast and min(made.arena[memory] for made in plans) > layer.lower_bound:
         plans.append(plan_in_order(graph, file_order(graph), memory))
     if schedule == "best" and (stream_inputs or not fast):
-        plans += _fused(Rows.of(graph, variants, graph.inputs if stream_inputs else ()), needs, apart.owner, memory)
+        net = Rows.of(graph, variants, graph.inputs if stream_inputs else ())
+        plans += _fused(net, needs, apart.owner, memory, again)
     return min(plans, key=lambda made: (made.arena[memory], sum(map(bool, made.variants))))
 
 
-def _fused(net: Rows, needs: Mapping[tuple[int, ...], Sequence[int]], owner: Mapping[str, str], memory: str) -> list[Plan]:
-    """Plans with fused stages; needs: order -> bytes that each step needs by itself."""
+def _fused(
+    net: Rows, needs: Mapping[tuple[int, ...], Sequence[int]], owner: Mapping[str, str], memory: str, again: int
+) -> list[Plan]:
+    """Plans with fused stages; needs: order -> bytes that each step needs by itself; again: MACs that may be done again."""
     plans = []
     for order, alone in needs.items():
-        stages = best_stages(net, order, owner, alone)
+        stages, tiles = best_stages(net, order, owner, alone, again)
         if any(is_fused(net, ops) for ops in stages):
-            plans.append(plan_in_stages(net.graph, stages, memory, tuple(net.streamed)))
+            plans.append(plan_in_stages(net.graph, stages, memory, tuple(net.streamed), tiles))
     return plans
 
 
@@ -318,7 +326,7 @@ def _buffers(
     end = dict.fromkeys(start, 1)
     for step, ops in enumerate(stages):
         for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
-            if name in owner:
+            if name is not None and name in owner:
                 start.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]

@@ -14,7 +14,7 @@ H-cache with one output element) to any convex part of the graph with one last o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -34,6 +34,9 @@ from .plan import Plan, Stage, Tile
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
+LONGEST_TILE = 4  # ops that run together
+NARROWEST = 4  # columns of a tile
+MOST_CHOICES = 16  # of tiles in a stage, followed at a time
 
 
 class Pace(NamedTuple):
@@ -147,6 +150,15 @@ def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     """How `ops`, in the order in which they run, do so row by row, those of a tile together; None when they cannot."""
+    found = _without_tiles(net, ops)
+    if found is None or not net.tiles:
+        return found
+    tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles.values() if tile.ops[-1] in found.reads]
+    return replace(found, tiles={name: size for sizes in tiles for name, size in sizes.items()})
+
+
+def _without_tiles(net: Rows, ops: Sequence[int]) -> Streaming | None:
+    """The same, but for the sizes of tiles."""
     runs = _runs(net, ops)
     if runs is None:
         return None
@@ -173,8 +185,7 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
         return None
     paces = _paces(nodes, reads, made, every, rows)
     rings = {name: _ring(reads, paces, name, made[name]) for name in made if name in inner}
-    tiles = [tile_sizes(net, run, net.tiles[run[-1]].cols) for run in runs if len(run) > 1]
-    return Streaming(paces, reads, rings, {name: size for sizes in tiles for name, size in sizes.items()})
+    return Streaming(paces, reads, rings, {})
 
 
 def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
@@ -260,14 +271,14 @@ def _rows_of_run(net: Rows, run: Sequence[int]) -> Iterator[tuple[NDArray[np.int
         yield begin, end
 
 
-def extra_macs(net: Rows, run: Sequence[int]) -> int:
-    """Multiply-accumulates of the rows that ops which run together compute again."""
-    extra = 0
+def macs_again(net: Rows, run: Sequence[int]) -> dict[int, int]:
+    """Op of those that run together -> multiply-accumulates of the rows that it computes again."""
+    found = {}
     for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run), strict=True):
         height = net.height[net.graph.ops[before].outputs[0]]
         times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
-        extra += _macs_of_rows(net, before, times - 1)
-    return extra
+        found[before] = _macs_of_rows(net, before, times - 1)
+    return found
 
 
 def _macs_of_rows(net: Rows, index: int, times: NDArray[np.int64]) -> int:
@@ -390,6 +401,14 @@ def rows_of(plan: Plan) -> Rows:
     return Rows.of(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
 
 
+def plan_macs(plan: Plan) -> tuple[int, ...]:
+    """Multiply-accumulates that each op of a plan executes, those that a tile does again counted again, padding left out."""
+    graph, net = plan.graph, rows_of(plan)
+    tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
+    more = {index: macs for tile in tiles for index, macs in macs_again(net, tile.ops).items()}
+    return tuple(SPECS[op.kind].macs(graph, op, True) + more.get(index, 0) for index, op in enumerate(graph.ops))
+
+
 def rules_of(plan: Plan) -> list[Rule]:
     """How the buffers of a plan may overlap."""
     owner = {name: place.buffer for name, place in plan.places.items()}
@@ -406,11 +425,38 @@ def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     return found
 
 
-def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int]) -> list[tuple[int, ...]]:
-    """The ops in `order`, cut into stages so that the busiest stage needs least, and of such cuts those that fuse fewest.
+class _Choice(NamedTuple):
+    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again."""
+
+    saved: int
+    tile: int
+    macs: int
+    tiles: tuple[Tile, ...] = ()
+
+
+class _Edge(NamedTuple):
+    """A stage up to the step `end`: its bytes, how many ops it fuses and how many of them run in tiles, and its tiles."""
+
+    end: int
+    bytes: int
+    fused: int
+    choice: _Choice = _Choice(0, 0, 0)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Least multiply-accumulates first, then fewest ops in tiles, then fewest fused."""
+        return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
+
+
+def best_stages(
+    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], budget: int = 0
+) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+    """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
+    multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
     owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Exact by dynamic
-    programming over the cuts: memory is a maximum over stages.
+    programming over the cuts, memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only
+    those that spare most are followed, as if each had the same overlap of its output with what dies.
     """
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
@@ -418,34 +464,147 @@ def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
+    candidates = _candidates(net, order, budget)
+    begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
+    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     most = NEVER if net.streamed else max(alone)
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
-        edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
+        edges: list[list[_Edge]] = []  # by the step where a stage begins
         for begin in range(steps):
-            edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
-            for end, stage in _growing(net, order[: begin + longest], begin):
-                if end > begin + 1 or readers[begin]:
-                    need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
-                    edges[-1] += [(end, need, end - begin)] if need is not None else []
-        worst = [0] + [NEVER] * steps
-        for begin in range(steps):
-            for end, need, _ in edges[begin]:
-                worst[end] = min(worst[end], max(worst[begin], need))
-        most = min(most, worst[steps])
-    if worst[steps] == NEVER:
+            edges.append([] if readers[begin] else [_Edge(begin + 1, single[begin], 0)])
+            fronts = [[_Choice(0, 0, 0)]]
+            for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
+                fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
+                if is_stage and (end > begin + 1 or readers[begin]):
+                    needs = _needs(
+                        net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
+                    )
+                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
+        worst = _least_worst(edges, budget)
+        most = min(most, worst)
+    if worst == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
-    best: list[tuple[int, int]] = [(0, 0)] + [(NEVER, 0)] * steps  # (ops fused, where the last stage begins)
-    for begin in range(steps):
-        for end, need, count in edges[begin]:
-            if need <= worst[steps]:
-                best[end] = min(best[end], (best[begin][0] + count, begin))
-    stages, end = [], steps
+    stages, tiles = [], list[Tile]()
+    begin = 0
+    for edge in _cheapest(edges, worst) or ():
+        stages.append(tuple(order[begin : edge.end]))
+        spare = worst - edge.bytes + edge.choice.tile
+        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
+        begin = edge.end
+    return stages, tuple(tiles)
+
+
+def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
+    """The least bytes with which some path over the edges computes no more than `budget` again."""
+    sizes = sorted({edge.bytes for found in edges for edge in found})
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        path = _cheapest(edges, sizes[middle])
+        if path is not None and sum(edge.choice.macs for edge in path) <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    return sizes[low] if low < len(sizes) else NEVER
+
+
+def _cheapest(edges: Sequence[Sequence[_Edge]], most: int) -> list[_Edge] | None:
+    """Of the paths over edges of at most so many bytes the one that costs least."""
+    best: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
+    for begin, found in enumerate(edges):
+        before = best[begin]
+        if begin and before is None:
+            continue
+        a, b, c = (0, 0, 0) if before is None else before[0]
+        for edge in found:
+            if edge.bytes <= most:
+                x, y, z = edge.cost
+                known = best[edge.end]
+                if known is None or (a + x, b + y, c + z) < known[0]:
+                    best[edge.end] = (a + x, b + y, c + z), begin, edge
+    path, end = list[_Edge](), len(edges)
     while end:
-        begin = best[end][1]
-        stages.append(tuple(order[begin:end]))
-        end = begin
-    return stages[::-1]
+        last = best[end]
+        if last is None:
+            return None
+        path.append(last[2])
+        end = last[1]
+    return path[::-1]
+
+
+class _Candidate(NamedTuple):
+    """Ops that could run together, from the step `begin` on. bytes: of the tile. macs: what it computes again."""
+
+    begin: int
+    tile: Tile
+    bytes: int
+    macs: int
+    reads: tuple[Read, ...]
+
+
+def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Candidate]]:
+    """The tiles that end with each step, the narrowest; and compute no more again than they may."""
+    found: list[list[_Candidate]] = []
+    for end in range(1, len(order) + 1):
+        found.append([])
+        for begin in range(end - 2, max(end - LONGEST_TILE, 0) - 1, -1):
+            run = tuple(order[begin:end])
+            reads = joined(net, run)
+            if reads is None:
+                break
+            macs = sum(macs_again(net, run).values())
+            if macs <= budget:
+                size = sum(-(-size // 4) * 4 for size in tile_bytes(net, run, NARROWEST).values())
+                found[-1].append(_Candidate(begin, Tile(run, NARROWEST), size, macs, reads))
+    return found
+
+
+def _front(
+    net: Rows, fronts: Sequence[Sequence[_Choice]], candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int
+) -> list[_Choice]:
+    """The choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those before."""
+    found = list(fronts[-1])
+    for candidate in candidates:
+        if candidate.begin >= first:
+            saved = _saved(net, candidate, stage)
+            if saved > 0:
+                for choice in fronts[candidate.begin - first]:
+                    tiles = (*choice.tiles, candidate.tile)
+                    tile, macs = max(choice.tile, candidate.bytes), choice.macs + candidate.macs
+                    found.append(_Choice(choice.saved + saved, tile, macs, tiles))
+    kept: list[_Choice] = []
+    for choice in sorted(found, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
+        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in kept):
+            kept.append(choice)
+        if len(kept) == MOST_CHOICES:
+            break
+    return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
+
+
+def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
+    """Bytes that the rings of a stage need less when ops run together."""
+    graph, saved = net.graph, 0
+    for index in candidate.tile.ops[:-1]:
+        tensor = graph.output(graph.ops[index])
+        saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
+    for read in candidate.reads:
+        if (made := stage.get(read.tensor)) is not None:
+            height = net.height[read.tensor]
+            saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    return saved
+
+
+def _widened(net: Rows, tile: Tile, most: int) -> Tile:
+    """The tile with as many columns as so many bytes hold: the fewer calls."""
+    width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
+    cols = tile.cols
+    while cols < width:
+        wider = min(2 * cols, width)
+        if sum(-(-size // 4) * 4 for size in tile_bytes(net, tile.ops, wider).values()) > most:
+            break
+        cols = wider
+    return Tile(tile.ops, cols)
 
 
 class _Made(NamedTuple):
@@ -457,8 +616,8 @@ class _Made(NamedTuple):
     kept: int = 1
 
 
-def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, dict[str, _Made]]]:
-    """Stages that begin at a step and grow by one op: (end, what they make); those with several last ops are left out."""
+def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
+    """Stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it makes)."""
     made: dict[str, _Made] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
@@ -500,8 +659,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             first = min(made[reader].first - rows * step for reader, rows, _ in readers)
             kept = max(int((made[reader].first - first) // step) + pad + 1 for reader, _, pad in readers)
             made[name] = made[name]._replace(kept=kept)
-        if not unread:
-            yield end, made
+        yield end, not unread, made
         if net.sums[order[end - 1]]:
             return
         unread.add(out)
@@ -516,7 +674,7 @@ class Life(NamedTuple):
     kept: bool
 
 
-def _need(
+def _needs(
     net: Rows,
     order: Sequence[int],
     lives: Mapping[str, Life],
@@ -524,10 +682,14 @@ def _need(
     *,
     stage: Mapping[str, _Made],
     span: tuple[int, int],
+    front: Sequence[_Choice],
+    floor: int,
     most: int,
-) -> int | None:
-    """Bytes that the steps of a span need as one stage; None when that is more than `most`, or a streamed input has readers
-    outside."""
+) -> Iterator[tuple[_Choice, int]]:
+    """Bytes that the steps of a span need as one stage, for each choice of tiles with which that is no more than `most`.
+
+    No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
+    """
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
     inner = {name for name in stage if net.users[name].issubset(ops)}
@@ -540,7 +702,7 @@ def _need(
             if name not in stage:
                 continue
             if not net.users[name] <= set(ops):
-                return None
+                return
             total += min(stage[name].kept, rows[name]) * row_bytes(net.graph.tensors[name])
         elif life.begin >= begin and life.end <= end and not life.kept:
             total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
@@ -549,11 +711,24 @@ def _need(
             if life.begin < begin and life.end <= end and not life.kept:
                 dying[name] = life.bytes
     out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
-    if total - min(sum(dying.values()), out) > most:
-        return None
-    stream = streaming(net, ops) if dying else None
-    distances = lags(net, stream, ops, owner) if stream is not None else {}
-    return total - shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+
+    def shared(net: Rows) -> int:
+        """Bytes of the last op's output that lie over what dies."""
+        stream = _without_tiles(net, ops)
+        distances = lags(net, stream, ops, owner) if stream is not None else {}
+        return shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+
+    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
+        return
+    least = total - shared(net) if dying else total  # tiles read more rows at a time, so that with them no more is shared
+    if least <= floor:
+        front = [choice for choice in front if not choice.tiles]
+    for choice in front:
+        size = least - choice.saved + choice.tile
+        if dying and choice.tiles and size <= most:
+            size += total - least - shared(replace(net, tiles={tile.ops[-1]: tile for tile in choice.tiles}))
+        if size <= most:
+            yield choice, size
 
 
 def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dict[str, Life]:
