@@ -1,8 +1,9 @@
 """The table of real models: is the C byte-identical, and what does it need?
 
 In: a folder of .tflite files (--models), inputs from the LCG of the benchmark notes. Out: one row per model: verdict, arena,
-what TFLite Micro uses, Flash, instructions and instructions per MAC on an emulated core (--core). Exit code 1 when a model that
-compiles differs, or touches another arena than it claims. Each model runs in a process of its own.
+what TFLite Micro uses, Flash, instructions and instructions per MAC on an emulated core (--core; of several, which all must
+give the same bytes, the first). Exit code 1 when a model that compiles differs, or touches another arena than it claims. Each
+model runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from tinyweave.ops import fixed_inputs
+from tinyweave.simulate.cores import CORES
 
 ROOT = Path(__file__).resolve().parents[1]
 BIG_MACS = 200_000_000
@@ -75,7 +77,7 @@ def lcg_samples(graph, count: int) -> list[list[np.ndarray]]:
     return samples
 
 
-def measure(path: Path, core: str | None) -> dict:
+def measure(path: Path, cores: list[str], samples: int) -> dict:
     """One model's row."""
     from tinyweave import api
     from tinyweave.cost.macs import macs, macs_original
@@ -88,15 +90,15 @@ def measure(path: Path, core: str | None) -> dict:
         plan = api.plan(model)
         row |= {"macs": macs_original(model.original), "executed": macs(model.graph)}
         row |= {"arena": sum(plan.arena.values()), "bound": plan.lower_bound}
-        cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else 3)
-        result = api.verify(model, plan, inputs=cases, count=len(cases), core=core)
+        cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else samples)
+        result = api.verify(model, plan, inputs=cases, count=len(cases), core=cores)
         row |= {
             "verdict": "equal" if result.ok else "DIFFERS",
             "why": result.first_difference or (None if result.ok else f"touched {dict(result.touched)}"),
             "reference": result.reference,
         }
-        if core is not None:
-            profile = api.profile(model, plan, core, cases[0])
+        if cores:
+            profile = api.profile(model, plan, cores[0], cases[0])
             row |= {"instructions": profile.instructions, "flash": profile.flash, "weights": profile.weights}
             row |= {"code": profile.code, "stack": profile.stack, "compiler": profile.compiler}
     except CompileError as error:
@@ -149,10 +151,10 @@ def print_row(row: dict) -> None:
     print(f"| {' | '.join(map(number, cells))} |", flush=True)
 
 
-def run_one(file: Path, core: str | None, limit_s: int) -> dict:
+def run_one(file: Path, options: argparse.Namespace) -> dict:
     """A model's row, from a process of its own."""
-    command = [sys.executable, __file__, "--one", str(file), *(["--no-core"] if core is None else ["--core", core])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+    command = [sys.executable, __file__, "--one", str(file), "--core", options.core, "--samples", str(options.samples)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit_s, check=False)
     if done.returncode == 0:
         return json.loads(done.stdout)
     return {"model": file.stem, "verdict": "CRASHED", "why": " ".join(done.stderr[-300:].split())}
@@ -162,15 +164,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--core", default="cortex-m4", help="the emulated core")
-    parser.add_argument("--no-core", action="store_true", help="compare on the host only")
+    parser.add_argument("--core", default="cortex-m4", help="the emulated core, several (a,b), all, or '' for the host only")
+    parser.add_argument("--samples", type=int, default=3, help="inputs per model, 1 for those of more than 200 M MACs")
     parser.add_argument("--json", type=Path, help="also write all rows here")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--limit-s", type=int, default=1800, help="seconds per model")
     options = parser.parse_args()
-    core = None if options.no_core else options.core
+    cores = sorted(CORES, key=lambda core: core != "cortex-m4") if options.core == "all" else list(filter(None, options.core.split(",")))
     if options.one:
-        print(json.dumps(measure(options.one, core)))
+        print(json.dumps(measure(options.one, cores, options.samples)))
         return 0
     files = [f for f in sorted(options.models.glob("*.tflite")) if not options.names or any(n in f.stem for n in options.names)]
     if not files:
@@ -179,13 +181,13 @@ def main() -> int:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     rows = []
     for file in files:
-        rows.append(run_one(file, core, options.limit_s))
+        rows.append(run_one(file, options))
         print_row(rows[-1])
     verdicts = ("equal", "refused", "DIFFERS", "CRASHED")
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in verdicts}
     compilers = {row["compiler"] for row in rows if row.get("compiler")}
     print(f"\n{len(rows)} models: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    print(f"measured on an emulated {core}: " + "; ".join(sorted(compilers)))
+    print(f"on the host and emulated: {', '.join(cores)}; " + "; ".join(sorted(compilers)))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     return 1 if counts["DIFFERS"] or counts["CRASHED"] else 0

@@ -286,20 +286,27 @@ def verify(
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
-    core: str | None = DEFAULT_CORE,
+    core: str | Sequence[str] | None = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> Verification:
-    """Run samples through the reference, the C on the host and on the emulated core (None: no core), and compare every byte."""
+    """Run samples through the reference, the C on the host and on an emulated core, several or none; compare every byte."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
         return _verify(model, plan, Path(folder), samples(model, count, seed, inputs), core=core, progress=progress)
 
 
 def _verify(
-    model: Model, plan: Plan, folder: Path, cases: list[list[np.ndarray]], *, core: str | None, progress: Progress | None
+    model: Model,
+    plan: Plan,
+    folder: Path,
+    cases: list[list[np.ndarray]],
+    *,
+    core: str | Sequence[str] | None,
+    progress: Progress | None,
 ) -> Verification:
+    cores = [core] if isinstance(core, str) else core or ()
     reference = _litert(model) if importlib.util.find_spec("ai_edge_litert") else None
-    return compare.verify(plan, folder, model.name, cases, core=core, reference=reference, progress=progress)
+    return compare.verify(plan, folder, model.name, cases, cores=cores, reference=reference, progress=progress)
 
 
 def _litert(model: Model) -> compare.Reference:

@@ -131,7 +131,7 @@ def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> No
     made, _ = two(graph, 0.5, 1.0)
     for file, text in emit(made, "model", Origin("model.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
-    found = compare.verify(made, tmp_path, "model", compare.samples(graph, 3, 0), core="cortex-m4")
+    found = compare.verify(made, tmp_path, "model", compare.samples(graph, 3, 0), cores=["cortex-m4"])
     assert found.ok and found.touched == {"host": dict(made.arena), "cortex-m4": dict(made.arena)}
 
 

@@ -117,7 +117,7 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
     folder.mkdir(exist_ok=True)
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
-    result = compare.verify(made, folder, "m", compare.samples(made.graph, 4, seed), core=None)
+    result = compare.verify(made, folder, "m", compare.samples(made.graph, 4, seed), cores=())
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 
 

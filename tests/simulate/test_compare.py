@@ -32,7 +32,7 @@ def edit(folder: Path, file: str, old: str, new: str) -> None:
 
 def verify(made: Plan, folder: Path, count: int = 4) -> compare.Verification:
     cases = compare.samples(made.graph, count, 0)
-    return compare.verify(made, folder, made.graph.name, cases, core="cortex-m4")
+    return compare.verify(made, folder, made.graph.name, cases, cores=["cortex-m4"])
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -105,11 +105,11 @@ def verify(
     name: str,
     cases: Sequence[Sample],
     *,
-    core: str | None,
+    cores: Sequence[str],
     reference: Reference | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder` with the reference on every sample; `core` None leaves the emulator out.
+    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference on every sample.
 
     `reference` runs LiteRT's reference kernels; without it, or where it refuses the file, the numpy reference is the truth.
     The first sample runs twice everywhere, over complementary noise, which shows the bytes that were touched and any read
@@ -136,8 +136,7 @@ def verify(
             worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
             expected = outputs
     runners: dict[str, tuple[str, Runner]] = {"host": _host_runner(plan, folder, name)}
-    if core is not None:
-        runners[core] = _core_runner(plan, folder, name, core)
+    runners |= {core: _core_runner(plan, folder, name, core) for core in cores}
     used: dict[str, Mapping[str, int]] = {}
     for place, (_, run) in runners.items():
         outputs, used[place] = _run_all(graph, cases, run, lambda index, place=place: report(place, index, len(cases)))
