@@ -27,7 +27,7 @@ from .check import check
 from .fuse import NEVER, Rows, best_stages, is_fused
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
-from .overlap import lags, saved_bytes
+from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
@@ -61,7 +61,7 @@ def plan(
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
     if schedule == "layer":
-        found = _layer_by_layer(graph, memory, fast=fast)
+        found = _by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast)
     else:
         found = _best(graph, memory, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast)
     made = finish(found)
@@ -85,12 +85,6 @@ def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-
-
-def _layer_by_layer(graph: Graph, memory: str, *, fast: bool) -> Draft:
-    order = file_order(graph)
-    laid = lay_out(graph, one_by_one(order), shared_in(graph, order, parts=False), memory, most_lag=NO_OVERLAP)
-    return draft(laid, moves=False, tries=0 if fast else TRIES)
 
 
 class _Way(NamedTuple):
@@ -124,16 +118,20 @@ def _best(graph: Graph, memory: str, *, fuse: bool, stream_inputs: bool, fast: b
     best = None
     if fuse and (stream_inputs or not fast):
         best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else ())
-    options = [] if stream_inputs else [(way.least(order), order, way) for way in ways for order in way.needs]
-    for least, order, way in sorted(options, key=lambda option: option[0]):
+    options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
+    options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
+    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
         if best is None or least < best.cost:
-            shared = shared_in(graph, order, parts=bool(way.shared.free))
-            laid = lay_out(graph, one_by_one(order), shared, memory)
-            best = _cheaper(best, draft(laid, moves=not fast, tries=0 if fast else TRIES))
+            best = _cheaper(best, _by_op(graph, order, memory, overlap=overlap, parts=parts, fast=fast))
     assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
-    if not stream_inputs and max(live_bytes(graph, filed, apart.owner)) < best.bytes:
-        best = _cheaper(best, _layer_by_layer(graph, memory, fast=fast))
     return best
+
+
+def _by_op(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool, parts: bool, fast: bool) -> Draft:
+    """The ops one by one, with `overlap` outputs over operands and moves between steps."""
+    shared, most_lag = shared_in(graph, order, parts=parts), ANY_LAG if overlap else NO_OVERLAP
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag)
+    return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
 def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...]) -> Draft | None:
