@@ -170,7 +170,9 @@ def main() -> int:
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--limit-s", type=int, default=1800, help="seconds per model")
     options = parser.parse_args()
-    cores = sorted(CORES, key=lambda core: core != "cortex-m4") if options.core == "all" else list(filter(None, options.core.split(",")))
+    cores = list(filter(None, options.core.split(",")))
+    if options.core == "all":
+        cores = sorted(CORES, key=lambda core: core != "cortex-m4")
     if options.one:
         print(json.dumps(measure(options.one, cores, options.samples)))
         return 0

@@ -457,13 +457,13 @@ def batch_matmul(g: Growth) -> None:
 
 
 def softmax(g: Growth) -> None:
-    if (x := anything(g)).scale < 16:
+    if 2.0**-26 < (x := anything(g)).scale < 15:
         g.emit("softmax", [x.name], {"beta": 1.0}, Quant((1 / 256,), (-128,)))
 
 
 def log_softmax(g: Growth) -> None:
     x = anything(g)
-    if 1 <= len(x.shape) <= 4:
+    if 1 <= len(x.shape) <= 4 and 2.0**-26 < x.scale < 15:
         g.emit("log_softmax", [x.name], {}, Quant((1 / 16,), (127,)))
 
 
