@@ -13,6 +13,7 @@ from ..ir import CompileError, Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
+from .faster import with_kernels_of
 from .fuse import Rows, best_stages, is_fused, lags_by_stage, row_bytes, streamings
 from .layouts import Walk, find_walk
 from .memories import excess, spread
@@ -39,6 +40,8 @@ def plan(
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
     fast: bool = False,
+    core: str = "",
+    most: int | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -50,8 +53,14 @@ def plan(
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
+
+    With a `core` the kernels are the fastest for it, whose scratch counts in the arena; those for all cores, which need none,
+    run what would exceed `most` bytes, or the largest of `maps`, when that is what keeps the arena within.
     """
     made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
+    if core:
+        limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
+        made = with_kernels_of(made, core, overlap=schedule != "layer", most=max(limits, default=None))
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
