@@ -39,6 +39,7 @@ from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
+OPTIMIZE = ("speed", "size")
 COUNTS = {"live": views, "working_set": each_its_own}
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
@@ -185,12 +186,31 @@ def read(path: str | Path, name: str | None = None) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def plan(model: Model, schedule: str = "best", limits: Limits | None = None, *, stream_inputs: bool = False) -> Plan:
+def plan(
+    model: Model,
+    schedule: str = "best",
+    limits: Limits | None = None,
+    *,
+    stream_inputs: bool = False,
+    optimize: str = "speed",
+    core: str = DEFAULT_CORE,
+) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row.
+    With `stream_inputs` a callback brings its inputs row by row. `optimize="speed"` takes the fastest kernels for `core` that
+    the RAM limit allows; `"size"` those for all cores, which need no scratch and less code.
     """
-    return planning.plan(model.graph, schedule, maps=limits.maps if limits else (), stream_inputs=stream_inputs)
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    allowed = limits or Limits(None, None)
+    return planning.plan(
+        model.graph,
+        schedule,
+        maps=allowed.maps,
+        stream_inputs=stream_inputs,
+        core=core if optimize == "speed" else "",
+        most=allowed.ram,
+    )
 
 
 def device_limits(device: Device) -> Limits:
@@ -427,6 +447,7 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
+    optimize: str = "speed",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
@@ -435,7 +456,8 @@ def deploy(
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
-    made = plan(model, schedule, allowed, stream_inputs=stream_inputs)
+    kernels = device.core if device else DEFAULT_CORE
+    made = plan(model, schedule, allowed, stream_inputs=stream_inputs, optimize=optimize, core=kernels)
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
 from .ir import CompileError, Tensor
-from .plan import to_json
+from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.markdown import markdown
 from .report.record import comparison_record, device_record, explanation_record, record, reorder_record
@@ -57,6 +57,14 @@ Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limi
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
 Schedule = Annotated[
     str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+]
+Optimize = Annotated[
+    str,
+    typer.Option(
+        "--optimize",
+        metavar="speed|size",
+        help="The fastest kernels for the device's core that the RAM allows, or those for all cores, which need no scratch.",
+    ),
 ]
 Stream = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
@@ -135,6 +143,7 @@ def plan(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     io: Io = "model",
     tensor: Annotated[
@@ -153,7 +162,7 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -177,6 +186,7 @@ def compile_model(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     io: Io = "model",
     name: Name = None,
@@ -191,11 +201,12 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
+    given = {"device": device, "schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
     emitted = api.source(
         loaded,
         planned,
-        _command("compile", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name),
+        _command("compile", model, **given, io=io, name=name),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -220,6 +231,7 @@ def verify(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -235,7 +247,7 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -257,6 +269,7 @@ def profile(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -270,7 +283,7 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs)
+    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -293,6 +306,7 @@ def deploy(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -312,6 +326,7 @@ def deploy(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, name)
     given = read_inputs(inputs, loaded)
+    chosen = {"device": device, "schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         with _progress() as report:
@@ -322,12 +337,11 @@ def deploy(
                 limits=limits,
                 schedule=schedule,
                 stream_inputs=stream_inputs,
+                optimize=optimize,
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command(
-                    "deploy", model, device=device, schedule=schedule, stream_inputs=stream_inputs, io=io, name=name
-                ),
+                command=_command("deploy", model, **chosen, io=io, name=name),
                 progress=report,
             )
         found = record(
@@ -403,7 +417,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, optimize="size")
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -467,6 +481,13 @@ def _told(path: Path) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise CompileError(f"{path}: {error}") from error
+
+
+def _plan(
+    model: api.Model, board: Device | None, limits: api.Limits, *, schedule: str, stream_inputs: bool, optimize: str
+) -> Plan:
+    core = board.core if board else api.DEFAULT_CORE
+    return api.plan(model, schedule, limits, stream_inputs=stream_inputs, optimize=optimize, core=core)
 
 
 def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
@@ -542,7 +563,7 @@ def _command(verb: str, model: Path, **options: str | bool | None) -> str:
     for option, value in options.items():
         if value is True:
             words.append(f"--{option.replace('_', '-')}")
-        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("io", "model")):
+        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("optimize", "speed"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

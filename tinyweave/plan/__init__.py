@@ -24,6 +24,7 @@ from .build import (
     variants_in,
 )
 from .check import check
+from .faster import with_kernels_of
 from .fuse import NEVER, Rows, best_stages, is_fused
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
@@ -47,6 +48,8 @@ def plan(
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
     fast: bool = False,
+    core: str = "",
+    most: int | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -58,6 +61,9 @@ def plan(
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
+
+    With a `core` the kernels are the fastest for it, whose scratch counts in the arena; those for all cores, which need none,
+    run what would exceed `most` bytes, or the largest of `maps`, when that is what keeps the arena within.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
     if schedule == "layer":
@@ -65,6 +71,9 @@ def plan(
     else:
         found = _best(graph, memory, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast)
     made = finish(found)
+    if core:
+        limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
+        made = with_kernels_of(made, core, overlap=schedule != "layer", most=max(limits, default=None))
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))

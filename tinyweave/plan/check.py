@@ -21,6 +21,7 @@ from .plan import Plan, Stage, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
 SUMS = -2  # what a byte of sums holds
+SCRATCH = -3  # what a byte of scratch holds
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -115,10 +116,7 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     row = BY_NAME[variant]
     scratch = row.scratch(graph, op)
     if scratch:
-        buffer = plan.buffer(scratch_name(op.name))
-        begin = plan.offsets[buffer.name]
-        assert buffer.bytes >= scratch, f"{op.name} needs {scratch} bytes of scratch"
-        region = (buffer.memory, begin, begin + scratch)
+        region = _scratch(plan, op, scratch)
         assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
         for other in [n for n, r in held.items() if not _disjoint(r, region)]:
             del held[other]
@@ -131,6 +129,13 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         others = [other for lag, other in read if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
+
+
+def _scratch(plan: Plan, op: Op, size: int) -> Region:
+    """Where the scratch of an op lies."""
+    buffer = plan.buffer(plan.scratch_of(plan.graph.ops.index(op)))
+    assert buffer.bytes >= size, f"{op.name} needs {size} bytes of scratch"
+    return buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + size
 
 
 @dataclass(frozen=True)
@@ -222,7 +227,11 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
     graph, out = fused.plan.graph, op.outputs[0]
     region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
     assert window is not None
-    lags = BY_NAME[variant].lag(graph, op)
+    lags, scratch = BY_NAME[variant].lag(graph, op), BY_NAME[variant].scratch(graph, op)
+    if scratch:
+        area = _scratch(fused.plan, op, scratch)
+        assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
+        fused.write(area, SCRATCH)
     first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
         for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):

@@ -78,7 +78,7 @@ def row_bytes(tensor: Tensor) -> int:
 def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     """What an op reads row by row; None when it cannot run so."""
     window = SPECS[op.kind].window(graph, op)
-    if not variant or len(op.outputs) != 1 or BY_NAME[variant].scratch(graph, op):
+    if not variant or len(op.outputs) != 1:
         return None
     if BY_NAME[variant].sums(graph, op):
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
