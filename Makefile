@@ -36,6 +36,7 @@ bench: setup
 	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/place.py
 	$(BIN)/python bench/accuracy.py
+	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/models.py
 	$(BIN)/python bench/order.py
 	$(BIN)/python bench/plan.py

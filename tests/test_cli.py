@@ -93,19 +93,25 @@ def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain)
 
 
 def test_plan_fits_and_does_not_fit(capsys, chain):
-    assert run("plan", chain, "--ram", "64k", "--json") == 0
+    size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
+    assert run("plan", chain, "--json") == 0
+    fast = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    assert run("plan", chain, "--ram", fast - 1) == 0
+    capsys.readouterr()
+    assert run("plan", chain, "--ram", "64k", "--json", *size) == 0
     fits = json.loads(capsys.readouterr().out)
     assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 6
     arena = fits["ram"]["arena"]
+    assert arena < fast
     assert list(fits["plan"]["ablation"]) == [
         *("file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves", "+ fusion")
     ]
     assert sum(b["bytes"] for b in fits["peak"]["buffers"]) > fits["peak"]["bytes"] == arena  # input and output share bytes
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
-    assert run("plan", chain, "--ram", arena - 1, "--json") == 1
+    assert run("plan", chain, "--ram", arena - 1, "--json", *size) == 1
     tight = json.loads(capsys.readouterr().out)
     assert tight["fits"] is False and tight["excess"] == {"ram": 1, "flash": None}
-    assert run("plan", chain, "--ram", arena) == 0
+    assert run("plan", chain, "--ram", arena, *size) == 0
     printed = capsys.readouterr().out
     assert "fits" in printed and "0 B left" in printed and "offset" in printed
     assert max(map(len, printed.splitlines())) <= 100
@@ -181,6 +187,7 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("plan", "{chain}", "--device", "stm32f74"), "did you mean stm32f746"),
         (("plan", "{chain}", "--device", "{folder}/none.toml"), "No such file"),
         (("plan", "{chain}", "--schedule", "magic"), "unknown schedule 'magic'"),
+        (("plan", "{chain}", "--optimize", "magic"), "--optimize magic is unknown"),
         (("plan", "{chain}", "--explain", "conv_2d_00"), "no tensor 'conv_2d_00' in the plan; did you mean conv_2d_0"),
         (("plan", "{chain}", "--explain", "fc.weights"), "is a constant of 12 B"),
         (("inspect", "{chain}", "--io", "float"), "--io float"),
@@ -380,7 +387,7 @@ def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
         return replace(emitted, files=files)
 
     monkeypatch.setattr(api, "source", wrong)
-    assert run("verify", chain, "--json") == 1
+    assert run("verify", chain, "--json", "--optimize", "size") == 1
     record = json.loads(capsys.readouterr().out)
     assert record["verify"]["ok"] is False and record["verify"]["max_abs_diff"] > 0
     assert "conv_2d_0" in record["verify"]["first_difference"]

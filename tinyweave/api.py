@@ -39,6 +39,7 @@ from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
+OPTIMIZE = ("speed", "size")
 COUNTS = {"live": views, "working_set": each_its_own}
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
@@ -192,14 +193,27 @@ def plan(
     *,
     stream_inputs: bool = False,
     max_mac_overhead: float = 1.0,
+    optimize: str = "speed",
+    core: str = DEFAULT_CORE,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row. Computes at most `max_mac_overhead` times the
-    multiply-accumulates of the network after the passes.
+    With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes. `optimize="speed"` takes the fastest kernels for `core` that
+    the RAM limit allows; `"size"` those for all cores, which need no scratch and less code.
     """
-    maps = limits.maps if limits else ()
-    return planning.plan(model.graph, schedule, maps=maps, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    allowed = limits or Limits(None, None)
+    return planning.plan(
+        model.graph,
+        schedule,
+        maps=allowed.maps,
+        stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
+        core=core if optimize == "speed" else "",
+        most=allowed.ram,
+    )
 
 
 def device_limits(device: Device) -> Limits:
@@ -437,6 +451,7 @@ def deploy(
     schedule: str = "best",
     stream_inputs: bool = False,
     max_mac_overhead: float = 1.0,
+    optimize: str = "speed",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,
@@ -445,7 +460,16 @@ def deploy(
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
-    made = plan(model, schedule, allowed, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    kernels = device.core if device else DEFAULT_CORE
+    made = plan(
+        model,
+        schedule,
+        allowed,
+        stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
+        optimize=optimize,
+        core=kernels,
+    )
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
 from .ir import CompileError, Tensor
-from .plan import to_json
+from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.markdown import markdown
 from .report.record import comparison_record, device_record, explanation_record, record, reorder_record
@@ -57,6 +57,14 @@ Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limi
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
 Schedule = Annotated[
     str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+]
+Optimize = Annotated[
+    str,
+    typer.Option(
+        "--optimize",
+        metavar="speed|size",
+        help="The fastest kernels for the device's core that the RAM allows, or those for all cores, which need no scratch.",
+    ),
 ]
 Stream = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
@@ -139,6 +147,7 @@ def plan(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -158,7 +167,8 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -182,6 +192,7 @@ def compile_model(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -197,20 +208,12 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
         planned,
-        _command(
-            "compile",
-            model,
-            device=device,
-            schedule=schedule,
-            stream_inputs=stream_inputs,
-            max_mac_overhead=max_mac_overhead,
-            io=io,
-            name=name,
-        ),
+        _command("compile", model, device=device, **chosen, io=io, name=name),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -235,6 +238,7 @@ def verify(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -251,7 +255,8 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -273,6 +278,7 @@ def profile(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -287,7 +293,8 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, limits, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -310,6 +317,7 @@ def deploy(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
+    optimize: Optimize = "speed",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -330,6 +338,7 @@ def deploy(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, name)
     given = read_inputs(inputs, loaded)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         with _progress() as report:
@@ -338,22 +347,11 @@ def deploy(
                 scratch,
                 device=board,
                 limits=limits,
-                schedule=schedule,
-                stream_inputs=stream_inputs,
-                max_mac_overhead=max_mac_overhead,
+                **chosen,
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command(
-                    "deploy",
-                    model,
-                    device=device,
-                    schedule=schedule,
-                    stream_inputs=stream_inputs,
-                    max_mac_overhead=max_mac_overhead,
-                    io=io,
-                    name=name,
-                ),
+                command=_command("deploy", model, device=device, **chosen, io=io, name=name),
                 progress=report,
             )
         found = record(
@@ -430,7 +428,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -494,6 +492,10 @@ def _told(path: Path) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise CompileError(f"{path}: {error}") from error
+
+
+def _plan(model: api.Model, board: Device | None, limits: api.Limits, **chosen: Any) -> Plan:
+    return api.plan(model, limits=limits, core=board.core if board else api.DEFAULT_CORE, **chosen)
 
 
 def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
@@ -563,7 +565,7 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-def _command(verb: str, model: Path, **options: str | bool | float | None) -> str:
+def _command(verb: str, model: Path, **options: Any) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
@@ -571,7 +573,7 @@ def _command(verb: str, model: Path, **options: str | bool | float | None) -> st
             words.append(f"--{option.replace('_', '-')}")
         elif isinstance(value, float) and value != 1:
             words += [f"--{option.replace('_', '-')}", f"{value:g}"]
-        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("io", "model")):
+        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("optimize", "speed"), ("io", "model")):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

@@ -32,8 +32,8 @@ def relative(path: Path) -> str:
 
 def recognise(folder: Path, device: str, inputs: np.ndarray) -> list[np.ndarray]:
     """The probabilities that the C in `folder` computes on the emulated core of `device`, int8 [10] per input."""
-    model = api.load(MODEL)
-    outputs = api.run(model, api.plan(model), folder, [[x] for x in inputs], api.emulated_core(find(device)))
+    model, board = api.load(MODEL), find(device)
+    outputs = api.run(model, api.plan(model, core=board.core), folder, [[x] for x in inputs], api.emulated_core(board))
     return [probabilities.reshape(-1) for (probabilities,) in outputs]
 
 

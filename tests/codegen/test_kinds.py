@@ -18,12 +18,13 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.ir import CompileError, Graph, Op, verify
-from tinyweave.kernels.table import variant_for
+from tinyweave.kernels.table import VARIANTS, variant_for
 from tinyweave.plan import plan
 from tinyweave.simulate import compare, emulated, host
 
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
 AT_A_TIME = 48
+CORE = "cortex-m4"
 
 
 def compilable(kind: str) -> Iterator[Case]:
@@ -56,8 +57,9 @@ def union(name: str, chosen: Sequence[Case]) -> Graph:
     return verify(Graph(name, tensors, tuple(all_ops), tuple(inputs), tuple(outputs), tuple(init)))
 
 
-def chunks(kind: str) -> Iterator[tuple[Graph, list[Case]]]:
-    remaining = compilable(kind)
+def chunks(kind: str, core: str) -> Iterator[tuple[Graph, list[Case]]]:
+    """All cases, or with a core those that kernels for it alone run."""
+    remaining = (case for case in compilable(kind) if not core or variant_for(case.graph, case.graph.ops[0], core).cores)
     for number in itertools.count():
         chosen = list(itertools.islice(remaining, AT_A_TIME))
         if not chosen:
@@ -65,22 +67,26 @@ def chunks(kind: str) -> Iterator[tuple[Graph, list[Case]]]:
         yield union(f"{kind}_{number}", chosen), chosen
 
 
-def emit_to(graph: Graph, folder: Path) -> dict[str, int]:
-    made = plan(graph)
+def emit_to(graph: Graph, folder: Path, core: str) -> dict[str, int]:
+    made = plan(graph, core=core)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
     return dict(made.arena)
 
 
-@pytest.mark.parametrize("kind", sorted(set(ops.SPECS) - FOLDED))
-def test_emitted_c_gives_the_reference_bytes(kind: str, tmp_path: Path) -> None:
+KINDS = [(kind, "") for kind in sorted(set(ops.SPECS) - FOLDED)]
+KINDS += [(kind, CORE) for kind in sorted({kind for row in VARIANTS if CORE in row.cores for kind in row.kinds})]
+
+
+@pytest.mark.parametrize(("kind", "core"), KINDS)
+def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, tmp_path: Path) -> None:
     count = 0
-    for graph, chosen in chunks(kind):
+    for graph, chosen in chunks(kind, core):
         folder = tmp_path / graph.name
         folder.mkdir()
-        arena = emit_to(graph, folder)
+        arena = emit_to(graph, folder, core)
         program = host.build(folder, graph.name, sanitize=True)
-        firmware = emulated.build(folder, graph.name, "cortex-m4")
+        firmware = emulated.build(folder, graph.name, CORE)
         samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
         state, expected = ops.initial_state(graph), []
         for x in samples:

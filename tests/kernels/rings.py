@@ -25,7 +25,7 @@ from tinyweave.ops import resize
 Rng = np.random.Generator
 Shape = tuple[int, int, int]
 GUARD = 64
-SCALARS = {"int32_t": ctypes.c_int32, "float": ctypes.c_float}
+SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "float": ctypes.c_float}
 
 
 def structures() -> dict[str, Any]:
@@ -73,11 +73,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """kernel_part(params, views of the inputs with these indices, view of the output, range)."""
+    """kernel_part(params, views of the inputs with these indices, view of the output, range, and scratch where needed)."""
 
     kernel: str
     params: ctypes.Structure
     inputs: tuple[int, ...]
+    scratch: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,11 @@ def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Sp
         arguments = [views[index] for index in call.inputs]
         function = getattr(library, f"{call.kernel}_part")
         function.restype = None
-        function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right))
+        noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)
+        after = noise[call.scratch :].copy()
+        rest = [ctypes.c_void_p(noise.ctypes.data)] if call.scratch else []
+        function(ctypes.byref(call.params), *arguments, out, Range(span.top, span.bottom, span.left, span.right), *rest)
+        assert np.array_equal(noise[call.scratch :], after), f"{call.kernel} writes past its scratch"
 
 
 def pieces(count: int, rng: Rng) -> list[tuple[int, int]]:

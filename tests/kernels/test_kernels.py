@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernels import rings
+from kernels import rings, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
@@ -33,6 +33,7 @@ COMPILERS = {
     "zig m4": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", *THUMB, *BARE) if ZIG else (),
 }
 C_FILES = sorted(FOLDER.glob("*.c"))
+TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
 
 
@@ -82,16 +83,18 @@ def sanitized(folder: Path) -> tuple[Path, dict[str, str]]:
     return library, {}
 
 
-def test_rings_equal_whole_maps(tmp_path: Path) -> None:
+def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -> None:
     library, environment = sanitized(tmp_path)
     run([sys.executable, Path(rings.__file__), library, str(SEED)], env=os.environ | environment)
+    tests = Path(rings.__file__).parents[1]
+    run([sys.executable, "-m", "kernels.twins", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests)
 
 
-def test_rings_cover_every_kernel_with_views() -> None:
-    declared = re.findall(
-        r"^void (\w+)_part\([^;]*tw_range range\);", "".join(p.read_text() for p in FOLDER.glob("*.h")), re.MULTILINE
-    )
-    assert set(rings.TRIALS) == set(declared)
+def test_rings_and_twins_cover_every_kernel_with_views() -> None:
+    headers = "".join(p.read_text() for p in FOLDER.glob("*.h"))
+    declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", headers, re.MULTILINE)
+    assert {*rings.TRIALS, *twins.DRAWN} == set(declared)
+    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ from codegen.test_kinds import compilable, union
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import itemsize
-from tinyweave.kernels.lag import NEVER, Lags, first_pixels
-from tinyweave.kernels.table import VARIANTS, VIEWS, variant_for
+from tinyweave.kernels.lag import NEVER, first_pixels
+from tinyweave.kernels.table import VARIANTS, VIEWS, Variant, variant_for
 from tinyweave.ops.spec import Window
-from tinyweave.plan import Buffer, Place, Plan, Stage
+from tinyweave.plan import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.simulate import compare, host
 
 TRIALS, SAMPLES = 60, 30
@@ -30,52 +31,65 @@ APART = {"gather_nd", "svdf", "read_variable", "assign_variable"}  # their kerne
 SEVERAL = {"split", "split_v", "unpack"}  # outputs
 REPEATING = {"broadcast_to", "mirror_pad"}  # may write an element over itself, which would be safe closer
 GAP, ALIGN = 64, 8
-KINDS = sorted({kind for row in VARIANTS for kind in row.kinds} - APART - SEVERAL - set(VIEWS))
+CORE = "cortex-m4"
+KINDS = [(kind, "") for kind in sorted({kind for row in VARIANTS for kind in row.kinds} - APART - SEVERAL - set(VIEWS))]
+KINDS += [(kind, CORE) for kind in sorted({kind for row in VARIANTS if CORE in row.cores for kind in row.kinds})]
 
-Trial = tuple[Case, int]  # and which input the output overlaps
 
+class Trial(NamedTuple):
+    """A case with the kernel that a core has for it, and which input the output overlaps."""
 
-def lags_of(case: Case) -> Lags:
-    return variant_for(case.graph, case.graph.ops[0]).lag(case.graph, case.graph.ops[0])
+    case: Case
+    row: Variant
+    index: int
+
+    @property
+    def lag(self) -> int:
+        return self.row.lag(self.case.graph, self.case.graph.ops[0])[self.index]
 
 
 def up(size: int, align: int) -> int:
     return -(-size // align) * align
 
 
-def trials(kind: str) -> Iterator[Trial]:
+def trials(kind: str, core: str) -> Iterator[Trial]:
+    """Of all cases, or with a core of those that kernels for it alone run."""
     for case in compilable(kind):
         graph, op = case.graph, case.graph.ops[0]
+        row = variant_for(graph, op, core)
+        if core and not row.cores:
+            continue
         if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1 or not graph.output(op).bytes:
             continue
-        for index in lags_of(case):
+        for index in row.lag(graph, op):
             tensor = graph.input(op, index)
             if tensor.data is None and tensor.bytes and op.inputs.count(tensor.name) == 1:
-                yield case, index
+                yield Trial(case, row, index)
 
 
 def overlapped(chosen: Sequence[Trial], less: int) -> Plan:
     """A plan of all trials side by side, each output its lag below its input, or `less` elements closer; nobody checks it."""
-    graph = union("overlapped", [case for case, _ in chosen])
-    buffers, offsets, begin = [], {}, 0
-    for (case, index), op in zip(chosen, graph.ops, strict=True):
-        x, out = graph.input(op, index), graph.output(op)
-        lag, element = lags_of(case)[index], itemsize(out.dtype)
+    graph = union("overlapped", [trial.case for trial in chosen])
+    sizes, offsets, begin = {}, {}, 0
+    for trial, op in zip(chosen, graph.ops, strict=True):
+        x, out = graph.input(op, trial.index), graph.output(op)
+        lag, element = trial.lag, itemsize(out.dtype)
         offsets[x.name] = begin + up(lag + element, ALIGN)
         offsets[out.name] = offsets[x.name] - up(lag, element) + less * element
         begin = up(max(offsets[x.name] + x.bytes, offsets[out.name] + out.bytes) + GAP, ALIGN)
         rest = [name for name in (*op.inputs, *op.outputs) if name is not None and graph.tensors[name].data is None]
-        for name in dict.fromkeys(rest):
-            if name not in offsets:
-                offsets[name] = begin
-                begin = up(begin + graph.tensors[name].bytes + GAP, ALIGN)
-    buffers = [Buffer(name, graph.tensors[name].bytes, 0, len(graph.ops), 1) for name in offsets]
+        sizes |= {name: graph.tensors[name].bytes for name in rest}
+        sizes |= {scratch_name(op.name): scratch} if (scratch := trial.row.scratch(graph, op)) else {}
+        for name in (name for name in sizes if name not in offsets):
+            offsets[name] = begin
+            begin = up(begin + sizes[name] + GAP, ALIGN)
+    buffers = [Buffer(name, size, 0, len(graph.ops), 1) for name, size in sizes.items()]
     return Plan(
         graph=graph,
         stages=tuple(Stage((index,)) for index in range(len(graph.ops))),
-        variants=tuple(variant_for(graph, op).name for op in graph.ops),
+        variants=tuple(trial.row.name for trial in chosen),
         buffers=tuple(buffers),
-        places={buffer.name: Place(buffer.name) for buffer in buffers},
+        places={name: Place(name) for name in sizes if name in graph.tensors},
         offsets=offsets,
         arena={"sram": begin},
         scratch=0,
@@ -107,17 +121,17 @@ def drawn(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
     return arrays
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_lag_is_safe_and_tight(kind: str, tmp_path: Path) -> None:
-    chosen = list(itertools.islice(trials(kind), TRIALS))
+@pytest.mark.parametrize(("kind", "core"), KINDS)
+def test_lag_is_safe_and_tight(kind: str, core: str, tmp_path: Path) -> None:
+    chosen = list(itertools.islice(trials(kind, core), TRIALS))
     assert len(chosen) >= 8
     rng = np.random.default_rng(0)
-    rounds = [[drawn(case, rng) for case, _ in chosen] for _ in range(SAMPLES)]
-    states = [ops.initial_state(case.graph) for case, _ in chosen]
+    rounds = [[drawn(case, rng) for case, _, _ in chosen] for _ in range(SAMPLES)]
+    states = [ops.initial_state(case.graph) for case, _, _ in chosen]
     expected = [
         [
             [values[name].tobytes() for name in case.graph.outputs]
-            for (case, _), state, x in zip(chosen, states, arrays, strict=True)
+            for (case, _, _), state, x in zip(chosen, states, arrays, strict=True)
             for values in [ops.run(case.graph, dict(zip(case.graph.inputs, x, strict=True)), state=state)]
         ]
         for arrays in rounds
@@ -125,18 +139,19 @@ def test_lag_is_safe_and_tight(kind: str, tmp_path: Path) -> None:
     flat = [[array for arrays in each for array in arrays] for each in rounds]
     at, closer = (outputs(overlapped(chosen, less), tmp_path / str(less), flat) for less in (0, 1))
     found_tight, cursor = set(), 0
-    for number, (case, index) in enumerate(chosen):
-        end = cursor + len(case.graph.outputs)
+    for number, trial in enumerate(chosen):
+        end = cursor + len(trial.case.graph.outputs)
         for sample in range(SAMPLES):
-            assert at[sample][cursor:end] == expected[sample][number], f"{case.id}, input {index}, lag {lags_of(case)}"
+            assert at[sample][cursor:end] == expected[sample][number], f"{trial.case.id}, input {trial.index}, lag {trial.lag}"
             if closer[sample][cursor:end] != expected[sample][number]:
                 found_tight.add(number)
         cursor = end
     # an element that is overwritten too early shows only where its weight and its new value matter
-    claimed = [number for number, (case, index) in enumerate(chosen) if lags_of(case)[index] and responsive(case)]
-    loose = [f"{chosen[n][0].id}, input {chosen[n][1]}, lag {lags_of(chosen[n][0])}" for n in claimed if n not in found_tight]
+    claimed = [number for number, trial in enumerate(chosen) if trial.lag and responsive(trial.case)]
+    missed = [chosen[number] for number in claimed if number not in found_tight]
+    loose = [f"{trial.case.id}, input {trial.index}, lag {trial.lag}" for trial in missed]
     assert kind in REPEATING or len(loose) <= len(claimed) // 5, f"not shown to be tight: {loose}"
-    assert len(claimed) >= 3 or not any(lags_of(case)[index] for case, index in chosen)
+    assert len(claimed) >= 3 or not any(trial.lag for trial in chosen)
 
 
 def responsive(case: Case) -> bool:

@@ -41,7 +41,7 @@ SEEDS = range(30)
 
 
 def rows_of(graph: Graph, *streamed: str) -> Rows:
-    return Rows.of(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
+    return Rows(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
 
 
 def by_row(seed: int) -> Graph:
@@ -185,7 +185,7 @@ def test_more_work_never_needs_more_memory(seed: int) -> None:
         assert sum(plan_macs(made)) <= overhead * least
         arena.append(made.lower_bound)
     assert arena == sorted(arena, reverse=True)
-    with pytest.raises(CompileError, match=r"0\.9 of its work"):
+    with pytest.raises(CompileError, match=r"with 0\.9 times its work"):
         plan(graph, max_mac_overhead=0.9)
 
 

@@ -44,7 +44,8 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
     if flat.dtype.kind == "f":
         words = [float_literal(v) for v in flat.tolist()]
     else:
-        words = [integer(v) for v in flat.tolist()]
+        unsigned = "u" if ctype == "uint32_t" else ""
+        words = [f"{integer(v)}{unsigned}" for v in flat.tolist()]
     axes = "".join(f"[{extent}]" for extent in values.shape)
     head = f"/* {axes} */\n" if values.ndim > 1 else ""
     head += f"static const {ctype} {name}[{len(words)}] = {{"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry
+from ..kernels import copies, geometry, pairs
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -62,7 +62,7 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> 
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs)
     sources = [layer.address(layer.input(index)) for index in inputs]
-    return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output))
+    return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output), *layer.scratch)
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
@@ -75,9 +75,9 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
-        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.scratch})"
+        to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
         return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, layer.range, sums)
-    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range)
+    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
 
 
 def image_calls(layer: Layer) -> str:
@@ -87,9 +87,9 @@ def image_calls(layer: Layer) -> str:
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
     inner, outer = layer.address(source), layer.address(target)
     if images == 1:
-        return call(layer.kernel, f"&{layer.name}", inner, outer)
+        return call(layer.kernel, f"&{layer.name}", inner, outer, *layer.scratch)
     steps = (f" + i * {tensor.bytes // images}" for tensor in (source, target))
-    return loop(images, call(layer.kernel, f"&{layer.name}", inner + next(steps), outer + next(steps)))
+    return loop(images, call(layer.kernel, f"&{layer.name}", inner + next(steps), outer + next(steps), *layer.scratch))
 
 
 def loop(count: int, body: str) -> str:
@@ -111,8 +111,35 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
 
 def emit_conv(layer: Layer) -> Code:
+    if layer.kernel in STREAMS:
+        return streamed_convolution(layer, STREAMS[layer.kernel])
     groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
     return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
+
+
+STREAMS: dict[str, Callable[[pairs.Filters], NDArray[np.uint32]]] = {"tw_conv_2d_s8_dsp": pairs.stream}
+
+
+def streamed_convolution(layer: Layer, stream: Callable[[pairs.Filters], NDArray[np.uint32]]) -> Code:
+    """A call of a kernel that takes tw_conv_dsp."""
+    graph, op, attrs = layer.graph, layer.op, layer.op.attrs
+    kernel = conv.kernel_size(graph, op)
+    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else 1
+    members: tuple[Members, ...] = (
+        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
+    )
+    params = layer.struct(
+        "tw_conv_dsp",
+        *({f"conv.{key}": value for key, value in member.items()} for member in members),
+        {
+            "stream": layer.table("weights", stream(pairs.filters(graph, op)), "uint32_t"),
+            "sign": -int(pairs.needs_sign(graph, op)),
+        },
+    )
+    return Code(params, image_calls(layer), window_note(kernel, attrs["stride"]) + activation_note(attrs["activation"]))
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:

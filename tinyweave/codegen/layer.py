@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant
+from ..kernels.table import BY_NAME
 from ..plan import Plan, scratch_name
 from . import c
 
@@ -93,8 +94,16 @@ class Layer:
         return f"(void *){self.table(suffix, tensor.data, CTYPES[tensor.dtype])}"
 
     @property
-    def scratch(self) -> str:
+    def sums(self) -> str:
+        """The C expression of where it collects its output in a fused stage."""
         return self.at[scratch_name(self.name)]
+
+    @property
+    def scratch(self) -> tuple[str, ...]:
+        """The last argument of a kernel that needs scratch; none of one that does not."""
+        if not BY_NAME[self.kernel].scratch(self.graph, self.op):
+            return ()
+        return (self.at[self.plan.scratch_of(self.graph.ops.index(self.op))],)
 
     def struct(self, ctype: str, *members: Mapping[str, object]) -> str:
         return c.struct(ctype, self.name, members)

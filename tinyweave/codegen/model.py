@@ -97,6 +97,9 @@ def _labels(plan: Plan) -> dict[str, str]:
     return labels
 
 
+TILES = "  (tiles)"
+
+
 def buffer_labels(plan: Plan) -> dict[str, str]:
     """Buffer name -> label for the picture: short name, the views in it, whether it is a ring, a network input or output."""
     labels = _labels(plan)
@@ -109,7 +112,8 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
             shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})" if rows else ""
             continue
         if place.buffer not in graph.tensors:  # what tiles pass on, some at other times than others
-            shown[place.buffer] += f", {labels[name]}"
+            others = shown[place.buffer].removesuffix(TILES) if shown[place.buffer] != place.buffer else ""
+            shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))

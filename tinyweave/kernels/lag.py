@@ -99,6 +99,23 @@ def by_pixel(graph: Graph, op: Op) -> Lags:
     return {0: size * _windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
+def by_two_pixels(graph: Graph, op: Op) -> Lags:
+    """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
+    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
+    if window is None:
+        return {}
+    return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
+
+
+@lru_cache(maxsize=1 << 12)
+def _in_twos(
+    size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
+) -> int:
+    first = first_pixels(size, out_size, window, dilation)
+    written = np.minimum(np.arange(2, len(first) + 2, 2), len(first))
+    return _trailing(np.minimum(first[0::2], np.append(first, NEVER)[1::2]) * depth, written * units)
+
+
 @lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
 def _windowed(
     size: tuple[int, ...],

@@ -9,21 +9,23 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
 from ..ops import data, layout, resize
-from ..ops.conv import weights_zero
+from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag
+from . import copies, geometry, lag, pairs
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
 
 S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
+DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,15 @@ class Variant:
         """Whether there is a form of it for a range of the output, from and to parts of maps."""
         return self._has("part")
 
+    @cached_property
+    def summing(self) -> bool:
+        """Whether there is a form of it that takes the rows of its input as they come."""
+        return self._has("rows")
+
     def sums(self, graph: Graph, op: Op) -> int:
-        """Bytes of the sums in which its form that takes the rows of its input as they come collects its output; 0: none."""
+        """Bytes of the sums in which its `summing` form collects its output; 0: none."""
         x = graph.input(op)
-        if not self._has("rows") or len(x.shape) != 4 or x.shape[0] != 1:
+        if not self.summing or len(x.shape) != 4 or x.shape[0] != 1:
             return 0
         _, h, w, c = x.shape
         if op.kind == "mean":
@@ -102,11 +109,13 @@ def _row(
     types: tuple[str, str] = S8,
     *,
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
+    scratch: Callable[[Graph, Op], int] = lambda graph, op: 0,
     lag: Callable[[Graph, Op], Lags] = lag.none,
+    cores: tuple[str, ...] = (),
 ) -> Variant:
-    """A portable kernel without scratch in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (name.removeprefix("tw_").removesuffix("_s8"),)
-    return Variant(name, kinds or own, types, (f"{name}.c",), applies, lag=lag)
+    """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
+    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_s8"),)
+    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
@@ -117,8 +126,24 @@ def _was_unsigned(graph: Graph, op: Op) -> bool:
     return resize.is_unsigned(op)
 
 
+def _is_dense(graph: Graph, op: Op) -> bool:
+    return groups(graph, op) == 1 and tuple(op.attrs["dilation"]) == (1, 1)
+
+
+def _pairs_up(graph: Graph, op: Op) -> bool:
+    return weights_zero(graph, op) == 0 and _is_dense(graph, op) and pairs.is_exact(pairs.filters(graph, op))
+
+
+def _two_windows(graph: Graph, op: Op) -> int:
+    """Two windows of 16 bits each, and one of bytes where pixels are no whole words."""
+    taps = prod(graph.input(op, 1).shape[1:])
+    words = -(-taps // 4)
+    return words * (16 if graph.input(op).shape[3] % 4 == 0 else 20)
+
+
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=_two_windows, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
@@ -172,9 +197,9 @@ VARIANTS: tuple[Variant, ...] = (
 BY_NAME = {row.name: row for row in VARIANTS}
 
 
-def variant_for(graph: Graph, op: Op) -> Variant:
-    """The first row that runs `op`."""
-    rows = [row for row in VARIANTS if op.kind in row.kinds]
+def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
+    """The first row that runs `op`, of those for `core` besides those for all."""
+    rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:

@@ -21,7 +21,7 @@ from .fuse import Streaming, streaming_of
 from .plan import Plan, Stage, Tile, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
-SUMS, PARTLY = -2, -3  # what a byte of sums holds, and one of a row that is being written
+SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
@@ -118,10 +118,7 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
     row = BY_NAME[variant]
     scratch = row.scratch(graph, op)
     if scratch:
-        buffer = plan.buffer(scratch_name(op.name))
-        begin = plan.offsets[buffer.name]
-        assert buffer.bytes >= scratch, f"{op.name} needs {scratch} bytes of scratch"
-        region = (buffer.memory, begin, begin + scratch)
+        region = _scratch(plan, op, scratch)
         assert all(_disjoint(region, other) for other in busy), f"the scratch of {op.name} overlaps an operand"
         for other in [n for n, r in held.items() if not _disjoint(r, region)]:
             del held[other]
@@ -134,6 +131,13 @@ def _run(plan: Plan, op: Op, variant: str, held: dict[str, Region]) -> None:
         others = [other for lag, other in read if not moves and not _trails(region, other, lag)] + outputs[:index]
         assert all(_disjoint(region, other) for other in others), f"{op.name} writes over its own operand"
         _write(held, name, region, op.name)
+
+
+def _scratch(plan: Plan, op: Op, size: int) -> Region:
+    """Where the scratch of an op lies."""
+    buffer = plan.buffer(plan.scratch_of(plan.graph.ops.index(op)))
+    assert buffer.bytes >= size, f"{op.name} needs {size} bytes of scratch"
+    return buffer.memory, plan.offsets[buffer.name], plan.offsets[buffer.name] + size
 
 
 @dataclass(frozen=True)
@@ -221,9 +225,13 @@ def _run_tile(fused: _Fused, tile: Tile, row: int) -> None:
         for op, reader in reversed(list(pairwise(ops))):
             part, ends[op.outputs[0]] = _slide(fused, op.outputs[0], reader, part, ends[op.outputs[0]])
             parts.append(part)
-        for op, part in zip(ops, reversed(parts), strict=True):
+        for op, part, index in zip(ops, reversed(parts), tile.ops, strict=True):
             name = op.outputs[0]
             region = target if op is ops[-1] else _tile_region(fused, name)
+            if scratch := BY_NAME[fused.plan.variants[index]].scratch(graph, op):
+                area = _scratch(fused.plan, op, scratch)
+                assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
+                fused.write(area, SCRATCH)
             for operand in (n for n in _activations(graph, op) if n in fused.number):
                 _read_part(fused, op, operand, part, region)
             if op is not ops[-1]:
@@ -319,7 +327,11 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
     graph, out = fused.plan.graph, op.outputs[0]
     region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
     assert window is not None
-    lags = BY_NAME[variant].lag(graph, op)
+    lags, scratch = BY_NAME[variant].lag(graph, op), BY_NAME[variant].scratch(graph, op)
+    if scratch:
+        area = _scratch(fused.plan, op, scratch)
+        assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
+        fused.write(area, SCRATCH)
     first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
         for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):

@@ -14,9 +14,10 @@ H-cache with one output element) to any convex part of the graph with one last o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import gcd, lcm
 from typing import NamedTuple
@@ -89,7 +90,7 @@ def row_bytes(tensor: Tensor) -> int:
 def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     """What an op reads row by row; None when it cannot run so."""
     window = SPECS[op.kind].window(graph, op)
-    if not variant or len(op.outputs) != 1 or BY_NAME[variant].scratch(graph, op):
+    if not variant or len(op.outputs) != 1:
         return None
     if BY_NAME[variant].sums(graph, op):
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
@@ -102,46 +103,60 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows. reads: per op, None where it cannot be fused. steps: rows that it computes, or of its input where it
-    only sums them up; sums: bytes that this takes, else 0. in_place: operands of which it reads each byte before it writes the
-    same byte of its output. height: rows of each map. users: per tensor the ops that read it; a network output has one more
-    that is no op. streamed: network inputs that come by rows."""
+    """A graph as rows, with the kernel's name per op, network inputs that come by rows, and ops that run together."""
 
     graph: Graph
-    reads: Sequence[tuple[Read, ...] | None]
-    steps: Sequence[int]
-    sums: Sequence[int]
-    in_place: Sequence[Collection[str]]
-    users: Mapping[str, set[int]]
-    height: Mapping[str, int]
+    variants: Sequence[str]
     streamed: Collection[str] = ()
-    tiles: Mapping[int, Tile] = field(default_factory=dict)
+    tiles: Collection[Tile] = ()
 
-    @classmethod
-    def of(cls, graph: Graph, variants: Sequence[str], streamed: Collection[str] = (), tiles: Iterable[Tile] = ()) -> Rows:
-        users: dict[str, set[int]] = {name: set() for name in graph.tensors}
-        for index, op in enumerate(graph.ops):
+    def with_tiles(self, tiles: Collection[Tile]) -> Rows:
+        """The same graph with these tiles; what is known of its ops stays known."""
+        found = copy(self)
+        object.__setattr__(found, "tiles", tiles)
+        return found
+
+    @cached_property
+    def reads(self) -> list[tuple[Read, ...] | None]:
+        """Per op what it reads row by row; None where it cannot be fused."""
+        return [reads(self.graph, op, variant) for op, variant in zip(self.graph.ops, self.variants, strict=True)]
+
+    @cached_property
+    def sums(self) -> list[int]:
+        """Per op the bytes that it takes to sum up the rows of its input as they come; 0 where it does not do that."""
+        ops = zip(self.graph.ops, self.variants, self.reads, strict=True)
+        return [BY_NAME[variant].sums(self.graph, op) if found else 0 for op, variant, found in ops]
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """Per op the rows that it computes, or those of its input where it only sums them up."""
+        ops = zip(self.graph.ops, self.sums, strict=True)
+        return [self.height.get((op.inputs[0] or "") if sums else op.outputs[0], 1) for op, sums in ops]
+
+    @cached_property
+    def in_place(self) -> list[set[str]]:
+        """Per op the operands of which it reads each byte before it writes the same byte of its output."""
+        ops = zip(self.graph.ops, self.variants, self.reads, strict=True)
+        lag = [BY_NAME[variant].lag(self.graph, op) if _is_elementwise(found) else {} for op, variant, found in ops]
+        return [{op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, lag, strict=True)]
+
+    @cached_property
+    def users(self) -> dict[str, set[int]]:
+        """Per tensor the ops that read it; a network output has one more that is no op."""
+        found: dict[str, set[int]] = {name: set() for name in self.graph.tensors}
+        for index, op in enumerate(self.graph.ops):
             for name in filter(None, op.inputs):
-                users[name].add(index)
-        for name in graph.outputs:
-            users[name].add(-1)
-        each = [reads(graph, op, variant) for op, variant in zip(graph.ops, variants, strict=True)]
-        height = {name: tensor.shape[1] for name, tensor in graph.tensors.items() if len(tensor.shape) == 4}
-        sums = [
-            BY_NAME[v].sums(graph, op) if v and each[i] else 0
-            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
-        ]
-        steps = [height.get((op.inputs[0] or "") if sums[i] else op.outputs[0], 1) for i, op in enumerate(graph.ops)]
-        lag_of = [
-            BY_NAME[v].lag(graph, op) if v and _is_elementwise(each[i]) else {}
-            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
-        ]
-        in_place = [
-            {op.inputs[i] or "" for i, lag in found.items() if lag == 0} for op, found in zip(graph.ops, lag_of, strict=True)
-        ]
-        return cls(graph, each, steps, sums, in_place, users, height, streamed, {tile.ops[-1]: tile for tile in tiles})
+                found[name].add(index)
+        for name in self.graph.outputs:
+            found[name].add(-1)
+        return found
+
+    @cached_property
+    def height(self) -> dict[str, int]:
+        """The rows of each map."""
+        return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
@@ -153,7 +168,7 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     found = _without_tiles(net, ops)
     if found is None or not net.tiles:
         return found
-    tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles.values() if tile.ops[-1] in found.reads]
+    tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles if tile.ops[-1] in found.reads]
     return replace(found, tiles={name: size for sizes in tiles for name, size in sizes.items()})
 
 
@@ -192,7 +207,7 @@ def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
     """The ops of a stage, those of a tile together; None where a tile is not there as a whole."""
     if not net.tiles:
         return [(index,) for index in ops]
-    first = {tile.ops[0]: tile.ops for tile in net.tiles.values()}
+    first = {tile.ops[0]: tile.ops for tile in net.tiles}
     runs, at = [], 0
     while at < len(ops):
         runs.append(first.get(ops[at], (ops[at],)))
@@ -364,7 +379,8 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
     for index, read in readers:
         pace = stream.paces[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
-            done = rows + (x in net.in_place[index] and index not in net.tiles and bool(written[0] == size))
+            in_place = x in net.in_place[index] and all(index not in tile.ops for tile in net.tiles)
+            done = rows + (in_place and bool(written[0] == size))
         else:
             done = np.minimum(np.maximum((last.first + rows * last.every - pace.first) // pace.every + 1, 0), pace.rows)
         oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
@@ -386,19 +402,23 @@ def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | N
 
 
 def lags_by_stage(
-    net: Rows, stages: Sequence[Sequence[int]], alone: Sequence[Mapping[str, int]], owner: Mapping[str, str]
+    net: Rows,
+    stages: Sequence[Sequence[int]],
+    streams: Sequence[Streaming | None],
+    alone: Sequence[Mapping[str, int]],
+    owner: Mapping[str, str],
 ) -> list[Mapping[str, int]]:
-    """Per stage, how far below each operand its last op's output must begin to overlap it; alone: the same per op by itself."""
+    """Per stage, how far below each operand its last op's output must begin to overlap it; streams: of `streamings`; alone: the
+    same per op by itself."""
     return [
-        alone[ops[0]] if stream is None else lags(net, stream, ops, owner)
-        for ops, stream in zip(stages, streamings(net, stages), strict=True)
+        alone[ops[0]] if stream is None else lags(net, stream, ops, owner) for ops, stream in zip(stages, streams, strict=True)
     ]
 
 
 @lru_cache(maxsize=8)
 def rows_of(plan: Plan) -> Rows:
     """The graph of a plan as rows."""
-    return Rows.of(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
+    return Rows(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
@@ -415,7 +435,7 @@ def rules_of(plan: Plan) -> list[Rule]:
     offset = {name: place.offset for name, place in plan.places.items()}
     stages, net = [stage.ops for stage in plan.stages], rows_of(plan)
     alone = lags_of_ops(plan.graph, plan.variants, owner, offset=offset)
-    return rules(plan.graph, stages, owner, lags_by_stage(net, stages, alone, owner), plan.buffers)
+    return rules(plan.graph, stages, owner, lags_by_stage(net, stages, streamings(net, stages), alone, owner), plan.buffers)
 
 
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
@@ -449,14 +469,21 @@ class _Edge(NamedTuple):
 
 
 def best_stages(
-    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], budget: int = 0
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    *,
+    budget: int = 0,
+    most: int = NEVER,
 ) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Exact by dynamic
-    programming over the cuts, memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only
-    those that spare most are followed, as if each had the same overlap of its output with what dies.
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Empty when more than
+    `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum, but
+    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
+    what dies.
     """
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
@@ -467,7 +494,8 @@ def best_stages(
     candidates = _candidates(net, order, budget)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
-    most = NEVER if net.streamed else max(alone)
+    limit = most
+    most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
         for begin in range(steps):
@@ -482,6 +510,8 @@ def best_stages(
                     edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
         worst = _least_worst(edges, budget)
         most = min(most, worst)
+    if worst > limit:
+        return [], ()
     if worst == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
@@ -726,7 +756,7 @@ def _needs(
     for choice in front:
         size = least - choice.saved + choice.tile
         if dying and choice.tiles and size <= most:
-            size += total - least - shared(replace(net, tiles={tile.ops[-1]: tile for tile in choice.tiles}))
+            size += total - least - shared(net.with_tiles(choice.tiles))
         if size <= most:
             yield choice, size
 

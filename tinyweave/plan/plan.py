@@ -115,6 +115,11 @@ class Plan:
         place = self.places[tensor]
         return self.offsets[place.buffer] + place.offset
 
+    def scratch_of(self, index: int) -> str:
+        """The buffer that holds the scratch of an op: one for all ops of a stage, named after the first."""
+        stage = next(stage for stage in self.stages if index in stage.ops)
+        return scratch_name(self.graph.ops[stage.ops[0]].name)
+
     def memory(self, tensor: str) -> str:
         return self.buffer(self.places[tensor].buffer).memory
 

@@ -1,0 +1,40 @@
+"""Every kernel for some cores beside the portable one of its kind: the same bytes, on random shapes, offsets and multipliers.
+
+In: --count of each, --first seed. Out: a line, or the first trial that differs (exit code 1). The kernels are built for this
+machine with sanitizers, so it is their plain C that runs; what runs on a core is in `models.py` and the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tinyweave.kernels.table import FOLDER, VARIANTS
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000, help="trials of each kernel")
+    parser.add_argument("--first", type=int, default=1, help="seed")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "kernels.so"
+        flags = ["-std=c99", "-O1", "-g", "-shared", "-fPIC", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+        subprocess.run(["gcc", *flags, "-o", library, *sorted(FOLDER.glob("*.c"))], check=True)
+        asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+        environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+        command = [sys.executable, "-m", "kernels.twins", library, str(options.first), str(options.count)]
+        done = subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False)
+    if done.returncode == 0:
+        print(f"{sum(bool(row.cores) for row in VARIANTS)} kernels, {options.count:,} trials each: the same bytes")
+    return 1 if done.returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The stream of weights that tw_pair reads: two filters in one word, and when the sums and outputs of that are exact.
+
+In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair.h, and whether a network may
+use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from ..ops.conv import requant
+from ..ops.spec import activation_range
+
+Numbers = NDArray[np.int64]
+EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
+MOST_DOUBLED = 1 << 30  # a sum must be less, so that twice the sum is an int32
+MOST_HIGH = 1 << 23  # the sum of a second filter must be less, so that 256 times it is an int32
+WORD = 0xFFFFFFFF
+
+
+class Filters(NamedTuple):
+    """[filter][weight]; per filter the bias less the input's zero point times the weights, and how sums are rescaled."""
+
+    weights: Numbers
+    bias: Numbers
+    multiplier: Numbers
+    shift: Numbers
+
+    def bounds(self) -> tuple[Numbers, Numbers]:
+        """Per filter the least and the largest sum of any int8 inputs."""
+        positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
+        return self.bias - 128 * positive + 127 * negative, self.bias + 127 * positive - 128 * negative
+
+    def powers(self) -> Numbers:
+        """Per filter 2^(32 - exponent)."""
+        return np.int64(1) << (32 - np.where(self.multiplier != 0, -self.shift, EXPONENTS[0]))
+
+    def padded(self, count: int) -> Filters:
+        """With filters of 0 up to `count`."""
+        return Filters(*(np.concatenate([part, np.zeros((count - len(part), *part.shape[1:]), np.int64)]) for part in self))
+
+
+def filters(graph: Graph, op: Op) -> Filters:
+    """Those of a conv_2d without groups, or of a depthwise_conv_2d."""
+    x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
+    assert weights is not None
+    flat = weights.reshape(len(weights), -1) if op.kind == "conv_2d" else weights.reshape(-1, weights.shape[3]).T
+    flat = flat.astype(np.int64)
+    offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
+    multiplier, shift = (part.astype(np.int64) for part in requant(graph, op))
+    return Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
+
+
+def needs_sign(graph: Graph, op: Op) -> bool:
+    """Whether it shows how the rescaling rounds negative halves: not where all that is negative is clamped."""
+    out = graph.output(op)
+    return activation_range(op.attrs["activation"], out)[0] < out.zero_point
+
+
+def rescales_exactly(given: Filters) -> bool:
+    """Whether SMMULR and SMMLAR give the outputs of all sums."""
+    (low, high), used = given.bounds(), given.multiplier != 0
+    fits = (low > -MOST_DOUBLED) & (high < MOST_DOUBLED)
+    return bool(fits.all() and np.isin(-given.shift[used], EXPONENTS).all())
+
+
+def is_exact(given: Filters) -> bool:
+    """Whether the stream gives the outputs of any inputs."""
+    first, second = given.weights[0::2], given.weights[1::2]
+    low, high = (bound[1::2] for bound in given.bounds())
+    packs = not ((second == -128) & (first[: len(second)] < 0)).any()
+    fits = ((low >= -MOST_HIGH) & (high < MOST_HIGH)).all()
+    return bool(given.weights.size and packs and fits and rescales_exactly(given))
+
+
+def stream(given: Filters) -> NDArray[np.uint32]:
+    """The words of tw_pair.h; what is missing of the last four filters, or of four weights, is 0."""
+    given = given.padded(-(-len(given.bias) // 4) * 4)
+    count, taps = given.weights.shape
+    groups, quads = count // 4, -(-taps // 4)
+    lanes = np.pad(given.weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
+    lanes = lanes.reshape(count, 2 * quads, 2)
+    both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
+    words = (both[..., 0] | both[..., 1] << 16).reshape(groups, 2, 2 * quads).transpose(0, 2, 1)
+    begins = given.bias.copy()
+    begins[1::2] = given.bias[0::2] + 256 * given.bias[1::2]
+    rescales = np.stack((given.multiplier, given.powers()), axis=1)
+    parts = (part.reshape(groups, -1) for part in (begins, words, rescales))
+    return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)

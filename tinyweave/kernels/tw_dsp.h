@@ -1,0 +1,135 @@
+/* tw_dsp.h - instructions of the Arm DSP extension (Cortex-M4, M7, M33), in plain C where a core or compiler lacks them.
+ *
+ * A word is a pair of 16-bit lanes, low and high. Kernels written with these give the same bytes everywhere. arm_acle.h has
+ * some of them, not SMMULR, SMMLAR and the rotated SXTB16; so all are inline assembly.
+ */
+#ifndef TW_DSP_H
+#define TW_DSP_H
+
+#include <string.h>
+
+#include "tw.h"
+
+#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && defined(__thumb2__)
+#define TW_HAS_DSP 1
+#else
+#define TW_HAS_DSP 0
+#endif
+
+#if defined(__GNUC__)
+#define TW_COPY __builtin_memcpy /* one instruction even in freestanding builds */
+#else
+#define TW_COPY memcpy
+#endif
+
+/* Four bytes from any address, and to one. */
+static inline uint32_t tw_word(const void *at)
+{
+    uint32_t word;
+    TW_COPY(&word, at, sizeof word);
+    return word;
+}
+
+static inline void tw_put_word(void *at, uint32_t word) { TW_COPY(at, &word, sizeof word); }
+
+/* A word, or its lanes, as signed: modulo 2^32, or 2^16. */
+static inline int32_t tw_signed(uint32_t word) { return (int32_t)word; }
+static inline int32_t tw_lane(uint32_t word, int high) { return (int16_t)(uint16_t)(high ? word >> 16 : word); }
+
+static inline uint32_t tw_lanes(int32_t low, int32_t high)
+{
+    return ((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16;
+}
+
+#if TW_HAS_DSP
+
+/* Bytes 0 and 2, as signed. */
+static inline uint32_t tw_sxtb16(uint32_t x)
+{
+    uint32_t r;
+    __asm__("sxtb16 %0, %1" : "=r"(r) : "r"(x));
+    return r;
+}
+
+/* Bytes 1 and 3, as signed. */
+static inline uint32_t tw_sxtb16_odd(uint32_t x)
+{
+    uint32_t r;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(r) : "r"(x));
+    return r;
+}
+
+/* sum + x.low * y.low + x.high * y.high, modulo 2^32. */
+static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smlad %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+/* x * y / 2^32, rounded half up. */
+static inline int32_t tw_smmulr(int32_t x, int32_t y)
+{
+    int32_t r;
+    __asm__("smmulr %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+/* sum + x * y / 2^32, rounded half up, modulo 2^32. */
+static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smmlar %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+/* Clamped to int8. */
+static inline int8_t tw_ssat8(int32_t x)
+{
+    int32_t r;
+    __asm__("ssat %0, #8, %1" : "=r"(r) : "r"(x));
+    return (int8_t)r;
+}
+
+#else
+
+static inline uint32_t tw_sxtb16(uint32_t x)
+{
+    return tw_lanes((int8_t)(uint8_t)x, (int8_t)(uint8_t)(x >> 16));
+}
+
+static inline uint32_t tw_sxtb16_odd(uint32_t x)
+{
+    return tw_sxtb16(x >> 8);
+}
+
+static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
+{
+    const uint32_t low = (uint32_t)(tw_lane(x, 0) * tw_lane(y, 0)), high = (uint32_t)(tw_lane(x, 1) * tw_lane(y, 1));
+    return tw_signed((uint32_t)sum + low + high);
+}
+
+static inline int32_t tw_smmulr(int32_t x, int32_t y)
+{
+    return (int32_t)(((int64_t)x * y + ((int64_t)1 << 31)) >> 32);
+}
+
+static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
+}
+
+static inline int8_t tw_ssat8(int32_t x) { return (int8_t)tw_clamp(x, -128, 127); }
+
+#endif
+
+/* The output of a sum: `doubled` / 2 * multiplier / 2^31 * power / 2^32 + zero, rounded twice as tw_requantize does; power is
+ * 2^(32 - exponent), exponent 2 .. 31. `sign` is -1 where a negative half must go away from zero, 0 where it need not since it
+ * ends at the clamp either way. */
+static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
+{
+    const int32_t high = tw_smmulr(doubled, multiplier);
+    return tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
+}
+
+#endif
