@@ -88,7 +88,8 @@ def live_bytes(
 ) -> list[int]:
     """Per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
     alive = live_owners(graph, order, owner)
-    needs = [sum(graph.tensors[name].bytes for name in names) for names in alive]
+    size = {name: graph.tensors[name].bytes for name in owner.values()}
+    needs = [sum(map(size.__getitem__, names)) for names in alive]
     kept = {name for name in owner.values() if graph.tensors[name].role == "state"}.union(
         owner.get(n, n) for n in graph.outputs
     )
@@ -551,19 +552,11 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
         net.states += 1
         if looked > budget or (looked % 64 == 0 and _spent(net)):
             return found()
-        children = []
         ready = walk.ready_after(done, before)
-        for position in ready:
+        children, beyond = walk.within(limit - live, done, ready)
+        exceeded = min(exceeded, live + beyond)
+        for position, change in children:
             run = net.runs[position]
-            need, change = walk.effect(position, done)
-            if live + need > limit:
-                exceeded = min(exceeded, live + need)
-                continue
-            children.append((position, run, change))
-            if change <= 0:
-                children = children[-1:]
-                break
-        for position, run, change in children:
             after = done | run.mask
             now = live + change
             height = max(highest, now)
@@ -589,19 +582,33 @@ class _Walk:
         self.needs = [run.after if backward else run.before for run in net.runs]
         followers = [sorted({home[index] for index in _bits(run.before if backward else run.after)}) for run in net.runs]
         self.next = [[(p, self.needs[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
-        self.effects = [run.undone if backward else run.effects for run in net.runs]
+        self.known = [(run.relevant, run.undone if backward else run.effects) for run in net.runs]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
         """What a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
         run = self.net.runs[position]
-        found = self.effects[position].get(done & run.relevant)
-        if found is not None:
-            return found
         if not self.backward:
             return _effect(self.net, run, done)
+        if (known := run.undone.get(done & run.relevant)) is not None:
+            return known
         need, change = _effect(self.net, run, self.net.everything & ~done & ~run.mask)
-        self.effects[position][done & run.relevant] = need - change, -change
+        run.undone[done & run.relevant] = need - change, -change
         return need - change, -change
+
+    def within(self, most: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
+        """The runs of `ready` that need at most `most` bytes more, or only the first of them that lowers memory, with how they
+        change it; and the least need of those before that need more."""
+        found, beyond = [], [NEVER]
+        for position in ready:
+            relevant, known = self.known[position]
+            need, change = known.get(done & relevant) or self.effect(position, done)
+            if need > most:
+                beyond.append(need)
+            elif change <= 0:
+                return [(position, change)], min(beyond)
+            else:
+                found.append((position, change))
+        return found, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
         """The runs that may come first."""
