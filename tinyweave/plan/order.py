@@ -22,7 +22,7 @@ Saved = Callable[[int, frozenset[str]], int]
 """(op, owners of bytes that are dead after it) -> bytes that its step needs less than its live buffers and scratch together,
 since its output overlaps inputs; never less when more of them die."""
 
-MOST_SETS = 150_000  # some seconds
+MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
 SETS_PER_WIDTH = 50  # the beam's width is the budget by this
 INTERVAL_CAP = 400  # sets looked at to confirm a shortcut
