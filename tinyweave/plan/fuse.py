@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import gcd, lcm
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -187,12 +186,13 @@ def _without_tiles(net: Rows, ops: Sequence[int]) -> Streaming | None:
     nodes: list[Node] = [*brought, *reads]
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in reads}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
-    every: dict[Node, Fraction] = {last: Fraction(1)}
+    strides = [max(read.stride for read in found) for found in reads.values()]
+    every: dict[Node, int] = {last: prod(strides)}  # what all strides divide
     for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
         for x, stride, _, _ in reads[index]:
-            source, step = made.get(x), every[index] / stride
+            source, step = made.get(x), every[index] // stride
             if source is not None and every.setdefault(source, step) != step:
                 return None  # two ways of different strides lead to it
     rows = _rows_needed(net, reads, made, inner)
@@ -325,12 +325,11 @@ def _paces(
     nodes: Sequence[Node],
     reads: Mapping[int, Sequence[Read]],
     made: Mapping[str, Node],
-    every: Mapping[Node, Fraction],
+    every: Mapping[Node, int],
     rows: Mapping[Node, int],
 ) -> dict[Node, Pace]:
-    unit = lcm(*(every[node].denominator for node in nodes))
-    divisor = gcd(*(int(every[node] * unit) for node in nodes))
-    step = {node: int(every[node] * unit) // divisor for node in nodes}
+    divisor = gcd(*(every[node] for node in nodes))
+    step = {node: every[node] // divisor for node in nodes}
     first = dict.fromkeys(nodes, 0)
     waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in nodes}  # (who reads it, the ticks that that one waits)
     leads = []  # nodes that wait for no other
@@ -498,8 +497,11 @@ def best_stages(
     most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
+        least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
             edges.append([] if readers[begin] else [_Edge(begin + 1, single[begin], 0)])
+            if least[begin] > most:
+                continue
             fronts = [[_Choice(0, 0, 0)]]
             for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
                 fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
@@ -508,6 +510,8 @@ def best_stages(
                         net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
                     )
                     edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
+            for edge in edges[-1]:
+                least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
         worst = _least_worst(edges, budget)
         most = min(most, worst)
     if worst > limit:
@@ -638,10 +642,11 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
 
 
 class _Made(NamedTuple):
-    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps."""
+    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
+    long a tick is differs between groups of tensors that nothing joins yet."""
 
-    every: Fraction
-    first: Fraction
+    every: int
+    first: int
     lead: bool
     kept: int = 1
 
@@ -659,22 +664,23 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
             if read.tensor in net.streamed and read.tensor not in made:
-                made[read.tensor] = _Made(Fraction(1), Fraction(0), True)
+                made[read.tensor] = _Made(1, 0, True)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
         for read in inside[1:]:
-            ratio = made[inside[0].tensor].every * inside[0].stride / (made[read.tensor].every * read.stride)
-            if group[read.tensor] != group[inside[0].tensor]:
-                joined = group[read.tensor]
-                for name in [name for name, number in group.items() if number == joined]:
-                    made[name] = made[name]._replace(every=made[name].every * ratio, first=made[name].first * ratio)
-                    group[name] = group[inside[0].tensor]
-            elif ratio != 1:
+            own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
+            kept, joined = group[inside[0].tensor], group[read.tensor]
+            if kept == joined and own != other:
                 return  # two ways of different strides lead to the same rows
+            if kept != joined:
+                ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
+                for name in [name for name, number in group.items() if number in ticks]:
+                    factor, group[name] = ticks[group[name]], kept
+                    made[name] = made[name]._replace(every=made[name].every * factor, first=made[name].first * factor)
         at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
-        every = made[inside[0].tensor].every * inside[0].stride if inside else Fraction(1)
-        made[out] = _Made(every, max(at, default=Fraction(0)), not inside)
+        every = made[inside[0].tensor].every * inside[0].stride if inside else 1
+        made[out] = _Made(every, max(at, default=0), not inside)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = made[read.tensor]
@@ -682,13 +688,13 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             if source.lead:
                 waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
             else:
-                kept = int((made[out].first - source.first) // source.every) + read.pad + 1
-                made[read.tensor] = source._replace(kept=max(source.kept, kept))
+                rows = (made[out].first - source.first) // source.every + read.pad + 1
+                made[read.tensor] = source._replace(kept=max(source.kept, rows))
         for name, readers in waits.items():  # a lead runs no earlier than it is needed
             step = made[name].every
-            first = min(made[reader].first - rows * step for reader, rows, _ in readers)
-            kept = max(int((made[reader].first - first) // step) + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=kept)
+            first = min(made[reader].first - waited * step for reader, waited, _ in readers)
+            rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
+            made[name] = made[name]._replace(kept=rows)
         yield end, not unread, made
         if net.sums[order[end - 1]]:
             return
