@@ -192,12 +192,14 @@ def plan(
     limits: Limits | None = None,
     *,
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     optimize: str = "speed",
     core: str = DEFAULT_CORE,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row. `optimize="speed"` takes the fastest kernels for `core` that
+    With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes. `optimize="speed"` takes the fastest kernels for `core` that
     the RAM limit allows; `"size"` those for all cores, which need no scratch and less code.
     """
     if optimize not in OPTIMIZE:
@@ -208,6 +210,7 @@ def plan(
         schedule,
         maps=allowed.maps,
         stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
         core=core if optimize == "speed" else "",
         most=allowed.ram,
     )
@@ -447,6 +450,7 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     optimize: str = "speed",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
@@ -457,7 +461,15 @@ def deploy(
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
-    made = plan(model, schedule, allowed, stream_inputs=stream_inputs, optimize=optimize, core=kernels)
+    made = plan(
+        model,
+        schedule,
+        allowed,
+        stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
+        optimize=optimize,
+        core=kernels,
+    )
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

@@ -26,7 +26,7 @@ def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = 
     scratch.
     """
     graph, kept = plan.graph, set[int]()
-    sums = {stage.ops[-1] for stage in plan.stages if stage.tile is not None and _sums(plan, stage.ops[-1])}
+    sums = {stage.ops[-1] for stage in plan.stages if stage.tiles is not None and _sums(plan, stage.ops[-1])}
     while True:
         variants = tuple(
             variant_for(graph, op, core).name if name and index not in kept | sums else name
