@@ -76,6 +76,12 @@ Overhead = Annotated[
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
 ]
+Layout = Annotated[
+    str,
+    typer.Option(
+        "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
@@ -123,14 +129,14 @@ def _complain(message: str) -> int:
 
 
 @app.command()
-def inspect(model: ModelFile, *, io: Io = "model", as_json: Json = False) -> int:
+def inspect(model: ModelFile, *, io: Io = "model", layout: Layout = "model", as_json: Json = False) -> int:
     """Show a model layer by layer.
 
     Shapes, MACs, and where the memory goes, before any planning.
 
     Example: tinyweave inspect kws.tflite
     """
-    found = record(_load(model, io))
+    found = record(_load(model, io, layout=layout))
     if as_json:
         return _print_json(found)
     out = text.console()
@@ -151,6 +157,7 @@ def plan(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     tensor: Annotated[
         str | None,
         typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
@@ -173,7 +180,7 @@ def plan(
     if picture is not None:
         figure.check_figure(picture.name)
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
@@ -230,6 +237,7 @@ def compile_model(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     name: Name = None,
     out: Out = None,
     as_json: Json = False,
@@ -241,13 +249,13 @@ def compile_model(
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
     board, limits = _target(device, None, None)
-    loaded = _load(model, io, name)
+    loaded = _load(model, io, name, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
         planned,
-        _command("compile", model, device=device, **chosen, io=io, name=name),
+        _command("compile", model, device=device, **chosen, io=io, layout=layout, name=name),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -276,6 +284,7 @@ def verify(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
     seed: Seed = 0,
@@ -288,7 +297,7 @@ def verify(
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
     board, limits = _target(device, None, None)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
@@ -316,6 +325,7 @@ def profile(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
@@ -326,7 +336,7 @@ def profile(
     Example: tinyweave profile kws.tflite --device stm32f746
     """
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
@@ -355,6 +365,7 @@ def deploy(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
     seed: Seed = 0,
@@ -370,7 +381,7 @@ def deploy(
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io, name)
+    loaded = _load(model, io, name, layout=layout)
     given = read_inputs(inputs, loaded)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
@@ -385,7 +396,7 @@ def deploy(
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, device=device, **chosen, io=io, name=name),
+                command=_command("deploy", model, device=device, **chosen, io=io, layout=layout, name=name),
                 progress=report,
             )
         found = record(
@@ -451,6 +462,7 @@ def compare(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
@@ -461,7 +473,7 @@ def compare(
 
     Example: tinyweave compare kws.tflite
     """
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -511,10 +523,10 @@ def _options(
         print(context.get_help())
 
 
-def _load(path: Path, io: str, name: str | None = None) -> api.Model:
+def _load(path: Path, io: str, name: str | None = None, *, layout: str = "model") -> api.Model:
     """Import a model and run the passes."""
     with _told(path):
-        return api.load(path, io, name)
+        return api.load(path, io, name, layout=layout)
 
 
 @contextmanager
@@ -599,6 +611,9 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
+USUAL = (("schedule", "best"), ("optimize", "speed"), ("io", "model"), ("layout", "model"))
+
+
 def _command(verb: str, model: Path, **options: Any) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
@@ -607,7 +622,7 @@ def _command(verb: str, model: Path, **options: Any) -> str:
             words.append(f"--{option.replace('_', '-')}")
         elif isinstance(value, float) and value != 1:
             words += [f"--{option.replace('_', '-')}", f"{value:g}"]
-        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("optimize", "speed"), ("io", "model")):
+        elif isinstance(value, str) and (option, value) not in USUAL:
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

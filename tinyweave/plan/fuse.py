@@ -581,7 +581,8 @@ def _edges(
         most = min(most, _least_worst(edges, spend))
     if most == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
-        raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
+        other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
+        raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
     return edges
 
 

@@ -56,6 +56,7 @@ def record(
             "file": model.path.name,
             "sha256": model.sha256,
             "io": model.io,
+            "layout": model.layout,
             "ops": len(graph.ops),
             "inputs": _tensors(graph, graph.inputs),
             "outputs": _tensors(graph, graph.outputs),
