@@ -26,7 +26,7 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
-from .fuse import NEVER, Rows, best_stages, is_fused
+from .fuse import NEVER, Rows, best_stages, is_fused, plan_macs, stage_front
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
@@ -35,9 +35,10 @@ from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
+MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "plan"]
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
@@ -73,7 +74,8 @@ def plan(
         found = _by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast)
     else:
         again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-        found = _best(graph, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+        ways = _ways(graph, stream_inputs=stream_inputs, fast=fast)
+        found = _best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast)
     made = finish(found)
     if core:
         limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
@@ -85,6 +87,37 @@ def plan(
             return spreads[-1]
     over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
     return spreads[over.index(min(over))] if over else made
+
+
+def front(
+    graph: Graph, memory: str = "sram", *, stream_inputs: bool = False, max_mac_overhead: float = MOST_OVERHEAD, core: str = ""
+) -> list[Plan]:
+    """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
+
+    Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
+    """
+    _refuse(graph, "best", stream_inputs=stream_inputs)
+    again = _macs_again(graph, max_mac_overhead)
+    ways = _ways(graph, stream_inputs=stream_inputs, fast=False)
+    way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
+    drafts = [_best(graph, ways, memory, again=0, stream_inputs=stream_inputs)]
+    net = Rows(graph, way.variants, streamed)
+    for order, needs in way.needs.items():
+        shared = shared_in(graph, order, parts=False)
+        for stages, tiles in stage_front(net, order, way.shared.owner, needs, budget=again):
+            if any(is_fused(net, ops) for ops in stages):
+                drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+    found: list[Plan] = []
+    for made in sorted(
+        (_with_kernels(finish(each), core) for each in drafts), key=lambda p: (sum(plan_macs(p)), p.arena[memory])
+    ):
+        if not found or made.arena[memory] < found[-1].arena[memory]:
+            found.append(made)
+    return found
+
+
+def _with_kernels(made: Plan, core: str) -> Plan:
+    return with_kernels_of(made, core, overlap=True) if core else made
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
@@ -128,17 +161,25 @@ def _way(graph: Graph, shared: Shared, sets: int) -> _Way:
     return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
 
 
-def _best(graph: Graph, memory: str, *, again: int | None, stream_inputs: bool, fast: bool) -> Draft:
+def _ways(graph: Graph, *, stream_inputs: bool, fast: bool) -> list[_Way]:
+    """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
+    filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
+    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
+    ways = [_way(graph, inside, sets)] if inside.free and not stream_inputs else []
+    if not (fast and ways):
+        ways.append(_way(graph, apart, sets // 5 if ways else sets))
+    return ways
+
+
+def _best(
+    graph: Graph, ways: Sequence[_Way], memory: str, *, again: int | None, stream_inputs: bool, fast: bool = False
+) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
     again: multiply-accumulates that fused stages may do again; None: no fused stages.
     """
-    filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
-    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets)] if inside.free and not stream_inputs else []  # saves code, but sometimes costs memory
-    if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets))
-    best = None
+    filed, best = file_order(graph), None
+    apart = shared_in(graph, filed, parts=False)
     if again is not None and (stream_inputs or not fast):
         best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), again)
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
