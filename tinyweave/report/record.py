@@ -19,7 +19,7 @@ from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
 from ..plan.explain import Explanation
-from ..plan.fuse import plan_macs
+from ..plan.streaming import plan_macs
 from ..simulate.compare import Verification
 from .tables import Layer, graph_layers, peak, plan_layers
 
