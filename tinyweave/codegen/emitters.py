@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, pairs
+from ..kernels import copies, geometry, lines, pairs
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -113,35 +113,33 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
 
 def emit_conv(layer: Layer) -> Code:
-    if layer.kernel in STREAMS:
-        return streamed_convolution(layer, STREAMS[layer.kernel])
+    if layer.kernel.endswith("_dsp"):
+        return streamed_convolution(layer)
     groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
     return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
 
 
-STREAMS: dict[str, Callable[[pairs.Filters], NDArray[np.uint32]]] = {"tw_conv_2d_s8_dsp": pairs.stream}
-
-
-def streamed_convolution(layer: Layer, stream: Callable[[pairs.Filters], NDArray[np.uint32]]) -> Code:
-    """A call of a kernel that takes tw_conv_dsp."""
-    graph, op, attrs = layer.graph, layer.op, layer.op.attrs
-    kernel = conv.kernel_size(graph, op)
-    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else 1
-    members: tuple[Members, ...] = (
+def streamed_convolution(layer: Layer) -> Code:
+    """A call of a kernel that takes tw_conv_dsp, or for depthwise ones tw_depthwise_dsp, which begins with it."""
+    graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
+    (rows, cols), depthwise = conv.kernel_size(graph, op), op.kind == "depthwise_conv_2d"
+    step = attrs["stride"][1]
+    geometry_and_clamp: tuple[Members, ...] = (
         {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
+        {"kernel": (rows, cols), "stride": attrs["stride"], "dilation": attrs["dilation"]},
+        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": layer.input().shape[3] if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
-    params = layer.struct(
-        "tw_conv_dsp",
-        *({f"conv.{key}": value for key, value in member.items()} for member in members),
-        {
-            "stream": layer.table("weights", stream(pairs.filters(graph, op)), "uint32_t"),
-            "sign": -int(pairs.needs_sign(graph, op)),
-        },
-    )
-    return Code(params, image_calls(layer), window_note(kernel, attrs["stride"]) + activation_note(attrs["activation"]))
+    words = lines.stream(given, rows, step) if depthwise else pairs.stream(given)
+    base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
+    base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
+    if depthwise:
+        own = {"line": lines.function(rows, cols, step), "block": lines.block(layer.output.shape[2], cols, step)}
+        params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
+    else:
+        params = layer.struct("tw_conv_dsp", *base)
+    note = window_note((rows, cols), attrs["stride"]) + activation_note(attrs["activation"])
+    return Code(params, image_calls(layer), note)
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:

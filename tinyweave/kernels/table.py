@@ -18,7 +18,7 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, pairs
+from . import copies, geometry, lag, lines, pairs
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
@@ -141,6 +141,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=_two_windows, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
+    _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),

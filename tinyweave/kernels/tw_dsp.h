@@ -67,6 +67,36 @@ static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
     return r;
 }
 
+/* sum + one lane of x * one lane of y, modulo 2^32: the low or bottom one, b, or the high or top one, t. */
+static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smlabt %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smlatb %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+/* The low lanes of x and y, and the high ones. */
+static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 /* x * y / 2^32, rounded half up. */
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {
@@ -108,6 +138,19 @@ static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
     const uint32_t low = (uint32_t)(tw_lane(x, 0) * tw_lane(y, 0)), high = (uint32_t)(tw_lane(x, 1) * tw_lane(y, 1));
     return tw_signed((uint32_t)sum + low + high);
 }
+
+static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 0) * tw_lane(y, 1)));
+}
+
+static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 1) * tw_lane(y, 0)));
+}
+
+static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
+static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xFFFF0000u); }
 
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {
