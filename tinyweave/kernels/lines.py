@@ -47,7 +47,7 @@ def scratch(graph: Graph, op: Op) -> int:
 def function(rows: int, width: int, stride: int) -> str:
     """The C function that computes a line."""
     name = f"tw_line_{width}_{stride}"
-    return f"{name}_rows_3" if (rows, name) == (3, "tw_line_3_1") else name
+    return f"{name}_rows_3" if (rows, width) == (3, 3) else name
 
 
 def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
