@@ -222,6 +222,15 @@ def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
         operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+    for number in range(40):  # as networks have them
+        extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
+        size = [int(n) for n in rng.integers(extent, (12, 34))]
+        padding = tuple(same_padding(n, extent, stride) for n in size)
+        x = activation("input", (1, *size, channels), rng)
+        weights = _weights(rng, (1, extent, extent, channels), 3)
+        operands, out = _weighted(rng, x, weights, channels, extent * extent)
+        attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
+        yield f"{extent}x{extent}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
 
 
 def _transpose_conv(rng: Rng) -> Iterator[Drawn]:

@@ -187,20 +187,27 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
+    is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
+    tables = {}
+    if not is_streamed:
+        tables["weights"] = layer.table("weights", weights, "int8_t")
+        tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
-        {
-            "weights": layer.table("weights", weights, "int8_t"),
-            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
-        },
+        tables,
         {
             "multiplier": layer.table("multiplier", multiplier, "int64_t"),
             "shift": layer.table("shift", shift, "int8_t"),
             "per_channel": int(len(multiplier) > 1),
         },
     )
-    params = weighted(layer, "tw_fully_connected", "dense", members)
+    if is_streamed:
+        stream = layer.table("weights", pairs.eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
+        dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
+        params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
+    else:
+        params = weighted(layer, "tw_fully_connected", "dense", members)
     return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
@@ -276,6 +283,8 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 
 def emit_add(layer: Layer) -> Code:
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
+    if layer.kernel == "tw_add_s8_dsp":
+        return emit_add_of_halved(layer)
     params = layer.struct(
         "tw_add",
         *binary_members(layer),
@@ -285,6 +294,26 @@ def emit_add(layer: Layer) -> Code:
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
     )
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def emit_add_of_halved(layer: Layer) -> Code:
+    """The operand that is halved comes first."""
+    graph, op = layer.graph, layer.op
+    plain = elementwise.halved(graph, op)
+    assert plain is not None
+    *operands, output = elementwise.add_rescales(graph, op)
+    scaled, limits = operands[1 - plain], clamp(layer, op.attrs["activation"])
+    n, h, w, c = geometry.extents(layer.output.shape)
+    zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
+    params = layer.struct(
+        "tw_add_dsp",
+        {"shape": (n * h, w, c)},
+        {**zeros, "out_zero": layer.output.zero_point, **limits},
+        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
+        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
+        {"sign": -int(pairs.needs_sign(graph, op))},
+    )
+    return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
 
 
 def emit_mul(layer: Layer) -> Code:

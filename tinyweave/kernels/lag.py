@@ -139,6 +139,14 @@ def by_row(graph: Graph, op: Op) -> Lags:
     return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
 
 
+def by_row_of_eights(graph: Graph, op: Op) -> Lags:
+    """fully_connected that reads a row for every eight of its outputs, then for the rest."""
+    units, depth = graph.input(op, 1).shape
+    rows = np.arange(graph.input(op).elements // depth)
+    written = rows[:, None] * units + [(units - 1) // 8 * 8, units]
+    return {0: trailing((rows * depth).repeat(2), written.ravel())}
+
+
 def by_time(graph: Graph, op: Op) -> Lags:
     """unidirectional_sequence_lstm: each cell reads all of the step's input."""
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
@@ -181,9 +189,7 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
 
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:
     """[pixels of the output]: the number of the first input pixel that its window reads."""
-    rows, cols = (
-        first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1)
-    )
+    rows, cols = (first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1))
     return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
 
 

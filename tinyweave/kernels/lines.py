@@ -38,10 +38,14 @@ def block(columns: int, width: int, stride: int) -> int:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Bytes: all of a row's four lines but what the last one leaves over."""
-    (rows, width), stride, columns = kernel_size(graph, op), op.attrs["stride"][1], graph.output(op).shape[2]
-    used = _words(block(columns, width, stride), width, stride)
-    return 4 * ((rows * PLANES - 1) * LINE_WORDS + used)
+    """Bytes of the kernel's working memory."""
+    (rows, width), stride = kernel_size(graph, op), op.attrs["stride"][1]
+    return scratch_of(rows, width, stride, block(graph.output(op).shape[2], width, stride))
+
+
+def scratch_of(rows: int, width: int, stride: int, columns: int) -> int:
+    """Bytes: four lines for each row of the kernel but what the last one leaves over."""
+    return 4 * ((rows * PLANES - 1) * LINE_WORDS + _words(columns, width, stride))
 
 
 def function(rows: int, width: int, stride: int) -> str:

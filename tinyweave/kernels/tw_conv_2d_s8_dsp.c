@@ -72,7 +72,6 @@ void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
 {
     const tw_conv *p = &params->conv;
     const int32_t quads = (p->kernel.h * p->kernel.w * p->in.c + 3) / 4, channels = p->out.c;
-    const int clamps = p->out_min != -128 || p->out_max != 127;
     uint32_t *const wide = (uint32_t *)scratch;
     int8_t *const bytes = (int8_t *)(wide + 4 * quads);
     int32_t slot = 0;
@@ -104,10 +103,8 @@ void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
             to += channels;
             if (slot == 0) {
                 tw_pair_products(&pair, params->stream, params->sign);
-                if (clamps) {
-                    tw_conv_clamp(p, pair.to_0, channels);
-                    tw_conv_clamp(p, pair.to_1, channels);
-                }
+                tw_clamp_all(pair.to_0, channels, p->out_min, p->out_max);
+                tw_clamp_all(pair.to_1, channels, p->out_min, p->out_max);
             }
         }
     }

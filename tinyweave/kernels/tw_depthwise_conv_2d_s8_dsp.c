@@ -2,6 +2,8 @@
  * a time. */
 #include "tw_depthwise_conv_2d_s8_dsp.h"
 
+#include "tw_dsp.h"
+
 /* Fills the lines of four channels from `channel` on. */
 static void gather(const tw_conv *p, const tw_view *in, const tw_window *window, const tw_columns *columns, int32_t offset,
                    uint32_t *to)
@@ -24,7 +26,6 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     const tw_conv *p = &params->base.conv;
     const int32_t channels = p->in.c;
     const int32_t per_row = p->stride.w == 1 ? p->kernel.w - 1 : p->kernel.w / 2 + 1, per_channel = per_row * p->kernel.h + 3;
-    const int clamps = p->out_min != -128 || p->out_max != 127;
     uint32_t *const lines = (uint32_t *)scratch;
     tw_columns columns;
     columns.padding = ((uint32_t)p->in_zero & 0xFFu) * 0x01010101u;
@@ -43,7 +44,8 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
             line.count = tw_min(params->block, range.col_end - x);
             const int32_t left = x * p->stride.w - p->pad.w, sums = (line.count + 3) & ~3;
             const int32_t words = ((sums - 1) * p->stride.w + p->kernel.w + 1) >> 1;
-            const int32_t offset = window.row_offset + tw_columns_set(&columns, left, words, p->in.w) * channels;
+            const int32_t end = tw_min(left + (line.count - 1) * p->stride.w + p->kernel.w, p->in.w); /* more is not there */
+            const int32_t offset = window.row_offset + tw_columns_set(&columns, left, words, end) * channels;
             for (int32_t begin = 0; begin < channels; begin += TW_LINE_CHANNELS) {
                 const int32_t channel = tw_min(begin, channels - TW_LINE_CHANNELS);
                 gather(p, &in, &window, &columns, offset + channel, lines);
@@ -51,9 +53,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
                 line.to = block + channel;
                 params->line(&line);
             }
-            if (clamps) {
-                tw_conv_clamp(p, block, line.count * channels);
-            }
+            tw_clamp_all(block, line.count * channels, p->out_min, p->out_max);
             block += line.count * channels;
         }
     }

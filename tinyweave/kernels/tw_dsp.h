@@ -114,11 +114,11 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
 }
 
 /* Clamped to int8. */
-static inline int8_t tw_ssat8(int32_t x)
+static inline int32_t tw_ssat8(int32_t x)
 {
     int32_t r;
     __asm__("ssat %0, #8, %1" : "=r"(r) : "r"(x));
-    return (int8_t)r;
+    return r;
 }
 
 #else
@@ -162,7 +162,7 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
     return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
 }
 
-static inline int8_t tw_ssat8(int32_t x) { return (int8_t)tw_clamp(x, -128, 127); }
+static inline int32_t tw_ssat8(int32_t x) { return tw_clamp(x, -128, 127); }
 
 #endif
 
@@ -172,7 +172,10 @@ static inline int8_t tw_ssat8(int32_t x) { return (int8_t)tw_clamp(x, -128, 127)
 static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
 {
     const int32_t high = tw_smmulr(doubled, multiplier);
-    return tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
+    return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
+
+/* Clamps `count` bytes, which takes no time where the limits are those of int8. */
+void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high);
 
 #endif

@@ -13,15 +13,15 @@ static inline void put(uint32_t *to, uint32_t first, uint32_t second)
     to[3 * TW_LINE_WORDS] = tw_sxtb16_odd(high);
 }
 
-int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t w)
+int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t end)
 {
     columns->before = tw_min(tw_max(-left, 0) / 2, words);
-    columns->first = left < 0 && (left & 1) && columns->before < words;
+    columns->first = left < 0 && (left & 1) && columns->before < words && end > 0;
     const int32_t filled = columns->before + columns->first, inside = left + 2 * filled;
-    columns->pairs = tw_clamp((w - inside) / 2, 0, words - filled);
-    const int32_t end = filled + columns->pairs;
-    columns->last = end < words && inside + 2 * columns->pairs < w;
-    columns->after = words - end - columns->last;
+    columns->pairs = tw_clamp((end - inside) / 2, 0, words - filled);
+    const int32_t full = filled + columns->pairs;
+    columns->last = full < words && inside + 2 * columns->pairs < end;
+    columns->after = words - full - columns->last;
     return tw_max(left, 0);
 }
 

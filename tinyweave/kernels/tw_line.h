@@ -20,8 +20,8 @@ typedef struct {
     int32_t step;      /* bytes from a column to the next */
 } tw_columns;
 
-/* The filling of `words` words of a line whose first column is column `left` of a map of `w`, and the first column inside. */
-int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t w);
+/* The filling of `words` words of a line from column `left` on, where columns [0, end) are inside; returns the first that is. */
+int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t end);
 
 /* Fills the four lines of a row; from: the first column inside. */
 void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *from);
