@@ -289,6 +289,11 @@ def _fully_connected(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", shape, rng)
         operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
         yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
+    for _ in range(30):  # more outputs than inputs
+        depth, units, batch = (int(n) for n in rng.integers((2, 9, 1), (20, 40, 4)))
+        x = activation("input", (batch, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
 
 
 def _lstm(rng: Rng) -> Iterator[Drawn]:

@@ -69,6 +69,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(lines.STRIDES))), "room": 9 if rng.integers(4) else 70}
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
+    axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
+    padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
     taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
@@ -82,9 +84,9 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = lines.stream(given, rows, stride) if depthwise else pairs.stream(given)
+    words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
-    scratch, functions = pairs.scratch(taps, depth), ()
+    scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
     if depthwise:
         block = lines.block(outside[1], cols, stride)
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)

@@ -130,7 +130,7 @@ def streamed_convolution(layer: Layer) -> Code:
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": layer.input().shape[3] if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
-    words = lines.stream(given, rows, step) if depthwise else pairs.stream(given)
+    words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
     base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
     if depthwise:

@@ -109,9 +109,29 @@ def _begins(bias: Numbers) -> Numbers:
     return begins
 
 
-def scratch(taps: int, depth: int) -> int:
-    """Bytes: two windows of 16 bits each, and one of bytes where pixels of `depth` channels are no whole words."""
-    return -(-taps // 4) * (16 if depth % 4 == 0 else 20)
+def scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the working memory of tw_conv_2d_s8_dsp."""
+    (_, h, w, depth), (_, out_h, out_w, _) = graph.input(op).shape, graph.output(op).shape
+    (rows, cols), stride, padding = conv.kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
+    axes = zip((h, w), (out_h, out_w), (rows, cols), stride, padding, strict=True)
+    padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
+    return scratch_of(rows, cols, depth, padded=padded)
+
+
+def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
+    """Bytes: two windows of 16 bits each; where pixels are no whole words, what is left over and a row with padding."""
+    run = cols * depth
+    left = -(-rows * (run % 4) // 4)
+    row = -(-run // 4) if depth % 4 and padded else 0
+    return 16 * (rows * (run // 4) + left) + 4 * (row + left)
+
+
+def by_rows(given: Filters, rows: int) -> Filters:
+    """With the weights in the order of tw_conv_2d_s8_dsp.h: of each row of the kernel the fours, then what is left over."""
+    weights = given.weights.reshape(len(given.bias), rows, -1)
+    whole = weights.shape[2] // 4 * 4
+    parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
+    return given._replace(weights=np.concatenate(list(parts), axis=1))
 
 
 def stream(given: Filters) -> NDArray[np.uint32]:

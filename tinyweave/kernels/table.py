@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
@@ -129,10 +128,6 @@ def _pairs_up(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) == 0 and _is_dense(graph, op) and pairs.is_exact(pairs.filters(graph, op))
 
 
-def _two_windows(graph: Graph, op: Op) -> int:
-    return pairs.scratch(prod(graph.input(op, 1).shape[1:]), graph.input(op).shape[3])
-
-
 def _eights(graph: Graph, op: Op) -> bool:
     if weights_zero(graph, op) != 0:
         return False
@@ -151,7 +146,7 @@ def _adds_alike(graph: Graph, op: Op) -> bool:
 
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=_two_windows, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),

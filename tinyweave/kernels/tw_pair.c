@@ -14,35 +14,6 @@ void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quads)
     pair->skip = (uint32_t)(-quads & (QUADS_UNROLLED - 1)) * QUAD_CODE_BYTES;
 }
 
-uint32_t *tw_pair_widen(uint32_t *to, int32_t slot, const int8_t *from, int32_t quads)
-{
-    uint32_t *x = to + slot;
-    for (int32_t i = quads >> 1; i > 0; --i) {
-        const uint32_t first = tw_word(from), second = tw_word(from + 4);
-        x[0] = tw_sxtb16(first);
-        x[2] = tw_sxtb16_odd(first);
-        x[4] = tw_sxtb16(second);
-        x[6] = tw_sxtb16_odd(second);
-        x += 8;
-        from += 8;
-    }
-    if (quads & 1) {
-        const uint32_t word = tw_word(from);
-        x[0] = tw_sxtb16(word);
-        x[2] = tw_sxtb16_odd(word);
-    }
-    return to + 4 * quads;
-}
-
-uint32_t *tw_pair_fill(uint32_t *to, int32_t slot, int32_t value, int32_t quads)
-{
-    const uint32_t both = tw_lanes(value, value);
-    for (uint32_t *x = to + slot; x < to + 4 * quads; x += 2) {
-        *x = both;
-    }
-    return to + 4 * quads;
-}
-
 #if TW_HAS_DSP
 
 /* All groups of four filters; returns where the stream goes on.
@@ -185,15 +156,12 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
 
 #endif
 
-void tw_pair_products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
+/* The outputs of all groups of four filters and of the `rest` filters of the last group. */
+static void products_and_rest(const tw_pair *pair, const uint32_t *stream, int32_t sign, int32_t rest)
 {
-    const int32_t channels = (int32_t)(pair->to_0_end - pair->to_0), rest = channels % 4;
+    const int32_t fours = (int32_t)(pair->to_0_end - pair->to_0) - rest;
     tw_pair part = *pair;
-    if (rest == 0) {
-        products(pair, stream, sign);
-        return;
-    }
-    if (channels > rest) {
+    if (fours > 0) {
         part.to_0_end -= rest;
         stream = products(&part, stream, sign);
     }
@@ -203,7 +171,17 @@ void tw_pair_products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
     part.to_0_end = last_0 + 4;
     products(&part, stream, sign);
     for (int32_t i = 0; i < rest; ++i) {
-        pair->to_1[channels - rest + i] = last_1[i];
-        pair->to_0[channels - rest + i] = last_0[i];
+        pair->to_1[fours + i] = last_1[i];
+        pair->to_0[fours + i] = last_0[i];
+    }
+}
+
+void tw_pair_products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
+{
+    const int32_t rest = (int32_t)(pair->to_0_end - pair->to_0) & 3;
+    if (rest) {
+        products_and_rest(pair, stream, sign, rest);
+    } else {
+        products(pair, stream, sign);
     }
 }

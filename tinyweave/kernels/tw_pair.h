@@ -25,12 +25,6 @@ typedef struct {
 /* Sets the widened inputs of a pair: `quads` times four of them, from `x` on. */
 void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quads);
 
-/* Widens `quads` times four inputs of pixel `slot`, 0 or 1, from any address; returns where the next ones go. */
-uint32_t *tw_pair_widen(uint32_t *to, int32_t slot, const int8_t *from, int32_t quads);
-
-/* The same for inputs that all have `value`. */
-uint32_t *tw_pair_fill(uint32_t *to, int32_t slot, int32_t value, int32_t quads);
-
 /* Writes the outputs, clamped to -128 .. 127, those of pixel 1 before those of pixel 0 at the same channel. `sign` as for
  * tw_rescale_doubled. The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. */
 void tw_pair_products(const tw_pair *pair, const uint32_t *stream, int32_t sign);

@@ -50,7 +50,7 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale; None: neither, as sub may negate it."""
+    """Which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
     *operands, _ = add_rescales(graph, op)
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
 
