@@ -625,7 +625,7 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
     """Any cut of the file's order into stages, those of several ops such as can run row by row; and inputs that may be streamed
     to them, those that one stage alone reads, by rows."""
     variants = [variant_for(graph, op).name for op in graph.ops]
-    net, begin, stages = Rows.of(graph, variants), 0, list[tuple[int, ...]]()
+    net, begin, stages = Rows(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):
         ends = [end for end in range(begin + 2, len(graph.ops) + 1) if streaming(net, range(begin, end)) is not None]
         end = rng.choice([*ends, begin + 1]) if rng.random() < 0.9 else begin + 1
@@ -633,7 +633,7 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
         begin = end
     streamed: tuple[str, ...] = ()
     for name in (name for name in graph.inputs if rng.random() < 0.7):
-        brought = Rows.of(graph, variants, (*streamed, name))
+        brought = Rows(graph, variants, (*streamed, name))
         readers = [ops for ops in stages if name in brought.graph.inputs and not net.users[name].isdisjoint(ops)]
         if len(readers) == 1 and streaming(brought, readers[0]) is not None and -1 not in net.users[name]:
             streamed += (name,)

@@ -7,8 +7,8 @@
  *   offset ..    end   size  steps     tensor
  *        0 ..     12     12  .####...  concatenation_1
  *        0 ..      1      1  ......##  add_6  (output)
+ *        8 ..     12      4  ##......  input
  *       12 ..     20      8  ########  state_0 = read_variable_0 = strided_slice_2  (kept between calls)
- *       20 ..     24      4  ##......  input
  *       20 ..     22      2  ....####  conv_2d_4  (output)
  *       24 ..     25      1  ########  state_1 = read_variable_5  (kept between calls)
  */
@@ -33,7 +33,7 @@ void TW_TRACE(int32_t step);
 
 /* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
-    AT_INPUT           = 20, /* 'x' */
+    AT_INPUT           =  8, /* 'x' */
     AT_STATE_0         = 12, /* 'past' */
     AT_READ_VARIABLE_0 = 12, /* 'before' */
     AT_CONCATENATION_1 =  0, /* 'rows' */

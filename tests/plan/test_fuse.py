@@ -27,7 +27,7 @@ SEEDS = range(30)
 
 
 def rows_of(graph: Graph, *streamed: str) -> Rows:
-    return Rows.of(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
+    return Rows(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
 
 
 def by_row(seed: int) -> Graph:

@@ -51,10 +51,15 @@ class Variant:
         """Whether there is a form of it for a range of the output, from and to parts of maps."""
         return self._has("part")
 
+    @cached_property
+    def summing(self) -> bool:
+        """Whether there is a form of it that takes the rows of its input as they come."""
+        return self._has("rows")
+
     def sums(self, graph: Graph, op: Op) -> int:
-        """Bytes of the sums in which its form that takes the rows of its input as they come collects its output; 0: none."""
+        """Bytes of the sums in which its `summing` form collects its output; 0: none."""
         x = graph.input(op)
-        if not self._has("rows") or len(x.shape) != 4 or x.shape[0] != 1:
+        if not self.summing or len(x.shape) != 4 or x.shape[0] != 1:
             return 0
         _, h, w, c = x.shape
         if op.kind == "mean":

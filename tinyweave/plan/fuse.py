@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -91,45 +91,53 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows. reads: per op, None where it cannot be fused. steps: rows that it computes, or of its input where it
-    only sums them up; sums: bytes that this takes, else 0. in_place: operands of which it reads each byte before it writes the
-    same byte of its output. height: rows of each map. users: per tensor the ops that read it; a network output has one more
-    that is no op. streamed: network inputs that come by rows."""
+    """A graph as rows, with the kernel's name per op. streamed: network inputs that come by rows."""
 
     graph: Graph
-    reads: Sequence[tuple[Read, ...] | None]
-    steps: Sequence[int]
-    sums: Sequence[int]
-    in_place: Sequence[Collection[str]]
-    users: Mapping[str, set[int]]
-    height: Mapping[str, int]
+    variants: Sequence[str]
     streamed: Collection[str] = ()
 
-    @classmethod
-    def of(cls, graph: Graph, variants: Sequence[str], streamed: Collection[str] = ()) -> Rows:
-        users: dict[str, set[int]] = {name: set() for name in graph.tensors}
-        for index, op in enumerate(graph.ops):
+    @cached_property
+    def reads(self) -> list[tuple[Read, ...] | None]:
+        """Per op what it reads row by row; None where it cannot be fused."""
+        return [reads(self.graph, op, variant) for op, variant in zip(self.graph.ops, self.variants, strict=True)]
+
+    @cached_property
+    def sums(self) -> list[int]:
+        """Per op the bytes that it takes to sum up the rows of its input as they come; 0 where it does not do that."""
+        ops = zip(self.graph.ops, self.variants, self.reads, strict=True)
+        return [BY_NAME[variant].sums(self.graph, op) if found else 0 for op, variant, found in ops]
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """Per op the rows that it computes, or those of its input where it only sums them up."""
+        ops = zip(self.graph.ops, self.sums, strict=True)
+        return [self.height.get((op.inputs[0] or "") if sums else op.outputs[0], 1) for op, sums in ops]
+
+    @cached_property
+    def in_place(self) -> list[set[str]]:
+        """Per op the operands of which it reads each byte before it writes the same byte of its output."""
+        ops = zip(self.graph.ops, self.variants, self.reads, strict=True)
+        lag = [BY_NAME[variant].lag(self.graph, op) if _is_elementwise(found) else {} for op, variant, found in ops]
+        return [{op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, lag, strict=True)]
+
+    @cached_property
+    def users(self) -> dict[str, set[int]]:
+        """Per tensor the ops that read it; a network output has one more that is no op."""
+        found: dict[str, set[int]] = {name: set() for name in self.graph.tensors}
+        for index, op in enumerate(self.graph.ops):
             for name in filter(None, op.inputs):
-                users[name].add(index)
-        for name in graph.outputs:
-            users[name].add(-1)
-        each = [reads(graph, op, variant) for op, variant in zip(graph.ops, variants, strict=True)]
-        height = {name: tensor.shape[1] for name, tensor in graph.tensors.items() if len(tensor.shape) == 4}
-        sums = [
-            BY_NAME[v].sums(graph, op) if v and each[i] else 0
-            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
-        ]
-        steps = [height.get((op.inputs[0] or "") if sums[i] else op.outputs[0], 1) for i, op in enumerate(graph.ops)]
-        lag_of = [
-            BY_NAME[v].lag(graph, op) if v and _is_elementwise(each[i]) else {}
-            for i, (op, v) in enumerate(zip(graph.ops, variants, strict=True))
-        ]
-        in_place = [
-            {op.inputs[i] or "" for i, lag in found.items() if lag == 0} for op, found in zip(graph.ops, lag_of, strict=True)
-        ]
-        return cls(graph, each, steps, sums, in_place, users, height, streamed)
+                found[name].add(index)
+        for name in self.graph.outputs:
+            found[name].add(-1)
+        return found
+
+    @cached_property
+    def height(self) -> dict[str, int]:
+        """The rows of each map."""
+        return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
@@ -254,19 +262,23 @@ def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | N
 
 
 def lags_by_stage(
-    net: Rows, stages: Sequence[Sequence[int]], alone: Sequence[Mapping[str, int]], owner: Mapping[str, str]
+    net: Rows,
+    stages: Sequence[Sequence[int]],
+    streams: Sequence[Streaming | None],
+    alone: Sequence[Mapping[str, int]],
+    owner: Mapping[str, str],
 ) -> list[Mapping[str, int]]:
-    """Per stage, how far below each operand its last op's output must begin to overlap it; alone: the same per op by itself."""
+    """Per stage, how far below each operand its last op's output must begin to overlap it; streams: of `streamings`; alone: the
+    same per op by itself."""
     return [
-        alone[ops[0]] if stream is None else lags(net, stream, ops, owner)
-        for ops, stream in zip(stages, streamings(net, stages), strict=True)
+        alone[ops[0]] if stream is None else lags(net, stream, ops, owner) for ops, stream in zip(stages, streams, strict=True)
     ]
 
 
 @lru_cache(maxsize=8)
 def rows_of(plan: Plan) -> Rows:
     """The graph of a plan as rows."""
-    return Rows.of(plan.graph, plan.variants, plan.streamed)
+    return Rows(plan.graph, plan.variants, plan.streamed)
 
 
 def rules_of(plan: Plan) -> list[Rule]:
@@ -275,7 +287,7 @@ def rules_of(plan: Plan) -> list[Rule]:
     offset = {name: place.offset for name, place in plan.places.items()}
     stages, net = [stage.ops for stage in plan.stages], rows_of(plan)
     alone = lags_of_ops(plan.graph, plan.variants, owner, offset=offset)
-    return rules(plan.graph, stages, owner, lags_by_stage(net, stages, alone, owner), plan.buffers)
+    return rules(plan.graph, stages, owner, lags_by_stage(net, stages, streamings(net, stages), alone, owner), plan.buffers)
 
 
 def streaming_of(plan: Plan, stage: Stage) -> Streaming:
@@ -285,11 +297,13 @@ def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     return found
 
 
-def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int]) -> list[tuple[int, ...]]:
+def best_stages(
+    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], most: int = NEVER
+) -> list[tuple[int, ...]]:
     """The ops in `order`, cut into stages so that the busiest stage needs least, and of such cuts those that fuse fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Exact by dynamic
-    programming over the cuts: memory is a maximum over stages.
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Empty when more than
+    `most` bytes are needed. Exact by dynamic programming over the cuts: memory is a maximum over stages.
     """
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
@@ -297,7 +311,8 @@ def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
-    most = NEVER if net.streamed else max(alone)
+    limit = most
+    most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
         for begin in range(steps):
@@ -311,6 +326,8 @@ def best_stages(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
             for end, need, _ in edges[begin]:
                 worst[end] = min(worst[end], max(worst[begin], need))
         most = min(most, worst[steps])
+    if worst[steps] > limit:
+        return []
     if worst[steps] == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)

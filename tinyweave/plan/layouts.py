@@ -7,6 +7,7 @@ steps keeps the layouts until which the fewest bytes were moved; often none are.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -39,8 +40,10 @@ class _State(NamedTuple):
 
 
 class _Space(NamedTuple):
+    """over[x]: what x may overlap, and how far below it, or above it, x must begin at least."""
+
     buffers: Sequence[Buffer]
-    apart: dict[tuple[int, int], int]  # (a, b): how far b starts above a at least where a rule says less than all of a
+    over: Sequence[dict[int, tuple[int, int]]]
     movable: Movable
     capacity: int
     width: int
@@ -59,19 +62,24 @@ def find_walk(
     the way of all others, then the rest.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
-    apart = {(index[r.lower], index[r.upper]): r.distance for r in rules}
+    over: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
+    for low, high, distance in ((index[rule.lower], index[rule.upper], rule.distance) for rule in rules):
+        sizes = buffers[low].bytes, buffers[high].bytes
+        below, above = over[low].get(high, sizes)
+        over[low][high] = min(below, distance), above
+        over[high][low] = above, min(below, distance)
     steps = max((b.end for b in buffers), default=0)
     busiest = max((sum(b.start <= s < b.end for b in buffers) for s in range(steps)), default=0)
     width = min(WIDEST, WORK // max(1, steps * busiest**3))
     if width < NARROWEST:
         return None
-    space = _Space(buffers, apart, movable, capacity, width)
+    space = _Space(buffers, over, movable, capacity, width)
 
     by_size = sorted((x for x, b in enumerate(buffers) if b.bytes), key=lambda x: (-buffers[x].bytes, buffers[x].name))
     staying, leaving = ([x for x in by_size if buffers[x].name in names] for names in given)
     states = [_State(0, (), None)]
     for x in staying:
-        states = [_put(space, state, -1, x, p) for state in states for p in _starts(space, state.layout, x)[:1]]
+        states = [_put(state, state.layout, -1, (p, x)) for state in states for p in _starts(space, state.layout, x)[:1]]
     states = _fit(space, states, -1, leaving)
     for step in range(steps):
         states = _best(space, [state._replace(layout=_alive(space, state.layout, step)) for state in states])
@@ -86,10 +94,13 @@ def _alive(space: _Space, layout: Layout, step: int) -> Layout:
 
 def _step(space: _Space, states: list[_State], step: int, news: list[int]) -> list[_State]:
     """The layouts with the buffers that begin in this step, after moves where they need room, or of what they may lie over."""
-    operands = {upper for lower, upper in space.apart if lower in news}
-    fitted = [(state, _fit(space, [state], step, news)) for state in states]
-    found = [made for _, several in fitted for made in several]
-    moved = [made for state, several in fitted for made in _moves(space, state, step) if not several or made.way[2] in operands]
+    found: list[_State] = []
+    moved: list[_State] = []
+    operands = {other for x in news for other in space.over[x]}
+    for state in states:
+        fitted = _fit(space, [state], step, news)
+        found += fitted
+        moved += _moves(space, state, step, operands if fitted else None)
     for _ in range(MOST_MOVES):
         moved = _best(space, moved)
         found += _fit(space, moved, step, news)
@@ -104,23 +115,25 @@ def _step(space: _Space, states: list[_State], step: int, news: list[int]) -> li
 def _fit(space: _Space, states: list[_State], step: int, news: Iterable[int]) -> list[_State]:
     """The layouts with the new buffers, each at one of the ends of the holes that it fits in."""
     for x in news:
-        states = _best(space, [_put(space, state, step, x, p) for state in states for p in _starts(space, state.layout, x)])
+        layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(space, state.layout, x)]
+        states = _best(space, layouts)
     return states
 
 
-def _put(space: _Space, state: _State, step: int, x: int, offset: int) -> _State:
-    """The layout with a buffer at an offset; that is a move when it lies elsewhere."""
-    others = [item for item in state.layout if item[1] != x]
-    cost = state.cost + (space.buffers[x].bytes + CALL if len(others) < len(state.layout) else 0)
-    return _State(cost, tuple(sorted((*others, (offset, x)))), (state.way, step, x, offset))
+def _put(state: _State, others: Layout, step: int, item: tuple[int, int], cost: int = 0) -> _State:
+    """The layout of the others and this one."""
+    at = bisect(others, item)
+    return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
-def _moves(space: _Space, state: _State, step: int) -> Iterator[_State]:
-    """The layouts after one move."""
-    for here, x in state.layout:
-        if space.movable(space.buffers[x].name, step):
-            others = tuple(item for item in state.layout if item[1] != x)
-            yield from (_put(space, state, step, x, there) for there in _starts(space, others, x) if there != here)
+def _moves(space: _Space, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
+    """The layouts after one move, of one of `only` if that is given."""
+    for at, (here, x) in enumerate(state.layout):
+        if (only is None or x in only) and space.movable(space.buffers[x].name, step):
+            others, cost = state.layout[:at] + state.layout[at + 1 :], space.buffers[x].bytes + CALL
+            for there in _starts(space, others, x):
+                if there != here:
+                    yield _put(state, others, step, (there, x), cost)
 
 
 def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
@@ -133,29 +146,32 @@ def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
             at = -(-low // buffer.align) * buffer.align if down else (high - buffer.bytes) // buffer.align * buffer.align
             if not space.movable(buffer.name, step):
                 at = offset
-            slid = slid if at == offset else _put(space, slid, step, x, at)
+            if at != offset:
+                others = tuple(item for item in slid.layout if item[1] != x)
+                slid = _put(slid, others, step, (at, x), buffer.bytes + CALL)
             low, high = (at + buffer.bytes, high) if down else (low, at)
         yield slid
 
 
 def _starts(space: _Space, layout: Layout, x: int) -> list[int]:
     """The lowest and the highest offset of x in each hole that it fits in."""
-    buffer = space.buffers[x]
-    size, align = buffer.bytes, buffer.align
+    buffers, over, size, align = space.buffers, space.over[x], space.buffers[x].bytes, space.buffers[x].align
     closed = []  # open intervals where it cannot start
     for offset, y in layout:
-        above, below = space.apart.get((y, x)), space.apart.get((x, y))
-        other = space.buffers[y].bytes
-        up = size if below is None else min(size, below)
-        down = other if above is None else min(other, above)
+        up, down = over[y] if y in over else (size, buffers[y].bytes)
         closed.append((offset - up, offset + down))
+    if over:
+        closed.sort()
+    highest = (space.capacity - size) // align * align
     found = []
     low = 0
-    for begin, end in (*sorted(closed), (space.capacity - size, space.capacity + 1)):
-        high = min(begin, space.capacity - size) // align * align
-        if low <= high:
-            found += [low] if low == high else [low, high]
-        low = max(low, -(-end // align) * align)
+    for begin, end in (*closed, (highest, space.capacity + 1)):
+        if low <= begin:
+            high = min(begin // align * align, highest)
+            if low <= high:
+                found += [low] if low == high else [low, high]
+        if end > low:
+            low = -(-end // align) * align
     return found
 
 

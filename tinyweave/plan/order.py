@@ -146,6 +146,7 @@ class _Run:
     after: int
     relevant: int  # the other ops that share bytes' owners with them: only these change what the run needs
     effects: dict[int, tuple[int, int]] = field(default_factory=dict)
+    undone: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of taking them back, by what has been
 
 
 @dataclass(eq=False)
@@ -424,29 +425,29 @@ def _improve(net: _Network, part: _Part, bound: int) -> None:
 
 
 _Way = tuple[_Run, Any] | None  # the last run and the way before it
+_Next = tuple[tuple[int, ...], int]  # the runs that could come before a step, and the one that did, or START
+START = -1
 
 
 def _beam(net: _Network, part: _Part, lowest: int, backward: bool) -> tuple[int, ...]:
     """An order of the part, step by step from those that had the lowest peaks, then the fewest live bytes, until then."""
-    start, target = (~part.goal, ~part.start) if backward else (part.start, part.goal)
-    walk = _Walk(net, net.everything & start, backward)
-    target &= net.everything
-    beam: dict[int, tuple[int, int, tuple[int, ...], _Way]] = {
-        walk.done: (lowest, _live(net, part.goal if backward else part.start), walk.ready(target), None)
-    }
+    walk = _Walk(net, part.start, part.goal, backward=backward)
+    live = _live(net, part.goal if backward else part.start)
+    beam: dict[int, tuple[int, int, _Next, _Way]] = {walk.done: (lowest, live, (walk.ready(), START), None)}
     ended: list[tuple[int, _Way]] = []
     while beam:
-        longer: dict[int, tuple[int, int, tuple[int, ...], _Way]] = {}
-        for done, (peak, live, ready, way) in beam.items():
+        longer: dict[int, tuple[int, int, _Next, _Way]] = {}
+        for done, (peak, live, before, way) in beam.items():
             net.states += 1
-            if done == target:
+            if done == walk.target:
                 ended.append((peak, way))
-            moves = [(position, net.runs[position], *walk.effect(net.runs[position], done)) for position in ready]
+            ready = walk.ready_after(done, before)
+            moves = [(position, net.runs[position], *walk.effect(position, done)) for position in ready]
             free = next((move for move in moves if move[3] <= 0 and live + move[2] <= peak), None)
             for position, run, need, change in [free] if free else moves:
                 after, height, now = done | run.mask, max(peak, live + need), live + change
                 if after not in longer or longer[after][:2] > (height, now):
-                    longer[after] = (height, now, walk.ready_after(after, ready, position, target), (run, way))
+                    longer[after] = (height, now, (ready, position), (run, way))
         kept = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, part.budget // SETS_PER_WIDTH)]
         beam = dict(kept)
     way, runs = min(ended, key=lambda item: item[0])[1], []
@@ -502,13 +503,12 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
     the anchor: adding its ops to any later set of any path leaves no more bytes alive there, so a path from it exists if
     there is one at all. The same holds for a single run that lowers memory, from any set.
     """
-    walk = _Walk(net, net.everything & ~goal if backward else start, backward)
-    target = net.everything & ~start if backward else goal
+    walk = _Walk(net, start, goal, backward=backward)
     anchor, path = walk.done, list[_Run]()
     anchor_live = _live(net, goal if backward else start)
     exceeded, looked, attempts = NEVER, 0, 0
     parent: dict[int, tuple[int, _Run | None]] = {}
-    heap: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
+    heap: list[tuple[int, int, int, int, int, _Next]] = []
     best: dict[int, int] = {}
 
     def restart(done: int, live: int) -> None:
@@ -530,13 +530,13 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
         return _Found(end, path, exceeded, **outcome)
 
     restart(anchor, anchor_live)
-    heap.append((anchor_live, 0, 0, anchor, anchor_live, walk.ready(target)))
+    heap.append((anchor_live, 0, 0, anchor, anchor_live, (walk.ready(), START)))
     count = 0
     while heap:
-        highest, _, _, done, live, ready = heappop(heap)
+        highest, _, _, done, live, before = heappop(heap)
         if best[done] < highest:
             continue
-        if done == target:
+        if done == walk.target:
             path += way(done)
             anchor = done
             return found(arrived=True)
@@ -552,9 +552,10 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
         if looked > budget or (looked % 64 == 0 and _spent(net)):
             return found()
         children = []
+        ready = walk.ready_after(done, before)
         for position in ready:
             run = net.runs[position]
-            need, change = walk.effect(run, done)
+            need, change = walk.effect(position, done)
             if live + need > limit:
                 exceeded = min(exceeded, live + need)
                 continue
@@ -571,43 +572,56 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
             best[after] = height
             parent[after] = (done, run)
             count += 1
-            heappush(heap, (height, -after.bit_count(), -count, after, now, walk.ready_after(after, ready, position, target)))
+            heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
     return found(exhausted=True)
 
 
 class _Walk:
-    """Moving through sets of ops forward or backward; a backward set holds the ops that have been taken back."""
+    """From one set of ops to another, `done` to `target`, forward or backward: a backward set holds the ops taken back.
 
-    def __init__(self, net: _Network, done: int, backward: bool) -> None:
-        self.net, self.done, self.backward = net, done, backward
+    needs: per run what must be in the set before it. next: per run those that may follow it.
+    """
+
+    def __init__(self, net: _Network, start: int, goal: int, *, backward: bool) -> None:
+        self.net, self.backward = net, backward
+        self.done, self.target = (net.everything & ~goal, net.everything & ~start) if backward else (start, goal)
         home = {index: position for position, run in enumerate(net.runs) for index in run.ops}
-        self.next = [sorted({home[index] for index in _bits(run.before if backward else run.after)}) for run in net.runs]
+        self.needs = [run.after if backward else run.before for run in net.runs]
+        followers = [sorted({home[index] for index in _bits(run.before if backward else run.after)}) for run in net.runs]
+        self.next = [[(p, self.needs[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
+        self.effects = [run.undone if backward else run.effects for run in net.runs]
 
-    def effect(self, run: _Run, done: int) -> tuple[int, int]:
+    def effect(self, position: int, done: int) -> tuple[int, int]:
+        """What a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
+        run = self.net.runs[position]
+        found = self.effects[position].get(done & run.relevant)
+        if found is not None:
+            return found
         if not self.backward:
             return _effect(self.net, run, done)
         need, change = _effect(self.net, run, self.net.everything & ~done & ~run.mask)
+        self.effects[position][done & run.relevant] = need - change, -change
         return need - change, -change
 
-    def needs(self, run: _Run) -> int:
-        return run.after if self.backward else run.before
-
-    def ready(self, target: int) -> tuple[int, ...]:
+    def ready(self) -> tuple[int, ...]:
+        """The runs that may come first."""
         return tuple(
             position
             for position, run in enumerate(self.net.runs)
-            if not run.mask & self.done and not run.mask & ~target and not self.needs(run) & ~self.done
+            if not run.mask & self.done and not run.mask & ~self.target and not self.needs[position] & ~self.done
         )
 
-    def ready_after(self, done: int, ready: tuple[int, ...], position: int, target: int) -> tuple[int, ...]:
-        new = [
-            p for p in self.next[position] if not self.needs(self.net.runs[p]) & ~done and not self.net.runs[p].mask & ~target
-        ]
-        return tuple(p for p in ready if p != position) + tuple(new)
+    def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
+        """The runs that may come after the step that has led to `done`."""
+        ready, position = step
+        if position == START:
+            return ready
+        at, missing = ready.index(position), ~done
+        return (*ready[:at], *ready[at + 1 :], *[p for p, needs in self.next[position] if not needs & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
         """Whether no set between two has fewer live bytes than the higher one; False also when that takes too long."""
-        inside = [run for run in self.net.runs if not run.mask & ~(high & ~low)]
+        inside = [(position, run) for position, run in enumerate(self.net.runs) if not run.mask & ~(high & ~low)]
         seen = {low}
         stack = [(low, low_live)]
         while stack:
@@ -615,10 +629,10 @@ class _Walk:
             if live < high_live or len(seen) > INTERVAL_CAP:
                 return False
             children = []
-            for run in inside:
-                if run.mask & done or self.needs(run) & ~done:
+            for position, run in inside:
+                if run.mask & done or self.needs[position] & ~done:
                     continue
-                change = self.effect(run, done)[1]
+                change = self.effect(position, done)[1]
                 children.append((done | run.mask, live + change))
                 if change <= 0:
                     children = children[-1:]

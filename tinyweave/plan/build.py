@@ -1,0 +1,245 @@
+"""Building a plan: what stages hold becomes buffers, these get offsets, and all of it becomes a Plan.
+
+In: a graph, its stages in the order in which they run, who lies in whose bytes. Out: drafts, which are only placed and can be
+compared; of the one that is wanted the Plan, checked. Where the busiest step's need is not reached, tensors move between steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..ir import Graph, Op, itemsize
+from ..kernels.table import BY_NAME, variant_for
+from ..ops import SPECS
+from .check import check
+from .fuse import Rows, is_fused, lags_by_stage, row_bytes, streamings
+from .layouts import Walk, find_walk
+from .moves import lone_tensors, with_moves
+from .order import each_its_own, file_order
+from .overlap import ANY_LAG, lags, rules, views
+from .parts import Shared, with_parts
+from .place import TRIES, Rule, place
+from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
+
+NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
+FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
+
+
+class Laid(NamedTuple):
+    """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
+    allow, of lags up to `most_lag`."""
+
+    net: Rows
+    stages: Sequence[tuple[int, ...]]
+    shared: Shared
+    memory: str
+    most_lag: int
+    buffers: tuple[Buffer, ...]
+    rules: list[Rule]
+
+
+class Draft(NamedTuple):
+    """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan."""
+
+    laid: Laid
+    offsets: dict[str, int]
+    bytes: int
+    lower_bound: int
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Bytes first, then calls of kernels."""
+        return self.bytes, calls(self.laid.net.variants)
+
+
+def plan_in_order(
+    graph: Graph,
+    order: Sequence[int],
+    memory: str = "sram",
+    *,
+    overlap: bool = False,
+    most_lag: int = ANY_LAG,
+    share: bool = True,
+    moves: bool = False,
+    parts: bool = False,
+) -> Plan:
+    """The plan that runs the ops one by one in `order`.
+
+    With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
+    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
+    between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors lie in what they are
+    cut from or joined to.
+    """
+    shared = shared_in(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag if overlap else NO_OVERLAP)
+    return finish(draft(laid, moves=moves))
+
+
+def plan_in_stages(
+    graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
+) -> Plan:
+    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
+    shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
+    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed)))
+
+
+def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
+    """A stage per op."""
+    return [(index,) for index in order]
+
+
+def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Shared:
+    """Who lies in whose bytes: views, and with `parts` what needs no code as its tensors lie inside others."""
+    owner = views(graph, tuple(order))
+    return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
+
+
+def variants_in(graph: Graph, shared: Shared) -> tuple[str, ...]:
+    """The kernel's name per op; empty where no code runs."""
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner) for i, op in enumerate(graph.ops))
+
+
+def _variant(graph: Graph, op: Op, owner: Mapping[str, str]) -> str:
+    source, target = op.inputs[0], op.outputs[0]
+    is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
+    return "" if is_view else variant_for(graph, op).name
+
+
+def calls(variants: Sequence[str]) -> int:
+    """How many ops have code."""
+    return sum(map(bool, variants))
+
+
+def scratch_of(graph: Graph, variants: Sequence[str]) -> list[int]:
+    """Per op the bytes of working memory that its kernel needs for a call."""
+    return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]
+
+
+def lay_out(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    shared: Shared,
+    memory: str,
+    *,
+    streamed: tuple[str, ...] = (),
+    most_lag: int = ANY_LAG,
+) -> Laid:
+    """The buffers of these stages, and how they may overlap."""
+    variants = variants_in(graph, shared)
+    net, scratch = Rows(graph, variants, streamed), scratch_of(graph, variants)
+    streams = streamings(net, stages)
+    rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
+    for ops, stream in zip(stages, streams, strict=True):
+        scratch[ops[-1]] += net.sums[ops[-1]] if stream else 0
+    sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
+    buffers = _buffers(graph, stages, shared.owner, memory, sizes) + tuple(
+        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
+        for step, ops in enumerate(stages)
+        for index in ops
+        if scratch[index]
+    )
+    lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
+    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers))
+
+
+def _buffers(
+    graph: Graph, stages: Sequence[tuple[int, ...]], owner: Mapping[str, str], memory: str, rings: Mapping[str, int]
+) -> tuple[Buffer, ...]:
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
+
+    rings: the bytes of what only one stage sees. All are aligned to words, which fast kernels load; bytes side by side would
+    save the real networks no more than 6 bytes.
+    """
+    steps = max(1, len(stages))
+    start = {owner[name]: 0 for name in graph.inputs}
+    end = dict.fromkeys(start, 1)
+    for step, ops in enumerate(stages):
+        for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
+            if name is not None and name in owner:
+                start.setdefault(owner[name], step)
+                end[owner[name]] = step + 1
+    state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+    start |= dict.fromkeys(state, 0)
+    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
+    return tuple(
+        Buffer(name, rings.get(name, tensor.bytes), start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
+        for name, tensor in ((name, graph.tensors[name]) for name in start)
+    )
+
+
+def draft(laid: Laid, *, moves: bool = True, tries: int = TRIES) -> Draft:
+    """Offsets for what is laid out, with `moves` after moves between steps if need be; `tries` as for `place`."""
+    found = place(laid.buffers, laid.rules, tries=0)
+    least = found.lower_bound
+    if found.bytes > least and tries:
+        walk = _walk(laid, least, found.bytes, moves=moves)
+        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
+        least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if least_had else tries, known=known)
+        if walk is not None and walk.bytes < found.bytes:
+            laid, known = _carry_out(laid, walk)
+            found = place(laid.buffers, laid.rules, 0, known=known)
+    return Draft(laid, found.offsets, found.bytes, least if moves else found.lower_bound)
+
+
+def _walk(laid: Laid, least: int, most: int, *, moves: bool) -> Walk | None:
+    """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
+    graph = laid.net.graph
+    lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
+    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.net.streamed}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    grain = max(buffer.align for buffer in laid.buffers)
+    steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain, *steps)):
+        found = find_walk(laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone)
+        if found is not None:
+            return found
+    return None
+
+
+def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
+    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
+    net = laid.net
+    lone = lone_tensors(net.graph, laid.stages, laid.shared.owner)
+    steps: list[int | str] = []
+    stages: list[tuple[int, ...]] = []
+    for step, ops in enumerate(laid.stages):
+        for name in (lone[buffer, step] for at, buffer in walk.moved if at == step):
+            stages.append((len(steps),))
+            steps.append(name)
+        stages.append(tuple(range(len(steps), len(steps) + len(ops))))
+        steps += ops
+    graph, names = with_moves(net.graph, steps)
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
+    targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
+    shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
+    return lay_out(graph, stages, shared, laid.memory, streamed=tuple(net.streamed), most_lag=laid.most_lag), known
+
+
+def finish(made: Draft) -> Plan:
+    """The plan of a draft, checked."""
+    net, stages, shared, memory, _, buffers, _ = made.laid
+    graph = net.graph
+    return check(
+        Plan(
+            graph=graph,
+            stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in stages),
+            variants=tuple(net.variants),
+            buffers=buffers,
+            places={name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()},
+            offsets=made.offsets,
+            arena={memory: made.bytes},
+            scratch=max(scratch_of(graph, net.variants), default=0),
+            lower_bound=made.lower_bound,
+            streamed=tuple(net.streamed),
+        )
+    )
+
+
+def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
+    """A row of the last tensor at a time; all others keep the rows that are still to be read."""
+    *_, w, c = (1, *graph.output(graph.ops[ops[-1]]).shape)
+    return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
