@@ -119,11 +119,11 @@ def scratch(graph: Graph, op: Op) -> int:
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
-    """Bytes: two windows of 16 bits each; where pixels are no whole words, what is left over and a row with padding."""
+    """Bytes: two windows of 16 bits each; what is left over of both; a row with padding where pixels are no whole words."""
     run = cols * depth
     left = -(-rows * (run % 4) // 4)
     row = -(-run // 4) if depth % 4 and padded else 0
-    return 16 * (rows * (run // 4) + left) + 4 * (row + left)
+    return 16 * (rows * (run // 4) + left) + 4 * (row + 2 * left)
 
 
 def by_rows(given: Filters, rows: int) -> Filters:

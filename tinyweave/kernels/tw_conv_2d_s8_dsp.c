@@ -5,10 +5,19 @@
 #include "tw_pair.h"
 #include "tw_windows.h"
 
+/* The outputs of both pixels, or of one alone. */
+static void multiply(const tw_conv_dsp *params, const tw_pair *pair)
+{
+    const tw_conv *p = &params->conv;
+    tw_pair_products(pair, params->stream, params->sign);
+    tw_clamp_all(pair->to_0, p->out.c, p->out_min, p->out_max);
+    tw_clamp_all(pair->to_1, p->out.c, p->out_min, p->out_max);
+}
+
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
     const tw_conv *p = &params->conv;
-    const int32_t channels = p->out.c, step = p->stride.w * p->in.c;
+    const int32_t channels = p->out.c, stride = p->stride.w, step = stride * p->in.c;
     int32_t slot = 0;
     tw_windows windows;
     tw_pair pair;
@@ -18,33 +27,44 @@ void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         const tw_window window = tw_window_rows(p, &in, y);
-        int32_t left = range.col_begin * p->stride.w - p->pad.w;
-        int32_t offset = window.row_offset + left * p->in.c;
+        int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
         const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int last = x + 1 == range.col_end && y + 1 == range.row_end;
-            do { /* twice when the last one of all is alone */
-                if (left >= 0 && left <= end) {
-                    tw_windows_inside(&windows, offset, slot);
-                } else {
-                    tw_windows_across(&windows, &window, left, slot);
-                }
+        int32_t offset = window.row_offset + left * p->in.c;
+        while (x < range.col_end) {
+            if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
+                tw_windows_pair(&windows, offset, step);
+                pair.to_0 = to;
+                to += channels;
+                pair.to_0_end = to;
                 pair.to_1 = to;
-                if (slot == 0) {
-                    pair.to_0 = to;
-                    pair.to_0_end = to + channels;
-                }
-                slot ^= 1;
-            } while (slot == 1 && last);
-            to += channels;
-            left += p->stride.w;
-            offset += step;
-            if (slot == 0) {
-                tw_pair_products(&pair, params->stream, params->sign);
-                tw_clamp_all(pair.to_0, channels, p->out_min, p->out_max);
-                tw_clamp_all(pair.to_1, channels, p->out_min, p->out_max);
+                to += channels;
+                x += 2;
+                left += 2 * stride;
+                offset += 2 * step;
+                multiply(params, &pair);
+                continue;
             }
+            if (left >= 0 && left <= end) {
+                tw_windows_inside(&windows, offset, slot);
+            } else {
+                tw_windows_across(&windows, &window, left, slot);
+            }
+            pair.to_1 = to;
+            if (slot == 0) {
+                pair.to_0 = to;
+                pair.to_0_end = to + channels;
+            } else {
+                multiply(params, &pair);
+            }
+            slot ^= 1;
+            to += channels;
+            x += 1;
+            left += stride;
+            offset += step;
         }
+    }
+    if (slot == 1) {
+        multiply(params, &pair);
     }
 }
 

@@ -7,7 +7,7 @@
 /* stream: as tw_pair.h says. The inputs of a window come row by row, of each row as many as make fours; then what is left over of
  * all rows; then zeros up to a multiple of four.
  * scratch: aligned to words; 16 bytes per four inputs of a window; where pixels are no whole words, room for what is left over
- * of all rows, and before that, where windows meet padding, for a row; each rounded up to words. Reads the windows of two pixels
+ * of all rows of both, and before that, where windows meet padding, for a row; each rounded up to words. Reads the windows of two pixels
  * before it writes either. */
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 

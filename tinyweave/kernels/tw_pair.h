@@ -15,18 +15,17 @@
 
 /* Products of a pair of pixels. The order is that in which the assembly reads it. */
 typedef struct {
-    int8_t *to_0, *to_1;        /* outputs of both pixels; equal when there is but one */
+    int8_t *to_0, *to_1;        /* outputs of both pixels; equal when there is only one */
     int32_t zero;               /* the output's zero point */
     const uint32_t *x, *x_end;  /* the widened inputs, at least four words */
-    uint32_t skip;              /* for the assembly, see tw_pair_inputs */
+    uint32_t skip;              /* fours of the first round of a loop that tw_pair_inputs leaves out */
     const int8_t *to_0_end;     /* where the outputs of pixel 0 end */
 } tw_pair;
 
 /* Sets the widened inputs of a pair: `quads` times four of them, from `x` on. */
 void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quads);
 
-/* Writes the outputs, clamped to -128 .. 127, those of pixel 1 before those of pixel 0 at the same channel. `sign` as for
- * tw_rescale_doubled. The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. */
+/* Writes the outputs, clamped to -128 .. 127. `sign` as for tw_rescale_doubled. The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. */
 void tw_pair_products(const tw_pair *pair, const uint32_t *stream, int32_t sign);
 
 #endif

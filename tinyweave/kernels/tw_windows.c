@@ -84,12 +84,52 @@ static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t
     return take(to, windows->row, windows->quads, windows->rest, rests);
 }
 
+/* Widens `quads` times four inputs of both pixels. */
+static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int8_t *from_1, int32_t quads)
+{
+    for (int32_t i = quads; i > 0; --i) {
+        const uint32_t word_0 = tw_word(from_0), word_1 = tw_word(from_1);
+        from_0 += 4;
+        from_1 += 4;
+        to[0] = tw_sxtb16(word_0);
+        to[1] = tw_sxtb16(word_1);
+        to[2] = tw_sxtb16_odd(word_0);
+        to[3] = tw_sxtb16_odd(word_1);
+        to += 4;
+    }
+    return to;
+}
+
+void tw_windows_pair(const tw_windows *windows, int32_t offset, int32_t next)
+{
+    uint32_t *to = windows->wide;
+    const int8_t *const data = windows->data;
+    const int32_t quads = windows->quads, rest = windows->rest, step = windows->step, ring = windows->ring;
+    const int32_t last = windows->last;
+    int8_t *rests = windows->rests;
+    int32_t row = windows->rows;
+    for (;;) {
+        const int8_t *from = data + offset;
+        to = widen_both(to, from, from + next, quads);
+        from += 4 * quads;
+        for (int32_t i = 0; i < rest; ++i) {
+            rests[4 * last] = from[next];
+            *rests++ = *from++;
+        }
+        if (--row == 0) {
+            break;
+        }
+        offset = tw_down(offset, step, ring);
+    }
+    widen_both(to, windows->rests, windows->rests + 4 * last, last);
+}
+
 void tw_windows_inside(const tw_windows *windows, int32_t offset, int32_t slot)
 {
     uint32_t *to = windows->wide + slot;
     const int8_t *const data = windows->data;
     const int32_t quads = windows->quads, rest = windows->rest, step = windows->step, ring = windows->ring;
-    int8_t *rests = windows->rests;
+    int8_t *rests = windows->rests + 4 * slot * windows->last;
     int32_t row = windows->rows;
     for (;;) {
         to = take(to, data + offset, quads, rest, rests);
@@ -99,9 +139,7 @@ void tw_windows_inside(const tw_windows *windows, int32_t offset, int32_t slot)
         }
         offset = tw_down(offset, step, ring);
     }
-    if (rest > 0) {
-        widen(to, windows->rests, (windows->rows * rest + 3) / 4);
-    }
+    widen(to, windows->rests + 4 * slot * windows->last, windows->last);
 }
 
 void tw_windows_across(const tw_windows *windows, const tw_window *window, int32_t left, int32_t slot)
@@ -111,7 +149,7 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
     const int32_t first = window->row_tap / p->kernel.w, after = p->kernel.w - cols.end, rest = windows->rest;
     int32_t offset = window->row_offset + (left + cols.begin) * p->in.c;
     uint32_t *to = windows->wide + slot;
-    int8_t *rests = windows->rests;
+    int8_t *rests = windows->rests + 4 * slot * windows->last;
 
     for (int32_t row = 0; row < p->kernel.h; ++row) {
         if (row >= first && row < first + window->rows && cols.begin < cols.end) {
@@ -122,9 +160,7 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
         }
         rests += rest;
     }
-    if (rest > 0) {
-        widen(to, windows->rests, (p->kernel.h * rest + 3) / 4);
-    }
+    widen(to, windows->rests + 4 * slot * windows->last, windows->last);
 }
 
 /* Whether some windows are partly padding. */
@@ -137,7 +173,7 @@ static int has_padding(const tw_conv *p)
 int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch)
 {
     const int32_t run = p->kernel.w * p->in.c, rest = run % 4;
-    const int32_t total = p->kernel.h * (run / 4) + (p->kernel.h * rest + 3) / 4;
+    const int32_t last = (p->kernel.h * rest + 3) / 4, total = p->kernel.h * (run / 4) + last;
     windows->p = p;
     windows->data = (const int8_t *)in->data;
     windows->step = in->row_stride;
@@ -145,6 +181,7 @@ int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in,
     windows->rows = p->kernel.h;
     windows->quads = run / 4;
     windows->rest = rest;
+    windows->last = last;
     windows->wide = (uint32_t *)scratch;
     windows->row = NULL;
     windows->rests = (int8_t *)(windows->wide + 4 * total);
@@ -152,8 +189,10 @@ int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in,
         windows->row = windows->rests;
         windows->rests += (run + 3) / 4 * 4;
     }
-    if (rest > 0) {
-        tw_put_word(windows->rests + (p->kernel.h * rest - 1) / 4 * 4, 0);
+    /* the ends of what is left over; without that, of a second window, which may never come */
+    if (last > 0) {
+        tw_put_word(windows->rests + 4 * (last - 1), 0);
     }
+    tw_put_word(windows->rests + 8 * last - 4, 0);
     return total;
 }

@@ -9,14 +9,18 @@ typedef struct {
     uint32_t *wide;         /* two windows, as tw_pair.h says */
     const int8_t *data;     /* of the input */
     int32_t rows, quads, rest;
+    int32_t last;           /* times four of what is left over, per pixel */
     int32_t step, ring;     /* bytes from a row to the next; of the whole ring */
-    int8_t *rests;          /* for what is left over, zeros up to a multiple of four at the end */
+    int8_t *rests;          /* for what is left over, per pixel, zeros up to a multiple of four at the end */
     int8_t *row;            /* for a row that is partly padding, where its pixels are no whole words */
     const tw_conv *p;
 } tw_windows;
 
 /* Lays the scratch of tw_conv_2d_s8_dsp out; returns how many times four inputs a window has. */
 int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch);
+
+/* Gathers two windows that lie inside the map, from `offset` and `next` bytes further on. */
+void tw_windows_pair(const tw_windows *windows, int32_t offset, int32_t next);
 
 /* Gathers a window that lies inside the map, from `offset` on, for pixel `slot`, 0 or 1. */
 void tw_windows_inside(const tw_windows *windows, int32_t offset, int32_t slot);
