@@ -66,14 +66,11 @@ def plan(
     run what would exceed `most` bytes, or the largest of `maps`, when that is what keeps the arena within.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
-    if schedule == "layer":
-        found = _by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast)
-    else:
-        found = _best(graph, memory, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast)
-    made = finish(found)
-    if core:
-        limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
-        made = with_kernels_of(made, core, overlap=schedule != "layer", most=max(limits, default=None))
+    limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
+    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core=core)
+    if core and limits and sum(made.arena.values()) > max(limits):
+        small = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core="")
+        made = with_kernels_of(small, core, overlap=schedule != "layer", most=max(limits))
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -81,6 +78,12 @@ def plan(
             return spreads[-1]
     over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
     return spreads[over.index(min(over))] if over else made
+
+
+def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, fast: bool, core: str) -> Plan:
+    if schedule == "layer":
+        return finish(_by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast, core=core))
+    return finish(_best(graph, memory, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast, core=core))
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
@@ -108,49 +111,51 @@ class _Way(NamedTuple):
         return max(self.needs[order]), calls(self.variants)
 
 
-def _way(graph: Graph, shared: Shared, sets: int) -> _Way:
+def _way(graph: Graph, shared: Shared, sets: int, core: str) -> _Way:
     """With the best order that is found when looking at so many sets of ops, and the file's."""
-    variants = variants_in(graph, shared)
+    variants = variants_in(graph, shared, core)
     lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, lag)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
     return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
 
 
-def _best(graph: Graph, memory: str, *, fuse: bool, stream_inputs: bool, fast: bool) -> Draft:
+def _best(graph: Graph, memory: str, *, fuse: bool, stream_inputs: bool, fast: bool, core: str) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets)] if inside.free and not stream_inputs else []  # saves code, but sometimes costs memory
+    ways = (
+        [_way(graph, inside, sets, core)] if inside.free and not stream_inputs else []
+    )  # saves code, but sometimes costs memory
     if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets))
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, core))
     best = None
     if fuse and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else ())
+        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), core)
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
         if best is None or least < best.cost:
-            best = _cheaper(best, _by_op(graph, order, memory, overlap=overlap, parts=parts, fast=fast))
+            best = _cheaper(best, _by_op(graph, order, memory, overlap=overlap, parts=parts, fast=fast, core=core))
     assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
     return best
 
 
-def _by_op(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool, parts: bool, fast: bool) -> Draft:
+def _by_op(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool, parts: bool, fast: bool, core: str) -> Draft:
     """The ops one by one, with `overlap` outputs over operands and moves between steps."""
     shared, most_lag = shared_in(graph, order, parts=parts), ANY_LAG if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag)
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, core=core)
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...]) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], core: str) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
         stages = best_stages(net, order, way.shared.owner, needs, most)
         if any(is_fused(net, ops) for ops in stages):
-            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed)
+            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed, core=core)
             best = _cheaper(best, draft(laid))
     return best
 

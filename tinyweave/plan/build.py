@@ -28,7 +28,7 @@ FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with m
 
 class Laid(NamedTuple):
     """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
-    allow, of lags up to `most_lag`."""
+    allow, of lags up to `most_lag`; with the kernels for `core`."""
 
     net: Rows
     stages: Sequence[tuple[int, ...]]
@@ -37,6 +37,7 @@ class Laid(NamedTuple):
     most_lag: int
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
+    core: str = ""
 
 
 class Draft(NamedTuple):
@@ -95,15 +96,15 @@ def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Shared:
     return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
 
 
-def variants_in(graph: Graph, shared: Shared) -> tuple[str, ...]:
-    """The kernel's name per op; empty where no code runs."""
-    return tuple("" if i in shared.free else _variant(graph, op, shared.owner) for i, op in enumerate(graph.ops))
+def variants_in(graph: Graph, shared: Shared, core: str = "") -> tuple[str, ...]:
+    """The kernel's name per op, of those for `core` besides those for all; empty where no code runs."""
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner, core) for i, op in enumerate(graph.ops))
 
 
-def _variant(graph: Graph, op: Op, owner: Mapping[str, str]) -> str:
+def _variant(graph: Graph, op: Op, owner: Mapping[str, str], core: str) -> str:
     source, target = op.inputs[0], op.outputs[0]
     is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
-    return "" if is_view else variant_for(graph, op).name
+    return "" if is_view else variant_for(graph, op, core).name
 
 
 def calls(variants: Sequence[str]) -> int:
@@ -124,23 +125,21 @@ def lay_out(
     *,
     streamed: tuple[str, ...] = (),
     most_lag: int = ANY_LAG,
+    core: str = "",
 ) -> Laid:
-    """The buffers of these stages, and how they may overlap."""
-    variants = variants_in(graph, shared)
+    """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
+    variants = variants_in(graph, shared, core)
     net, scratch = Rows(graph, variants, streamed), scratch_of(graph, variants)
     streams = streamings(net, stages)
     rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
-    for ops, stream in zip(stages, streams, strict=True):
-        scratch[ops[-1]] += net.sums[ops[-1]] if stream else 0
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
-    buffers = _buffers(graph, stages, shared.owner, memory, sizes) + tuple(
-        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
-        for step, ops in enumerate(stages)
-        for index in ops
-        if scratch[index]
-    )
+    work = []
+    for step, (ops, stream) in enumerate(zip(stages, streams, strict=True)):
+        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], net.sums[ops[-1]] if stream else 0))
+        work += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
+    buffers = _buffers(graph, stages, shared.owner, memory, sizes) + tuple(work)
     lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
-    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers))
+    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers), core)
 
 
 def _buffers(
@@ -216,12 +215,13 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
-    return lay_out(graph, stages, shared, laid.memory, streamed=tuple(net.streamed), most_lag=laid.most_lag), known
+    streamed, most_lag = tuple(net.streamed), laid.most_lag
+    return lay_out(graph, stages, shared, laid.memory, streamed=streamed, most_lag=most_lag, core=laid.core), known
 
 
 def finish(made: Draft) -> Plan:
     """The plan of a draft, checked."""
-    net, stages, shared, memory, _, buffers, _ = made.laid
+    net, stages, shared, memory, _, buffers, *_ = made.laid
     graph = net.graph
     return check(
         Plan(

@@ -1,8 +1,8 @@
-"""The kernels of one core in a plan that was made with those for all cores.
+"""A plan with the kernels of one core as far as a limit allows.
 
-In: a plan in one memory, a core. Out: the same order, stages and views, with the kernels that the core has; the scratch of a
-stage, one area for all of its ops, lies in the arena during that stage only. The C stack would need the largest one all the
-time, and no plan could count it.
+In: a plan in one memory with the kernels for all cores, and a core. Out: the same order, stages and views with its kernels; the
+steps whose scratch would make the arena exceed the limit keep theirs. Scratch lies in the arena during a stage only; on the C
+stack the largest would be needed all the time, and no plan could count it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from .plan import Buffer, Plan, scratch_name
 GRAIN = 4  # scratch holds words
 
 
-def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = None) -> Plan:
-    """`plan` with the kernels of `core`; `overlap` as the plan had it.
-
-    Where the arena becomes larger than `most` bytes, the steps that exceed it keep the kernels for all cores, which need no
-    scratch.
-    """
+def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int) -> Plan:
+    """`plan` with the kernels of `core`, within `most` bytes if the plan is; `overlap` as the plan had it."""
     graph, kept = plan.graph, set[int]()
     sums = {stage.ops[-1] for stage in plan.stages if stage.tile is not None and _sums(plan, stage.ops[-1])}
     while True:
@@ -35,9 +31,9 @@ def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = 
         if variants == plan.variants:
             return plan
         made = _placed(plan, variants, overlap=overlap)
-        if most is None or sum(made.arena.values()) <= max(most, sum(plan.arena.values())):
-            return check(made)
         limit = max(most, sum(plan.arena.values()))
+        if sum(made.arena.values()) <= limit:
+            return check(made)
         scratch = {buffer.name: buffer.start for buffer in made.buffers if buffer.name not in plan.offsets}
         over = [step for step in scratch.values() if made.live(step) > limit] or list(scratch.values())
         kept |= {index for step in over for index in plan.stages[step].ops}
