@@ -129,7 +129,7 @@ def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
 
 def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
     for name in ("conv", "conv_2d_0"):
-        assert run("plan", chain, "--explain", name) == 0
+        assert run("plan", chain, "--explain", name, "--optimize", "size") == 0
         printed = capsys.readouterr().out
         assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
         assert "read last by move_1 in step 2" in printed

@@ -97,6 +97,21 @@ static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y)
     return r;
 }
 
+/* Sums and differences of four bytes, each clamped to int8. */
+static inline uint32_t tw_qadd8(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("qadd8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline uint32_t tw_qsub8(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("qsub8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 /* x * y / 2^32, rounded half up. */
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {
@@ -151,6 +166,19 @@ static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
 
 static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
 static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xFFFF0000u); }
+
+static inline uint32_t tw_bytes_added(uint32_t x, uint32_t y, int32_t sign)
+{
+    uint32_t r = 0;
+    for (int32_t bit = 0; bit < 32; bit += 8) {
+        const int32_t sum = (int8_t)(uint8_t)(x >> bit) + sign * (int8_t)(uint8_t)(y >> bit);
+        r |= ((uint32_t)tw_clamp(sum, -128, 127) & 0xFFu) << bit;
+    }
+    return r;
+}
+
+static inline uint32_t tw_qadd8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, 1); }
+static inline uint32_t tw_qsub8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, -1); }
 
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {

@@ -34,6 +34,7 @@ from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
+GROWTH = 8  # the part of an arena by which it may grow for faster kernels where nothing limits it
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
@@ -62,15 +63,17 @@ def plan(
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
 
-    With a `core` the kernels are the fastest for it, whose scratch counts in the arena; those for all cores, which need none,
-    run what would exceed `most` bytes, or the largest of `maps`, when that is what keeps the arena within.
+    With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none, run
+    what would exceed `most` bytes or the largest of `maps`, or without such a limit make the arena an eighth larger than they need.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core=core)
-    if core and limits and sum(made.arena.values()) > max(limits):
+    if core and not (limits and sum(made.arena.values()) <= max(limits)):
         small = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core="")
-        made = with_kernels_of(small, core, overlap=schedule != "layer", most=max(limits))
+        allowed = max(limits) if limits else small.arena[memory] + small.arena[memory] // GROWTH
+        if made.arena[memory] > allowed:
+            made = with_kernels_of(small, core, overlap=schedule != "layer", most=allowed)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
