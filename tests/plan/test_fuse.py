@@ -89,6 +89,18 @@ def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
+    graph = by_row(seed)
+    net, order, owner = rows_of(graph), file_order(graph), views(graph)
+    alone = live_bytes(graph, order, owner)
+    best = best_stages(net, order, owner, alone)
+    found = {most: best_stages(net, order, owner, alone, most) for most in range(max(alone), 0, -max(1, max(alone) // 50))}
+    within = [most for most, stages in found.items() if stages]
+    assert all(found[most] == best for most in within)
+    assert not within or all(not stages for most, stages in found.items() if most < within[-1])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     """All cuts of a small network, each planned: none needs less than what the dynamic programme found, but for placement."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)

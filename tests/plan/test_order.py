@@ -15,8 +15,9 @@ from cases.graphs import GRAPHS, randwire
 from tinyweave import api
 from tinyweave.ir import Graph, Op, Tensor, verify
 from tinyweave.plan import order as order_module
-from tinyweave.plan.order import Saved, best_order, each_its_own, file_order, live_bytes
+from tinyweave.plan.order import best_order, each_its_own, file_order, live_bytes
 from tinyweave.plan.overlap import views
+from tinyweave.plan.sets import Saved
 
 
 def algorithm_1(graph: Graph) -> int:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import gcd, lcm
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -156,19 +155,19 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     nodes: list[Node] = [*brought, *ops]
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
-    every: dict[Node, Fraction] = {last: Fraction(1)}
+    every: dict[Node, int] = {last: prod(found[0].stride for found in reads.values())}  # what all strides divide
     for index in reversed(ops):
         if index not in every:
             return None  # nothing here reads what it makes
         for x, stride, _, _ in reads[index]:
-            source, step = made.get(x), every[index] / stride
+            source, step = made.get(x), every[index] // stride
             if source is not None and every.setdefault(source, step) != step:
                 return None  # two ways of different strides lead to it
     rows = _rows_needed(net, ops, made, inner)
     if min(rows.values()) < 1:
         return None
     paces = _paces(nodes, reads, made, every, rows)
-    return Streaming(paces, {name: _ring(reads, paces, name, made[name]) for name in made if name in inner})
+    return Streaming(paces, {name: _ring(net, paces, name, made[name]) for name in made if name in inner})
 
 
 def _rows_needed(net: Rows, ops: Sequence[int], made: Mapping[str, Node], inner: Collection[str]) -> dict[Node, int]:
@@ -186,12 +185,11 @@ def _paces(
     nodes: Sequence[Node],
     reads: Mapping[int, Sequence[Read]],
     made: Mapping[str, Node],
-    every: Mapping[Node, Fraction],
+    every: Mapping[Node, int],
     rows: Mapping[Node, int],
 ) -> dict[Node, Pace]:
-    unit = lcm(*(every[node].denominator for node in nodes))
-    divisor = gcd(*(int(every[node] * unit) for node in nodes))
-    step = {node: int(every[node] * unit) // divisor for node in nodes}
+    divisor = gcd(*(every[node] for node in nodes))
+    step = {node: every[node] // divisor for node in nodes}
     first = dict.fromkeys(nodes, 0)
     waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in nodes}  # (who reads it, the ticks that that one waits)
     leads = []  # nodes that wait for no other
@@ -210,10 +208,10 @@ def _paces(
     return {node: Pace(first[node] - begin, step[node], rows[node]) for node in nodes}
 
 
-def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name: str, source: Node) -> int:
+def _ring(net: Rows, paces: Mapping[Node, Pace], name: str, source: Node) -> int:
     """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written."""
     made = paces[source]
-    readers = [(index, read.pad) for index, found in reads.items() for read in found if read.tensor == name]
+    readers = [(index, read.pad) for index in net.users[name] for read in net.reads[index] or () if read.tensor == name]
     kept = max((paces[index].first - made.first) // made.every + pad + 1 for index, pad in readers)
     return min(max(kept, 1), made.rows)
 
@@ -315,15 +313,16 @@ def best_stages(
     most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
+        worst = [0] + [NEVER] * steps
         for begin in range(steps):
             edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
+            if worst[begin] > most:
+                continue
             for end, stage in _growing(net, order[: begin + longest], begin):
                 if end > begin + 1 or readers[begin]:
                     need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
                     edges[-1] += [(end, need, end - begin)] if need is not None else []
-        worst = [0] + [NEVER] * steps
-        for begin in range(steps):
-            for end, need, _ in edges[begin]:
+            for end, need, _ in edges[-1]:
                 worst[end] = min(worst[end], max(worst[begin], need))
         most = min(most, worst[steps])
     if worst[steps] > limit:
@@ -345,10 +344,11 @@ def best_stages(
 
 
 class _Made(NamedTuple):
-    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps."""
+    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
+    long a tick is differs between groups of tensors that nothing joins yet."""
 
-    every: Fraction
-    first: Fraction
+    every: int
+    first: int
     lead: bool
     kept: int = 1
 
@@ -366,22 +366,23 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
             if read.tensor in net.streamed and read.tensor not in made:
-                made[read.tensor] = _Made(Fraction(1), Fraction(0), True)
+                made[read.tensor] = _Made(1, 0, True)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
         for read in inside[1:]:
-            ratio = made[inside[0].tensor].every * inside[0].stride / (made[read.tensor].every * read.stride)
-            if group[read.tensor] != group[inside[0].tensor]:
-                joined = group[read.tensor]
-                for name in [name for name, number in group.items() if number == joined]:
-                    made[name] = made[name]._replace(every=made[name].every * ratio, first=made[name].first * ratio)
-                    group[name] = group[inside[0].tensor]
-            elif ratio != 1:
+            own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
+            kept, joined = group[inside[0].tensor], group[read.tensor]
+            if kept == joined and own != other:
                 return  # two ways of different strides lead to the same rows
+            if kept != joined:
+                ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
+                for name in [name for name, number in group.items() if number in ticks]:
+                    factor, group[name] = ticks[group[name]], kept
+                    made[name] = made[name]._replace(every=made[name].every * factor, first=made[name].first * factor)
         at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
-        every = made[inside[0].tensor].every * inside[0].stride if inside else Fraction(1)
-        made[out] = _Made(every, max(at, default=Fraction(0)), not inside)
+        every = made[inside[0].tensor].every * inside[0].stride if inside else 1
+        made[out] = _Made(every, max(at, default=0), not inside)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = made[read.tensor]
@@ -389,13 +390,13 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             if source.lead:
                 waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
             else:
-                kept = int((made[out].first - source.first) // source.every) + read.pad + 1
-                made[read.tensor] = source._replace(kept=max(source.kept, kept))
+                rows = (made[out].first - source.first) // source.every + read.pad + 1
+                made[read.tensor] = source._replace(kept=max(source.kept, rows))
         for name, readers in waits.items():  # a lead runs no earlier than it is needed
             step = made[name].every
-            first = min(made[reader].first - rows * step for reader, rows, _ in readers)
-            kept = max(int((made[reader].first - first) // step) + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=kept)
+            first = min(made[reader].first - waited * step for reader, waited, _ in readers)
+            rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
+            made[name] = made[name]._replace(kept=rows)
         if not unread:
             yield end, made
         if net.sums[order[end - 1]]:

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any
 
 from ..ir import Graph
+from .sets import Network, Run, Saved, bits, effect_of, least_needs, live_after, network_of, owners_of, run_of, runs_of
 
-Saved = Callable[[int, frozenset[str]], int]
-"""(op, owners of bytes that are dead after it) -> bytes that its step needs less than its live buffers and scratch together,
-since its output overlaps inputs; never less when more of them die."""
-
-MOST_SETS = 150_000  # some seconds
+MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
 SETS_PER_WIDTH = 50  # the beam's width is the budget by this
 INTERVAL_CAP = 400  # sets looked at to confirm a shortcut
@@ -55,12 +52,6 @@ def each_its_own(graph: Graph) -> dict[str, str]:
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
 
-def _owners(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
-    """The owners of the bytes that an op reads and writes."""
-    names = (*graph.ops[index].inputs, *graph.ops[index].outputs)
-    return list(dict.fromkeys(owner[name] for name in names if name is not None and name in owner))
-
-
 def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> list[tuple[str, ...]]:
     """Per step the owners of bytes that are alive in it: inputs, outputs, and what later steps or the caller read."""
     steps = max(1, len(order))
@@ -68,7 +59,7 @@ def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) ->
     first = {owner[name]: 0 for name in (*graph.inputs, *state)}
     last = dict.fromkeys(first, 0)
     for step, index in enumerate(order):
-        for name in _owners(graph, index, owner):
+        for name in owners_of(graph, index, owner):
             first.setdefault(name, step)
             last[name] = step
     last |= {owner[name]: steps - 1 for name in (*graph.outputs, *state) if name in owner}
@@ -88,7 +79,8 @@ def live_bytes(
 ) -> list[int]:
     """Per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
     alive = live_owners(graph, order, owner)
-    needs = [sum(graph.tensors[name].bytes for name in names) for names in alive]
+    size = {name: graph.tensors[name].bytes for name in owner.values()}
+    needs = [sum(map(size.__getitem__, names)) for names in alive]
     kept = {name for name in owner.values() if graph.tensors[name].role == "state"}.union(
         owner.get(n, n) for n in graph.outputs
     )
@@ -114,13 +106,13 @@ def best_order(
     """
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
-    net = _network(graph, owner, scratch, saved)
+    net = network_of(graph, owner, scratch, saved)
     net.most, net.deadline = sets, time.monotonic() + seconds
-    needs, least = live_bytes(graph, file_order(graph), owner, scratch, saved), _least_needs(net)
+    needs, least = live_bytes(graph, file_order(graph), owner, scratch, saved), least_needs(net)
     bound = max(least)
     if max(needs) == bound:
         return Order(file_order(graph), bound, bound)
-    net.runs = _runs(net)
+    net.runs = runs_of(net)
     parts = _parts(net, needs, least)
     while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
         if worst.lower == worst.peak or _spent(net):
@@ -131,51 +123,6 @@ def best_order(
     peaks = {order: max(live_bytes(graph, order, owner, scratch, saved)) for order in (file_order(graph), ops)}
     ops = min(peaks, key=lambda order: peaks[order])
     return Order(ops, peaks[ops], min(bound, peaks[ops]), net.states)
-
-
-# ---- the network as sets of ops; a set is an int with a bit per op
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Ops that run one after the other: `mask` of them, and what must have run before (or, backwards, after) them."""
-
-    ops: tuple[int, ...]
-    mask: int
-    before: int
-    after: int
-    relevant: int  # the other ops that share bytes' owners with them: only these change what the run needs
-    effects: dict[int, tuple[int, int]] = field(default_factory=dict)
-    undone: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of taking them back, by what has been
-
-
-@dataclass(eq=False)
-class _Network:
-    """touched: owner -> mask of the ops that touch it. before, after: op -> masks of the ops that must run before and after it,
-    of which above and below hold all, not only the next."""
-
-    owners: list[list[str]]  # per op
-    size: dict[str, int]
-    touched: dict[str, int]
-    inputs: frozenset[str]
-    outputs: frozenset[str]
-    scratch: Sequence[int]
-    saved: Saved | None
-    always: int  # bytes of state and of network inputs that are outputs too
-    before: list[int]
-    after: list[int]
-    above: list[int]
-    below: list[int]
-    steady: bool = True  # what ops save does not depend on the order
-    cuts: list[int] = field(default_factory=list)  # sets that every order passes through
-    runs: list[_Run] = field(default_factory=list)
-    states: int = 0
-    most: int = MOST_SETS
-    deadline: float = math.inf
-
-    @property
-    def everything(self) -> int:
-        return (1 << len(self.owners)) - 1
 
 
 @dataclass(eq=False)
@@ -190,220 +137,30 @@ class _Part:
     budget: int
 
 
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
-def _network(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> _Network:
-    count = len(graph.ops)
-    constant_size = {name for name in owner.values() if graph.tensors[name].role == "state"}
-    owners: list[list[str]] = []
-    touched: dict[str, int] = {}
-    before = [0] * count
-    last_of_state: dict[str, int] = {}
-    for index, op in enumerate(graph.ops):
-        names = _owners(graph, index, owner)
-        for name in filter(None, op.inputs):
-            if name in graph.producer and graph.tensors[name].role != "state":
-                before[index] |= 1 << graph.producer[name]
-        for name in constant_size.intersection(names):
-            if name in last_of_state:
-                before[index] |= 1 << last_of_state[name]
-            last_of_state[name] = index
-        owners.append([n for n in names if n not in constant_size])
-        for name in owners[-1]:
-            touched[name] = touched.get(name, 0) | 1 << index
-    above, below, after = [0] * count, [0] * count, [0] * count
-    for index in range(count):
-        for other in _bits(before[index]):
-            above[index] |= above[other] | 1 << other
-            after[other] |= 1 << index
-    for index in reversed(range(count)):
-        for other in _bits(after[index]):
-            below[index] |= below[other] | 1 << other
-    for name in {owner[n] for n in graph.inputs} - constant_size - set(touched):
-        touched[name] = 0
-    net = _Network(
-        owners,
-        {name: graph.tensors[name].bytes for name in touched},
-        touched,
-        frozenset(owner[n] for n in graph.inputs) - constant_size,
-        frozenset(owner[n] for n in graph.outputs if n in owner) - constant_size,
-        scratch or [0] * count,
-        saved,
-        sum(graph.tensors[name].bytes for name in constant_size),
-        before,
-        after,
-        above,
-        below,
-    )
-    if saved:
-        net.steady = all(_saved(net, index, above[index]) == _most_saved(net, index) for index in range(count))
-    net.cuts = _cuts(net)
-    return net
-
-
-def _saved(net: _Network, index: int, done: int) -> int:
-    """Bytes that the step of an op saves when exactly `done` has run before it."""
-    if net.saved is None:
-        return 0
-    done |= 1 << index
-    return net.saved(index, frozenset(n for n in net.owners[index] if n not in net.outputs and not net.touched[n] & ~done))
-
-
-def _most_saved(net: _Network, index: int) -> int:
-    return _saved(net, index, net.everything & ~net.below[index])
-
-
-def _cuts(net: _Network) -> list[int]:
-    """Sets that every order passes through: before and after each op that precedes or follows all others."""
-    cuts = {0, net.everything}
-    for index, (above, below) in enumerate(zip(net.above, net.below, strict=True)):
-        if above.bit_count() + below.bit_count() + 1 == len(net.owners):
-            cuts |= {above, above | 1 << index}
-    return sorted(cuts, key=int.bit_count)
-
-
-def _live(net: _Network, done: int) -> int:
-    """Bytes alive when exactly the ops in `done` have run."""
-    total = net.always
-    for name, mask in net.touched.items():
-        if (name in net.inputs or mask & done) and (name in net.outputs or mask & ~done):
-            total += net.size[name]
-    return total
-
-
-def _effect(net: _Network, run: _Run, done: int) -> tuple[int, int]:
-    """What running `run` after `done` needs beyond the bytes alive before it, and by how much it changes them."""
-    key = done & run.relevant
-    if (known := run.effects.get(key)) is not None:
-        return known
-    need, change = 0, 0
-    for index in run.ops:
-        bit = 1 << index
-        born = freed = 0
-        for name in net.owners[index]:
-            mask = net.touched[name]
-            if name not in net.inputs and not mask & done:
-                born += net.size[name]
-            if name not in net.outputs and not mask & ~(done | bit):
-                freed += net.size[name]
-        need = max(need, change + born + net.scratch[index] - _saved(net, index, done))
-        change += born - freed
-        done |= bit
-    run.effects[key] = need, change
-    return need, change
-
-
-def _run_of(net: _Network, ops: tuple[int, ...], before: int, after: int) -> _Run:
-    mask = sum(1 << index for index in ops)
-    relevant = 0
-    for index in ops:
-        for name in net.owners[index]:
-            relevant |= net.touched[name]
-    return _Run(ops, mask, before, after, relevant & ~mask)
-
-
-def _runs(net: _Network) -> list[_Run]:
-    """The ops, joined where an order never gains from running others between them."""
-    runs = {index: _run_of(net, (index,), net.before[index], net.after[index]) for index in range(len(net.owners))}
-    part = {i: number for number, (low, high) in enumerate(pairwise(net.cuts)) for i in _bits(high & ~low)}
-    home = list(runs)  # op -> key of its run
-    work = list(reversed(runs))
-    while work:
-        key = work.pop()
-        if key not in runs:
-            continue
-        first = runs[key]
-        for other in sorted({home[index] for index in _bits(first.after)}):
-            second = runs[other]
-            if part[first.ops[0]] != part[second.ops[0]] or not _joins(net, first, second):
-                continue
-            mask = first.mask | second.mask
-            joined = _run_of(
-                net, first.ops + second.ops, (first.before | second.before) & ~mask, (first.after | second.after) & ~mask
-            )
-            del runs[other]
-            runs[key] = joined
-            for index in second.ops:
-                home[index] = key
-            work += [key, *{home[index] for index in _bits(joined.before)}]
-            break
-    return sorted(runs.values(), key=lambda run: run.ops[0])
-
-
-def _joins(net: _Network, first: _Run, second: _Run) -> bool:
-    """Whether `second` may always follow `first` at once: it only lowers memory then, or `first` is best delayed until it.
-
-    Needs and changes fall when more has run before: the least and the most that can have run give their limits.
-    """
-    above, above_second = _all(net.above, first), _all(net.above, second) & ~second.mask
-    others = net.everything & ~_all(net.below, first) & ~first.mask
-    most_need, most_change = _effect(net, first, above & ~first.mask)
-    least_need, least_change = _effect(net, first, others)
-    if not above_second & ~(above | first.mask):
-        need, change = _effect(net, second, above_second)
-        if change <= 0 and most_change + need <= least_need:
-            return True
-    if first.after & ~second.mask or least_change < 0:
-        return False
-    if not net.steady and first.relevant & ~above & ~_all(net.below, second) & ~second.mask:
-        return False  # delaying `first` would keep bytes from others that overlap them
-    later = net.everything & ~_all(net.below, second) & ~second.mask
-    return most_need <= least_change + _effect(net, second, later)[0]
-
-
-def _all(relation: list[int], run: _Run) -> int:
-    found = 0
-    for index in run.ops:
-        found |= relation[index]
-    return found
-
-
-def _parts(net: _Network, needs: list[int], least: list[int]) -> list[_Part]:
+def _parts(net: Network, needs: list[int], least: list[int]) -> list[_Part]:
     """The network between its cuts, in the file's order, which needs `needs` bytes per step and at least `least` per op."""
     parts = []
     for start, goal in pairwise(net.cuts):
-        order = tuple(_bits(goal & ~start))
+        order = tuple(bits(goal & ~start))
         peak = max(needs[step] for step in range(start.bit_count(), goal.bit_count()))
         parts.append(_Part(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
     return parts
 
 
-def _least_needs(net: _Network) -> list[int]:
-    """Per op the bytes that its step needs in every order: of owners that ops before it begin and ops after it touch."""
-    needs = [net.always + bytes_ for bytes_ in net.scratch]
-    for name, mask in net.touched.items():
-        begun = net.everything if name in net.inputs else mask
-        wanted = net.everything if name in net.outputs else mask
-        for index in _bits(mask):
-            begun |= net.below[index]
-            wanted |= net.above[index]
-        for index in _bits(begun & wanted):
-            needs[index] += net.size[name]
-    return [need - _most_saved(net, index) for index, need in enumerate(needs)]
-
-
-def _peak(net: _Network, done: int, order: Sequence[int]) -> int:
-    live = _live(net, done)
+def _peak(net: Network, done: int, order: Sequence[int]) -> int:
+    live = live_after(net, done)
     peak = live
     for index in order:
-        need, change = _effect(net, _run_of(net, (index,), 0, 0), done)
+        need, change = effect_of(net, run_of(net, (index,), 0, 0), done)
         peak, live, done = max(peak, live + need), live + change, done | 1 << index
     return peak
 
 
-# ---- the search
-
-
-def _spent(net: _Network) -> bool:
+def _spent(net: Network) -> bool:
     return net.states >= net.most or time.monotonic() > net.deadline
 
 
-def _improve(net: _Network, part: _Part, bound: int) -> None:
+def _improve(net: Network, part: _Part, bound: int) -> None:
     """Raise the part's bound or find a better order of it; its budget doubles when neither is done."""
     lowest = max(part.lower, bound)
     for attempt in range(3):
@@ -424,15 +181,15 @@ def _improve(net: _Network, part: _Part, bound: int) -> None:
     part.budget *= 2
 
 
-_Way = tuple[_Run, Any] | None  # the last run and the way before it
+_Way = tuple[Run, Any] | None  # the last run and the way before it
 _Next = tuple[tuple[int, ...], int]  # the runs that could come before a step, and the one that did, or START
 START = -1
 
 
-def _beam(net: _Network, part: _Part, lowest: int, backward: bool) -> tuple[int, ...]:
+def _beam(net: Network, part: _Part, lowest: int, backward: bool) -> tuple[int, ...]:
     """An order of the part, step by step from those that had the lowest peaks, then the fewest live bytes, until then."""
     walk = _Walk(net, part.start, part.goal, backward=backward)
-    live = _live(net, part.goal if backward else part.start)
+    live = live_after(net, part.goal if backward else part.start)
     beam: dict[int, tuple[int, int, _Next, _Way]] = {walk.done: (lowest, live, (walk.ready(), START), None)}
     ended: list[tuple[int, _Way]] = []
     while beam:
@@ -457,14 +214,14 @@ def _beam(net: _Network, part: _Part, lowest: int, backward: bool) -> tuple[int,
     return tuple(index for run in (runs if backward else reversed(runs)) for index in run.ops)
 
 
-def _order_within(net: _Network, part: _Part, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
+def _order_within(net: Network, part: _Part, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
     """An order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
 
     Searches from both ends in turns, each from where the other was left, as long as they move.
     """
     start, goal = part.start, part.goal
-    head: list[_Run] = []
-    tail: list[_Run] = []
+    head: list[Run] = []
+    tail: list[Run] = []
     exceeded = NEVER
     stuck = 0
     backward = False
@@ -490,13 +247,13 @@ class _Found:
     """arrived: `path` leads to the goal. exhausted: nothing does. Else it leads to `anchor`, and nothing is lost by it."""
 
     anchor: int
-    path: list[_Run]
+    path: list[Run]
     exceeded: int
     arrived: bool = False
     exhausted: bool = False
 
 
-def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _Found:
+def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _Found:
     """Look for a path from `start` to `goal`, or back, on which no step needs more than `limit`.
 
     Whenever a set is reached with no more live bytes than the anchor has and than all sets between the two, it becomes
@@ -504,10 +261,10 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
     there is one at all. The same holds for a single run that lowers memory, from any set.
     """
     walk = _Walk(net, start, goal, backward=backward)
-    anchor, path = walk.done, list[_Run]()
-    anchor_live = _live(net, goal if backward else start)
+    anchor, path = walk.done, list[Run]()
+    anchor_live = live_after(net, goal if backward else start)
     exceeded, looked, attempts = NEVER, 0, 0
-    parent: dict[int, tuple[int, _Run | None]] = {}
+    parent: dict[int, tuple[int, Run | None]] = {}
     heap: list[tuple[int, int, int, int, int, _Next]] = []
     best: dict[int, int] = {}
 
@@ -518,7 +275,7 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
         parent[done] = (done, None)
         best[done] = live
 
-    def way(done: int) -> list[_Run]:
+    def way(done: int) -> list[Run]:
         runs = []
         while (step := parent[done])[1] is not None:
             runs.append(step[1])
@@ -551,19 +308,11 @@ def _search(net: _Network, start: int, goal: int, limit: int, *, budget: int, ba
         net.states += 1
         if looked > budget or (looked % 64 == 0 and _spent(net)):
             return found()
-        children = []
         ready = walk.ready_after(done, before)
-        for position in ready:
+        children, beyond = walk.within(limit - live, done, ready)
+        exceeded = min(exceeded, live + beyond)
+        for position, change in children:
             run = net.runs[position]
-            need, change = walk.effect(position, done)
-            if live + need > limit:
-                exceeded = min(exceeded, live + need)
-                continue
-            children.append((position, run, change))
-            if change <= 0:
-                children = children[-1:]
-                break
-        for position, run, change in children:
             after = done | run.mask
             now = live + change
             height = max(highest, now)
@@ -582,26 +331,40 @@ class _Walk:
     needs: per run what must be in the set before it. next: per run those that may follow it.
     """
 
-    def __init__(self, net: _Network, start: int, goal: int, *, backward: bool) -> None:
+    def __init__(self, net: Network, start: int, goal: int, *, backward: bool) -> None:
         self.net, self.backward = net, backward
         self.done, self.target = (net.everything & ~goal, net.everything & ~start) if backward else (start, goal)
         home = {index: position for position, run in enumerate(net.runs) for index in run.ops}
         self.needs = [run.after if backward else run.before for run in net.runs]
-        followers = [sorted({home[index] for index in _bits(run.before if backward else run.after)}) for run in net.runs]
+        followers = [sorted({home[index] for index in bits(run.before if backward else run.after)}) for run in net.runs]
         self.next = [[(p, self.needs[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
-        self.effects = [run.undone if backward else run.effects for run in net.runs]
+        self.known = [(run.relevant, run.undone if backward else run.effects) for run in net.runs]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
         """What a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
         run = self.net.runs[position]
-        found = self.effects[position].get(done & run.relevant)
-        if found is not None:
-            return found
         if not self.backward:
-            return _effect(self.net, run, done)
-        need, change = _effect(self.net, run, self.net.everything & ~done & ~run.mask)
-        self.effects[position][done & run.relevant] = need - change, -change
+            return effect_of(self.net, run, done)
+        if (known := run.undone.get(done & run.relevant)) is not None:
+            return known
+        need, change = effect_of(self.net, run, self.net.everything & ~done & ~run.mask)
+        run.undone[done & run.relevant] = need - change, -change
         return need - change, -change
+
+    def within(self, most: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
+        """The runs of `ready` that need at most `most` bytes more, or only the first of them that lowers memory, with how they
+        change it; and the least need of those before that need more."""
+        found, beyond = [], [NEVER]
+        for position in ready:
+            relevant, known = self.known[position]
+            need, change = known.get(done & relevant) or self.effect(position, done)
+            if need > most:
+                beyond.append(need)
+            elif change <= 0:
+                return [(position, change)], min(beyond)
+            else:
+                found.append((position, change))
+        return found, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
         """The runs that may come first."""

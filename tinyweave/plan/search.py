@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from .. import toolchain
 from ..ir import CompileError
 
-SHORT = 500_000  # buffers times sections times tries for which Python is quick enough: about 0.1 s
+SHORT = 500_000  # buffers times sections times tries of a problem for which Python is quick enough: about 0.1 s
 NEVER = 2**63 - 1
 SOURCE = Path(__file__).with_name("search.c")
 FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
@@ -58,15 +58,18 @@ def searcher(problem: Problem) -> Search:
     Of several that could go equally low the one in the busiest section is tried first, then the first in `order`; `again`:
     busy by what is still to be placed whenever the search falls into parts, not by what was at the beginning.
     """
-    cells = len(problem.size) + sum(map(len, problem.weights))
+    cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
 
     @lru_cache
     def in_c() -> Search | None:
         return _search_in_c(problem)
 
     def search(order: Sequence[int], again: bool, capacity: int, tries: int) -> Answer:
-        run = in_c() if tries * cells > SHORT else None
-        return run(order, again, capacity, tries) if run else search_in_python(problem, order, again, capacity, tries)
+        nonlocal spent
+        run = in_c() if spent + tries * cells > SHORT else None
+        answer = run(order, again, capacity, tries) if run else search_in_python(problem, order, again, capacity, tries)
+        spent += answer.tries * cells
+        return answer
 
     return search
 
