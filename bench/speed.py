@@ -57,7 +57,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--optimize", default="speed", help="the kernels: speed, or size for those of all cores")
+    parser.add_argument("--optimize", default="speed", help="speed, balanced, or size for the kernels of all cores")
     options = parser.parse_args()
     chosen = [name for name in RECORDS if not options.names or any(part in name for part in options.names)]
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)

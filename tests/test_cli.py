@@ -94,9 +94,9 @@ def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain)
 
 def test_plan_fits_and_does_not_fit(capsys, chain):
     size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
-    assert run("plan", chain, "--json") == 0
+    assert run("plan", chain, "--json", "--optimize", "speed") == 0
     fast = json.loads(capsys.readouterr().out)["ram"]["arena"]
-    assert run("plan", chain, "--ram", fast - 1) == 0
+    assert run("plan", chain, "--ram", fast - 1, "--optimize", "speed") == 0
     capsys.readouterr()
     assert run("plan", chain, "--ram", "64k", "--json", *size) == 0
     fits = json.loads(capsys.readouterr().out)

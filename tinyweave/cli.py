@@ -62,8 +62,8 @@ Optimize = Annotated[
     str,
     typer.Option(
         "--optimize",
-        metavar="speed|size",
-        help="The fastest kernels for the device's core that the RAM allows, or those for all cores, which need no scratch.",
+        metavar="balanced|speed|size",
+        help="Kernels for the device's core: while the arena grows by an eighth at most, all that the RAM allows, or none.",
     ),
 ]
 Stream = Annotated[
@@ -143,7 +143,7 @@ def plan(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     io: Io = "model",
     tensor: Annotated[
@@ -186,7 +186,7 @@ def compile_model(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     io: Io = "model",
     name: Name = None,
@@ -231,7 +231,7 @@ def verify(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -269,7 +269,7 @@ def profile(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -306,7 +306,7 @@ def deploy(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     io: Io = "model",
     inputs: Inputs = None,
@@ -563,7 +563,11 @@ def _command(verb: str, model: Path, **options: str | bool | None) -> str:
     for option, value in options.items():
         if value is True:
             words.append(f"--{option.replace('_', '-')}")
-        elif isinstance(value, str) and (option, value) not in (("schedule", "best"), ("optimize", "speed"), ("io", "model")):
+        elif isinstance(value, str) and (option, value) not in (
+            ("schedule", "best"),
+            ("optimize", "balanced"),
+            ("io", "model"),
+        ):
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

@@ -224,13 +224,16 @@ def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
     for number in range(40):  # as networks have them
         extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
-        size = [int(n) for n in rng.integers(extent, (12, 34))]
-        padding = tuple(same_padding(n, extent, stride) for n in size)
+        size, kernel = [int(n) for n in rng.integers(extent, (12, 34))], (extent, extent)
+        if number % 4 == 0:
+            size, kernel = [size[1], 1], (extent + number % 3, 1)
+            size[0] += 3
+        padding = tuple(same_padding(n, k, stride) for n, k in zip(size, kernel, strict=True))
         x = activation("input", (1, *size, channels), rng)
-        weights = _weights(rng, (1, extent, extent, channels), 3)
-        operands, out = _weighted(rng, x, weights, channels, extent * extent)
+        weights = _weights(rng, (1, *kernel, channels), 3)
+        operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
         attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
-        yield f"{extent}x{extent}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
+        yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
 
 
 def _transpose_conv(rng: Rng) -> Iterator[Drawn]:

@@ -65,8 +65,10 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     chosen: dict[str, Any] = {}
     if depthwise:
         units = depth = max(depth, lines.PLANES)
-        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice(lines.WIDTHS)))}
-        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(lines.STRIDES))), "room": 9 if rng.integers(4) else 70}
+        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
+        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
+        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+            return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)

@@ -122,24 +122,24 @@ def emit_conv(layer: Layer) -> Code:
 def streamed_convolution(layer: Layer) -> Code:
     """A call of a kernel that takes tw_conv_dsp, or for depthwise ones tw_depthwise_dsp, which begins with it."""
     graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
-    (rows, cols), depthwise = conv.kernel_size(graph, op), op.kind == "depthwise_conv_2d"
-    step = attrs["stride"][1]
+    depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
+    plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
+    (rows, cols), step = plane.kernel, plane.stride[1]
     geometry_and_clamp: tuple[Members, ...] = (
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": (rows, cols), "stride": attrs["stride"], "dilation": attrs["dilation"]},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": layer.input().shape[3] if depthwise else 1},
+        {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
+        {"kernel": plane.kernel, "stride": plane.stride, "dilation": attrs["dilation"]},
+        {"pad": plane.pad, "groups": channels if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
     base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
     if depthwise:
-        own = {"line": lines.function(rows, cols, step), "block": lines.block(layer.output.shape[2], cols, step)}
+        own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
         params = layer.struct("tw_conv_dsp", *base)
-    note = window_note((rows, cols), attrs["stride"]) + activation_note(attrs["activation"])
-    return Code(params, image_calls(layer), note)
+    return Code(params, image_calls(layer), window_note(note, attrs["stride"]) + activation_note(attrs["activation"]))
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:

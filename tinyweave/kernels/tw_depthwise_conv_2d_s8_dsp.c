@@ -25,7 +25,8 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
 {
     const tw_conv *p = &params->base.conv;
     const int32_t channels = p->in.c;
-    const int32_t per_row = p->stride.w == 1 ? p->kernel.w - 1 : p->kernel.w / 2 + 1, per_channel = per_row * p->kernel.h + 3;
+    const int32_t taps = tw_line_taps(p->kernel.w), pairs = p->stride.w == 1 ? taps - 1 : taps / 2 + 1;
+    const int32_t per_channel = pairs * p->kernel.h + 3;
     uint32_t *const lines = (uint32_t *)scratch;
     tw_columns columns;
     columns.padding = ((uint32_t)p->in_zero & 0xFFu) * 0x01010101u;
@@ -34,6 +35,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     line.x = lines;
     line.step = channels;
     line.rows = p->kernel.h;
+    line.pairs = pairs;
     line.zero = p->out_zero;
     line.sign = params->base.sign;
 
@@ -43,7 +45,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
         for (int32_t x = range.col_begin; x < range.col_end; x += params->block) {
             line.count = tw_min(params->block, range.col_end - x);
             const int32_t left = x * p->stride.w - p->pad.w, sums = (line.count + 3) & ~3;
-            const int32_t words = ((sums - 1) * p->stride.w + p->kernel.w + 1) >> 1;
+            const int32_t words = ((sums - 1) * p->stride.w + taps + 1) >> 1;
             const int32_t end = tw_min(left + (line.count - 1) * p->stride.w + p->kernel.w, p->in.w); /* more is not there */
             const int32_t offset = window.row_offset + tw_columns_set(&columns, left, words, end) * channels;
             for (int32_t begin = 0; begin < channels; begin += TW_LINE_CHANNELS) {

@@ -1,5 +1,5 @@
-/* tw_depthwise_conv_2d_s8_dsp.h - int8 depthwise convolution with the Arm DSP extension: kernels 3, 5 or 7 wide, stride 1 or 2
- * along the width, not dilated, depth multiplier 1, at least four channels. */
+/* tw_depthwise_conv_2d_s8_dsp.h - int8 depthwise convolution with the Arm DSP extension: not dilated, depth multiplier 1, at least
+ * four channels, and a width of the kernel and a stride along it for which tw_line.h has a function. */
 #ifndef TW_DEPTHWISE_CONV_2D_S8_DSP_H
 #define TW_DEPTHWISE_CONV_2D_S8_DSP_H
 

@@ -120,6 +120,18 @@ static inline int8_t *finish(const tw_line *line, const uint32_t *words, int8_t 
     odd = tw_smlad(x[i], w[k], odd);           \
     even = tw_smlabt(x[i], w[k], even);
 
+/* All words of a kernel of any width, the sums of two words of inputs at a time. */
+#define ANY                                                                     \
+    FIRST(0, sum0, sum1)                                                        \
+    FIRST(1, sum2, sum3)                                                        \
+    for (int32_t i = 1, k = 1; k + 1 < line->pairs; ++i, k += 2) {              \
+        MIDDLE(i, sum0, sum1, k)                                                \
+        MIDDLE(i + 1, sum2, sum3, k)                                            \
+    }                                                                           \
+    LAST(line->pairs / 2, sum0, sum1, line->pairs - 1)                          \
+    LAST(line->pairs / 2 + 1, sum2, sum3, line->pairs - 1)
+
+LINE(tw_line_any_1, line->pairs, 2, ANY)
 LINE(tw_line_3_1, 2, 2, FIRST(0, sum0, sum1) LAST(1, sum0, sum1, 1) FIRST(1, sum2, sum3) LAST(2, sum2, sum3, 1))
 LINE(tw_line_5_1, 4, 2,
      FIRST(0, sum0, sum1) MIDDLE(1, sum0, sum1, 1) FIRST(1, sum2, sum3)

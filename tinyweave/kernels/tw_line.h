@@ -36,10 +36,14 @@ typedef struct {
     int8_t *to;            /* outputs of the first channel, `step` bytes apart */
     int32_t step, count;
     int32_t rows;          /* of the kernel */
+    int32_t pairs;         /* of weights in a row */
     int32_t zero, sign;    /* as for tw_rescale_doubled */
 } tw_line;
 
-/* One for each width of the kernel and stride, those at the end for kernels of three rows alone. They read what four sums at a
+/* The width of a kernel with the zeros that make it odd and at least 3. */
+static inline int32_t tw_line_taps(int32_t width) { return tw_max(width | 1, 3); }
+
+/* One for each width of the kernel and stride; one for any width; those at the end for kernels of three rows alone. They read what four sums at a
  * time need. The words are, per channel: for each row of the kernel its weights, doubled, in pairs, then the bias less the
  * input's zero point times the weights, doubled, the multiplier, 2^(32 - exponent). With stride 1 the pairs of weights are
  * (0, 1), (1, 2), ..; with stride 2 (0, 1), (2, 3), .., (last, none). */
@@ -49,6 +53,7 @@ void tw_line_7_1(const tw_line *line);
 void tw_line_3_2(const tw_line *line);
 void tw_line_5_2(const tw_line *line);
 void tw_line_7_2(const tw_line *line);
+void tw_line_any_1(const tw_line *line);
 void tw_line_3_1_rows_3(const tw_line *line);
 void tw_line_3_2_rows_3(const tw_line *line);
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..ir import CompileError, Graph
+from ..kernels.table import BY_NAME
 from .build import (
+    FOR_ALL,
     NO_OVERLAP,
     Draft,
+    Kernels,
     calls,
     draft,
     finish,
@@ -24,7 +27,6 @@ from .build import (
     variants_in,
 )
 from .check import check
-from .faster import with_kernels_of
 from .fuse import NEVER, Rows, best_stages, is_fused
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
@@ -34,7 +36,6 @@ from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
-GROWTH = 8  # the part of an arena by which it may grow for faster kernels where nothing limits it
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
@@ -51,6 +52,7 @@ def plan(
     fast: bool = False,
     core: str = "",
     most: int | None = None,
+    growth: float | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -63,17 +65,13 @@ def plan(
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
 
-    With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none, run
-    what would exceed `most` bytes or the largest of `maps`, or without such a limit make the arena an eighth larger than they need.
+    With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none,
+    run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
+    how = partial(_in_one_memory, graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
-    made = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core=core)
-    if core and not (limits and sum(made.arena.values()) <= max(limits)):
-        small = _in_one_memory(graph, schedule, memory, stream_inputs=stream_inputs, fast=fast, core="")
-        allowed = max(limits) if limits else small.arena[memory] + small.arena[memory] // GROWTH
-        if made.arena[memory] > allowed:
-            made = with_kernels_of(small, core, overlap=schedule != "layer", most=allowed)
+    made = _with_kernels_of(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -83,10 +81,39 @@ def plan(
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str, *, stream_inputs: bool, fast: bool, core: str) -> Plan:
+def _in_one_memory(graph: Graph, schedule: str, memory: str, kernels: Kernels, *, stream_inputs: bool, fast: bool) -> Plan:
     if schedule == "layer":
-        return finish(_by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast, core=core))
-    return finish(_best(graph, memory, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast, core=core))
+        return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
+    return finish(_best(graph, memory, kernels, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast))
+
+
+def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
+    """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan."""
+    kernels = Kernels(core)
+    made = how(kernels)
+    most = sum(made.arena.values()) if most is None else most
+    if growth is not None:
+        most = min(most, int(sum(how(FOR_ALL).arena.values()) * (1 + growth)))
+    while sum(made.arena.values()) > most:
+        live = [made.live(step) if _for_core(made, stage.ops) else 0 for step, stage in enumerate(made.stages)]
+        if not any(live):
+            break
+        over = [step for step, bytes_ in enumerate(live) if bytes_ > min(most, max(live) - 1)]
+        blamed = (_largest(made, _for_core(made, made.stages[step].ops)) for step in over)
+        kernels = Kernels(core, kernels.kept.union(*blamed))
+        made = how(kernels)
+    return made
+
+
+def _for_core(made: Plan, ops: Sequence[int]) -> list[int]:
+    """Those of some ops whose kernel is not for all cores."""
+    return [index for index in ops if made.variants[index] and BY_NAME[made.variants[index]].cores]
+
+
+def _largest(made: Plan, ops: Sequence[int]) -> set[str]:
+    """The names of those of some ops that need most scratch."""
+    scratch = {made.graph.ops[i].name: BY_NAME[made.variants[i]].scratch(made.graph, made.graph.ops[i]) for i in ops}
+    return {name for name, size in scratch.items() if size == max(scratch.values())}
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
@@ -114,51 +141,53 @@ class _Way(NamedTuple):
         return max(self.needs[order]), calls(self.variants)
 
 
-def _way(graph: Graph, shared: Shared, sets: int, core: str) -> _Way:
+def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
     """With the best order that is found when looking at so many sets of ops, and the file's."""
-    variants = variants_in(graph, shared, core)
+    variants = variants_in(graph, shared, kernels)
     lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, lag)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
     return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
 
 
-def _best(graph: Graph, memory: str, *, fuse: bool, stream_inputs: bool, fast: bool, core: str) -> Draft:
+def _best(graph: Graph, memory: str, kernels: Kernels, *, fuse: bool, stream_inputs: bool, fast: bool) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
     ways = (
-        [_way(graph, inside, sets, core)] if inside.free and not stream_inputs else []
+        [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
     )  # saves code, but sometimes costs memory
     if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets, core))
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
     best = None
     if fuse and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), core)
+        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), kernels)
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
         if best is None or least < best.cost:
-            best = _cheaper(best, _by_op(graph, order, memory, overlap=overlap, parts=parts, fast=fast, core=core))
+            best = _cheaper(best, _by_op(graph, order, memory, kernels, overlap=overlap, parts=parts, fast=fast))
     assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
     return best
 
 
-def _by_op(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool, parts: bool, fast: bool, core: str) -> Draft:
+def _by_op(
+    graph: Graph, order: tuple[int, ...], memory: str, kernels: Kernels, *, overlap: bool, parts: bool, fast: bool
+) -> Draft:
     """The ops one by one, with `overlap` outputs over operands and moves between steps."""
     shared, most_lag = shared_in(graph, order, parts=parts), ANY_LAG if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, core=core)
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], core: str) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], kernels: Kernels) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
         stages = best_stages(net, order, way.shared.owner, needs, most)
         if any(is_fused(net, ops) for ops in stages):
-            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed, core=core)
+            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed, kernels=kernels)
             best = _cheaper(best, draft(laid))
     return best
 

@@ -26,9 +26,23 @@ NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over 
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 
+class Kernels(NamedTuple):
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`."""
+
+    core: str = ""
+    kept: frozenset[str] = frozenset()
+
+    def name(self, graph: Graph, op: Op) -> str:
+        """The kernel of an op."""
+        return variant_for(graph, op, "" if op.name in self.kept else self.core).name
+
+
+FOR_ALL = Kernels()
+
+
 class Laid(NamedTuple):
     """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
-    allow, of lags up to `most_lag`; with the kernels for `core`."""
+    allow, of lags up to `most_lag`."""
 
     net: Rows
     stages: Sequence[tuple[int, ...]]
@@ -37,7 +51,7 @@ class Laid(NamedTuple):
     most_lag: int
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
-    core: str = ""
+    kernels: Kernels = FOR_ALL
 
 
 class Draft(NamedTuple):
@@ -96,15 +110,15 @@ def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Shared:
     return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
 
 
-def variants_in(graph: Graph, shared: Shared, core: str = "") -> tuple[str, ...]:
-    """The kernel's name per op, of those for `core` besides those for all; empty where no code runs."""
-    return tuple("" if i in shared.free else _variant(graph, op, shared.owner, core) for i, op in enumerate(graph.ops))
+def variants_in(graph: Graph, shared: Shared, kernels: Kernels = FOR_ALL) -> tuple[str, ...]:
+    """The kernel's name per op; empty where no code runs."""
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner, kernels) for i, op in enumerate(graph.ops))
 
 
-def _variant(graph: Graph, op: Op, owner: Mapping[str, str], core: str) -> str:
+def _variant(graph: Graph, op: Op, owner: Mapping[str, str], kernels: Kernels) -> str:
     source, target = op.inputs[0], op.outputs[0]
     is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
-    return "" if is_view else variant_for(graph, op, core).name
+    return "" if is_view else kernels.name(graph, op)
 
 
 def calls(variants: Sequence[str]) -> int:
@@ -125,10 +139,10 @@ def lay_out(
     *,
     streamed: tuple[str, ...] = (),
     most_lag: int = ANY_LAG,
-    core: str = "",
+    kernels: Kernels = FOR_ALL,
 ) -> Laid:
     """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
-    variants = variants_in(graph, shared, core)
+    variants = variants_in(graph, shared, kernels)
     net, scratch = Rows(graph, variants, streamed), scratch_of(graph, variants)
     streams = streamings(net, stages)
     rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
@@ -139,7 +153,7 @@ def lay_out(
         work += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
     buffers = _buffers(graph, stages, shared.owner, memory, sizes) + tuple(work)
     lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
-    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers), core)
+    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers), kernels)
 
 
 def _buffers(
@@ -216,7 +230,7 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
     streamed, most_lag = tuple(net.streamed), laid.most_lag
-    return lay_out(graph, stages, shared, laid.memory, streamed=streamed, most_lag=most_lag, core=laid.core), known
+    return lay_out(graph, stages, shared, laid.memory, streamed=streamed, most_lag=most_lag, kernels=laid.kernels), known
 
 
 def finish(made: Draft) -> Plan:
