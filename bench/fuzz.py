@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # this file would hide the folder
 
 from generate import BY_ROW, random_network, random_stages
+from tinyweave.plan.faster import with_kernels_of
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
@@ -46,8 +47,9 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
             model = api.load(path)
         plan = api.plan(model, schedule)
         if by_row and schedule == "best":  # in stages that no planner would take
-            stages, streamed = random_stages(model.graph, random.Random(seed))
-            plan = plan_in_stages(model.graph, stages, streamed=streamed)
+            stages, streamed, tiles = random_stages(model.graph, random.Random(seed))
+            plan = plan_in_stages(model.graph, stages, streamed=streamed, tiles=tiles)
+            plan = with_kernels_of(plan, core, overlap=True) if seed // 48 % 2 else plan
         result = api.verify(model, plan, count=5, seed=seed, core=core if on_core else None)
     except CompileError as error:
         return f"{schedule}: {error}"

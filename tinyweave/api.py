@@ -193,12 +193,14 @@ def plan(
     limits: Limits | None = None,
     *,
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row. `optimize="speed"` takes the fastest kernels for `core` that
+    With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes. `optimize="speed"` takes the fastest kernels for `core` that
     the RAM limit allows; `"balanced"` those of them that make the arena an eighth larger at most; `"size"` those for all cores,
     which need no scratch and less code.
     """
@@ -210,6 +212,7 @@ def plan(
         schedule,
         maps=allowed.maps,
         stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
         core="" if optimize == "size" else core,
         most=allowed.ram,
         growth=BALANCED_GROWTH if optimize == "balanced" else None,
@@ -450,6 +453,7 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     optimize: str = "balanced",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
@@ -460,7 +464,15 @@ def deploy(
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
-    made = plan(model, schedule, allowed, stream_inputs=stream_inputs, optimize=optimize, core=kernels)
+    made = plan(
+        model,
+        schedule,
+        allowed,
+        stream_inputs=stream_inputs,
+        max_mac_overhead=max_mac_overhead,
+        optimize=optimize,
+        core=kernels,
+    )
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)

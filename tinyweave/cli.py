@@ -33,6 +33,7 @@ from .report.record import comparison_record, device_record, explanation_record,
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+DEFAULTS = {"schedule": "best", "optimize": "balanced", "io": "model"}  # which the header of the C leaves out
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
@@ -68,6 +69,10 @@ Optimize = Annotated[
 ]
 Stream = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
+]
+Overhead = Annotated[
+    float,
+    typer.Option("--max-mac-overhead", metavar="F", help="Multiply-accumulates at most F times the network's, for less RAM."),
 ]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
@@ -145,6 +150,7 @@ def plan(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     tensor: Annotated[
         str | None,
@@ -162,7 +168,8 @@ def plan(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
@@ -188,6 +195,7 @@ def compile_model(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     name: Name = None,
     out: Out = None,
@@ -201,12 +209,12 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name)
-    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
-    given = {"device": device, "schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
         planned,
-        _command("compile", model, **given, io=io, name=name),
+        _command("compile", model, device=device, **chosen, io=io, name=name),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -233,6 +241,7 @@ def verify(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -247,7 +256,8 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io)
-    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -271,6 +281,7 @@ def profile(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -283,7 +294,8 @@ def profile(
     """
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
-    planned = _plan(loaded, board, limits, schedule=schedule, stream_inputs=stream_inputs, optimize=optimize)
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -308,6 +320,7 @@ def deploy(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
@@ -326,7 +339,7 @@ def deploy(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, name)
     given = read_inputs(inputs, loaded)
-    chosen = {"device": device, "schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         with _progress() as report:
@@ -335,13 +348,11 @@ def deploy(
                 scratch,
                 device=board,
                 limits=limits,
-                schedule=schedule,
-                stream_inputs=stream_inputs,
-                optimize=optimize,
+                **chosen,
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, **chosen, io=io, name=name),
+                command=_command("deploy", model, device=device, **chosen, io=io, name=name),
                 progress=report,
             )
         found = record(
@@ -405,6 +416,7 @@ def compare(
     *,
     schedule: Schedule = "best",
     stream_inputs: Stream = False,
+    max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
     inputs: Inputs = None,
     as_json: Json = False,
@@ -417,7 +429,7 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, optimize="size")
+    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
@@ -483,11 +495,8 @@ def _told(path: Path) -> Iterator[None]:
         raise CompileError(f"{path}: {error}") from error
 
 
-def _plan(
-    model: api.Model, board: Device | None, limits: api.Limits, *, schedule: str, stream_inputs: bool, optimize: str
-) -> Plan:
-    core = board.core if board else api.DEFAULT_CORE
-    return api.plan(model, schedule, limits, stream_inputs=stream_inputs, optimize=optimize, core=core)
+def _plan(model: api.Model, board: Device | None, limits: api.Limits, **chosen: Any) -> Plan:
+    return api.plan(model, limits=limits, core=board.core if board else api.DEFAULT_CORE, **chosen)
 
 
 def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
@@ -557,17 +566,15 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-def _command(verb: str, model: Path, **options: str | bool | None) -> str:
+def _command(verb: str, model: Path, **options: Any) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
     for option, value in options.items():
         if value is True:
             words.append(f"--{option.replace('_', '-')}")
-        elif isinstance(value, str) and (option, value) not in (
-            ("schedule", "best"),
-            ("optimize", "balanced"),
-            ("io", "model"),
-        ):
+        elif isinstance(value, float) and value != 1:
+            words += [f"--{option.replace('_', '-')}", f"{value:g}"]
+        elif isinstance(value, str) and DEFAULTS.get(option) != value:
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

@@ -15,6 +15,7 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
+from tinyweave.plan import Tile
 from tinyweave.plan.fuse import Rows, streaming
 
 MAX_ELEMENTS = 6000
@@ -621,9 +622,9 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
     return tuple(done)
 
 
-def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], tuple[str, ...]]:
-    """Any cut of the file's order into stages, those of several ops such as can run row by row; and inputs that may be streamed
-    to them, those that one stage alone reads, by rows."""
+def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], tuple[str, ...], tuple[Tile, ...]]:
+    """Any cut of the file's order into stages, those of several ops such as can run row by row; inputs that may be streamed to
+    them, those that one stage alone reads, by rows; and ops of a stage that can run together, for any number of columns."""
     variants = [variant_for(graph, op).name for op in graph.ops]
     net, begin, stages = Rows(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):
@@ -637,7 +638,16 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
         readers = [ops for ops in stages if name in brought.graph.inputs and not net.users[name].isdisjoint(ops)]
         if len(readers) == 1 and streaming(brought, readers[0]) is not None and -1 not in net.users[name]:
             streamed += (name,)
-    return stages, streamed
+    tiles: tuple[Tile, ...] = ()
+    for ops in stages:
+        at = 0
+        while at < len(ops) - 1:
+            run = ops[at : at + rng.randint(2, 5)]
+            more = (*tiles, Tile(run, rng.randint(1, 9)))
+            joined = rng.random() < 0.7 and streaming(Rows(graph, variants, streamed, more), ops) is not None
+            tiles = more if joined else tiles
+            at += len(run) if joined else 1
+    return stages, streamed, tiles
 
 
 def _may_run(graph: Graph, index: int, done: list[int]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.generate import BY_ROW, random_network, random_order, random_stages
+from tinyweave.plan.faster import with_kernels_of
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
@@ -48,8 +49,10 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     path = tmp_path / "network.tflite"
     path.write_bytes(to_tflite(random_network(seed, rng.randint(5, 16), growers=BY_ROW, live=2)))
     model = api.load(path)
-    stages, streamed = random_stages(model.graph, rng)
-    made = plan_in_stages(model.graph, stages, streamed=streamed)
+    stages, streamed, tiles = random_stages(model.graph, rng)
+    made = plan_in_stages(model.graph, stages, streamed=streamed, tiles=tiles)
+    if rng.random() < 0.5:
+        made = with_kernels_of(made, "cortex-m4", overlap=True)
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)
 
 

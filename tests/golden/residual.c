@@ -136,10 +136,10 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
 
         for (int32_t tick = 0; tick < 6; ++tick) {
             if (tw_is_due(&conv_2d_0_pace, tick, &conv_2d_0_map)) {
-                tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_pace, 5));
+                tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_pace, 0, 5));
             }
             if (tw_is_due(&add_1_pace, tick, &add_1_map)) {
-                tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_pace, 5));
+                tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_pace, 0, 5));
             }
         }
     }

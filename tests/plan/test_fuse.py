@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,21 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.kernels.table import variant_for
-from tinyweave.plan import plan, plan_in_stages
-from tinyweave.plan.fuse import Pace, Rows, _growing, best_stages, streaming
+from tinyweave.ops import SPECS
+from tinyweave.plan import Tile, check, plan, plan_in_stages
+from tinyweave.plan.fuse import (
+    Pace,
+    Read,
+    Rows,
+    _growing,
+    best_stages,
+    joined,
+    macs_again,
+    plan_macs,
+    streaming,
+    tile_bytes,
+    tile_sizes,
+)
 from tinyweave.plan.order import file_order, live_bytes
 from tinyweave.plan.overlap import lags, saved_bytes, views
 
@@ -80,7 +94,12 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
     graph = by_row(seed)
     net, order = rows_of(graph, *(graph.inputs if brought else ())), file_order(graph)
-    grown = {(a, end): dict(made) for a in range(len(order)) for end, made in _growing(net, order, a) if end > a + 1}
+    grown = {
+        (a, end): dict(made)
+        for a in range(len(order))
+        for end, is_stage, made in _growing(net, order, a)
+        if is_stage and end > a + 1
+    }
     direct = {(a, b): found for a, b in intervals(graph) if (found := streaming(net, order[a:b])) is not None}
     assert set(direct) == set(grown) or brought, "where only a streamed input has readers outside, they differ"
     for span, stream in direct.items():
@@ -94,10 +113,10 @@ def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
     net, order, owner = rows_of(graph), file_order(graph), views(graph)
     alone = live_bytes(graph, order, owner)
     best = best_stages(net, order, owner, alone)
-    found = {most: best_stages(net, order, owner, alone, most) for most in range(max(alone), 0, -max(1, max(alone) // 50))}
-    within = [most for most, stages in found.items() if stages]
+    found = {most: best_stages(net, order, owner, alone, most=most) for most in range(max(alone), 0, -max(1, max(alone) // 50))}
+    within = [most for most, (stages, _) in found.items() if stages]
     assert all(found[most] == best for most in within)
-    assert not within or all(not stages for most, stages in found.items() if most < within[-1])
+    assert not within or all(not stages for most, (stages, _) in found.items() if most < within[-1])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -108,12 +127,93 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     variants = [variant_for(graph, op).name for op in graph.ops]
     saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner))
     alone = live_bytes(graph, order, owner, (), saved)
-    chosen = plan_in_stages(graph, best_stages(net, order, owner, alone))
+    found, tiles = best_stages(net, order, owner, alone)
+    chosen = plan_in_stages(graph, found, tiles=tiles)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
         stages = [order[a:b] for a, b in itertools.pairwise(edges)]
         if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
             assert chosen.lower_bound <= plan_in_stages(graph, stages).lower_bound, stages
+
+
+def test_a_tile_by_hand() -> None:
+    """A block whose widest map is a tile: 3x3 with stride 1 over 9 rows reads each of its rows up to three times."""
+    net = Net(9, 12, 4)
+    wide = net.conv("image", 16)
+    thin = net.conv(net.depthwise(wide, 3), 4)
+    graph = net.finish("block", thin)
+    rows = rows_of(graph)
+    assert joined(rows, (0, 1, 2)) == (Read("image", 1, 3, 1),)
+    deep = graph.ops[1].outputs[0]
+    assert tile_sizes(rows, (0, 1, 2), 4) == {deep: (1, 4), wide: (3, 6)}
+    assert tile_sizes(rows, (0, 1, 2), 12) == {deep: (1, 12), wide: (3, 12)}
+    assert tile_bytes(rows, (0, 1, 2), 4) == {deep: 1 * 4 * 16, wide: 3 * 6 * 16}
+    # rows 0 and 8 are read twice, the seven between them three times: 16 times again
+    assert macs_again(rows, (0, 1, 2)) == {0: 16 * 12 * 4 * 16, 1: 0}
+    assert joined(rows, (1, 2)) == (Read(wide, 1, 3, 1),) and macs_again(rows, (1, 2)) == {1: 0}
+
+
+def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
+    """Per op of a run the rows of its output that a row of the last one needs, one by one."""
+    rows, found = {row}, [{row}]
+    for before, index in reversed(list(itertools.pairwise(run))):
+        op, height = graph.ops[index], graph.output(graph.ops[before]).shape[1]
+        window = SPECS[op.kind].window(graph, op)
+        assert window is not None
+        first = [r * window.stride[0] - window.pad[0] for r in rows]
+        rows = {r for top in first for r in range(top, top + window.extent[0]) if 0 <= r < height}
+        found.append(rows)
+    return found[::-1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_tiles_do_again_is_what_their_rows_need(seed: int) -> None:
+    graph = by_row(seed)
+    net = rows_of(graph)
+    for a, b in intervals(graph):
+        run = range(a, b)
+        if joined(net, run) is None:
+            continue
+        height = graph.output(graph.ops[b - 1]).shape[1]
+        needed = [rows_read(graph, run, row) for row in range(height)]
+        for position, (index, macs) in enumerate(sorted(macs_again(net, run).items())):
+            op = graph.ops[index]
+            if op.kind == "conv_2d" and graph.input(op, 1).shape[1:3] == (1, 1):
+                each = SPECS[op.kind].macs(graph, op, True) // graph.output(op).shape[1]
+                assert macs == each * (sum(len(rows[position]) for rows in needed) - graph.output(op).shape[1])
+            assert macs >= 0 or len(set.union(*(rows[position] for rows in needed))) < graph.output(op).shape[1]
+        sizes = tile_sizes(net, run, 3)
+        for position, (name, (rows, cols)) in enumerate(reversed(sizes.items())):
+            assert rows == max(max(r[position], default=-1) - min(r[position], default=0) + 1 for r in needed)
+            assert 0 <= cols <= graph.tensors[name].shape[2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_more_work_never_needs_more_memory(seed: int) -> None:
+    graph, arena = by_row(seed), list[int]()
+    least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
+    for overhead in (1.0, 1.1, 1.5, 3.0):
+        made = plan(graph, max_mac_overhead=overhead)
+        assert sum(plan_macs(made)) <= overhead * least
+        arena.append(made.lower_bound)
+    assert arena == sorted(arena, reverse=True)
+    with pytest.raises(CompileError, match=r"with 0\.9 times its work"):
+        plan(graph, max_mac_overhead=0.9)
+
+
+def test_the_check_refuses_a_tile_that_is_too_narrow() -> None:
+    net = Net(9, 12, 4)
+    thin = net.conv(net.depthwise(net.conv("image", 16), 3), 4)
+    graph = net.finish("block", thin)
+    rest = [(index,) for index in range(3, len(graph.ops))]
+    made = plan_in_stages(graph, [(0, 1, 2), *rest], tiles=(Tile((0, 1, 2), 4),))
+    stage, *others = made.stages
+    with pytest.raises(AssertionError, match="leaves"):
+        check(replace(made, stages=(replace(stage, tiles=(Tile((0, 1, 2), 5),)), *others)))
+    wide = graph.ops[0].outputs[0]
+    places = made.places | {wide: replace(made.places[wide], offset=0)}  # over what comes after it
+    with pytest.raises(AssertionError):
+        check(replace(made, places=places))
 
 
 @pytest.mark.emulator

@@ -66,7 +66,7 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> 
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
-    """The call of the layer's kernel in a fused stage, on the row that is due."""
+    """The call of the layer's kernel in a fused stage, on the row that is due or a part of it."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
@@ -75,11 +75,9 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
-        row = f"tw_row(&{layer.name}_pace, {layer.input().shape[2]})"
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
-        return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, row, sums)
-    row = f"tw_row(&{layer.name}_pace, {layer.output.shape[2]})"
-    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], row, *layer.scratch)
+        return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, layer.range, sums)
+    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
 
 
 def image_calls(layer: Layer) -> str:

@@ -48,13 +48,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Layer:
-    """One op of `plan`; `at` gives the C expression of an activation's address, `maps` in a fused stage that of its view."""
+    """One op of `plan`; `at` gives the C expression of an activation's address, in a fused stage `maps` that of its view, and
+    `range` that of the rows and columns to compute."""
 
     plan: Plan
     op: Op
     at: Mapping[str, str]
     constants: Constants
     maps: Mapping[str, str] | None = None
+    range: str = ""
 
     @property
     def graph(self) -> Graph:

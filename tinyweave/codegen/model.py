@@ -22,7 +22,7 @@ from ..plan.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
 from .layer import CTYPES, Code, Constants, Layer, layer_note
-from .stage import map_names, ring_note, stage_lines, stage_note
+from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
 DEFAULT_MEMORY = "sram"
@@ -53,12 +53,13 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     constants = Constants()
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
-        maps = map_names(plan, stage, _labels(plan)) if stage.tile else None
+        is_fused = stage.tiles is not None
+        maps, part = (map_names(plan, stage, _labels(plan)), ranges(plan, stage)) if is_fused else (None, {})
         for index in stage.ops:
-            op = plan.graph.ops[index]
-            codes[index] = EMITTERS[op.kind](Layer(plan, op, at, constants, maps)) if plan.variants[index] else None
+            layer = Layer(plan, plan.graph.ops[index], at, constants, maps, part.get(index, ""))
+            codes[index] = EMITTERS[layer.op.kind](layer) if plan.variants[index] else None
     reset = _reset_lines(plan, at, constants)
-    kernels = sources([variant for variant in plan.variants if variant])
+    kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])
     files = {
         f"{name}.h": _header(plan, name, origin),
         f"{name}.c": _body(plan, name, origin, codes, at=at, constants=constants, reset=reset),
@@ -67,6 +68,10 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     if set(plan.arena) != {DEFAULT_MEMORY}:
         files[f"{name}_memory.h"] = _memory_header(plan, name, origin)
     return Source(name, files | {path.name: path.read_text() for path in kernels})
+
+
+def _has_tiles(plan: Plan) -> bool:
+    return any(stage.tiles for stage in plan.stages)
 
 
 def _banner(plan: Plan, file: str, origin: Origin) -> list[str]:
@@ -92,6 +97,9 @@ def _labels(plan: Plan) -> dict[str, str]:
     return labels
 
 
+TILES = "  (tiles)"
+
+
 def buffer_labels(plan: Plan) -> dict[str, str]:
     """Buffer name -> label for the picture: short name, the views in it, whether it is a ring, a network input or output."""
     labels = _labels(plan)
@@ -102,6 +110,10 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
         if name == place.buffer:
             rows = buffer.bytes // row_bytes(graph.tensors[name]) if buffer.bytes < size else 0
             shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})" if rows else ""
+            continue
+        if place.buffer not in graph.tensors:  # what tiles pass on, some at other times than others
+            others = shown[place.buffer].removesuffix(TILES) if shown[place.buffer] != place.buffer else ""
+            shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
     roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
@@ -293,7 +305,8 @@ def _body(
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
-    includes = sorted({file.replace(".c", ".h") for variant in used for file in variant.files if file.endswith(".c")})
+    files = {file for variant in used for file in variant.files if file.endswith(".c")}
+    includes = sorted(file.replace(".c", ".h") for file in files | ({"tw_tile.c"} if _has_tiles(plan) else set()))
     string = "#include <string.h>\n" if reset else ""
     parts = [
         c.comment([*_banner(plan, f"{name}.c", origin), "", *picture]),
@@ -411,7 +424,7 @@ def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[
         op, code = graph.ops[index], codes[index]
         same = ", the same bytes: no code" if code is None else ""
         notes.append(layer_note(graph, op, code.note if code else "") + same)
-    if stage.tile is None:
+    if stage.tiles is None:
         code = codes[stage.ops[0]]
         return [*_comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]
     notes = [f"  {note}{ring_note(plan, stage, index)}" for note, index in zip(notes, stage.ops, strict=True)]

@@ -1,22 +1,39 @@
 """A fused stage as C: the views of its maps, the pace of each of its ops, and one loop over ticks.
 
-In: a Plan and one of its stages, with the call of each op on the row that is due. Out: lines of C.
+In: a Plan and one of its stages, with the call of each op on the row that is due, in a tile on a part of it. Out: lines of C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from ..ir import itemsize
-from ..plan import Plan, Stage
-from ..plan.fuse import Node, Streaming, row_bytes, streaming_of
+from ..kernels.table import BY_NAME
+from ..ops import SPECS
+from ..plan import Plan, Stage, Tile
+from ..plan.fuse import Node, Streaming, row_bytes, rows_of, streaming_of, tile_sizes
+from . import c
 from .layer import Code, shape_text
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
-    """Activation that a fused stage reads or writes -> the C name of its view."""
+    """Activation that a fused stage reads or writes -> the C expression of its view."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
-    return {name: f"{labels[name]}_map" for name in dict.fromkeys(names) if name is not None and name in plan.places}
+    tiles = streaming_of(plan, stage).tiles
+    found = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
+    return {name: f"{labels[name]}_{'tile.map' if name in tiles else 'map'}" for name in found}
+
+
+def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
+    """Op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
+    found = {}
+    for index, reads in streaming_of(plan, stage).reads.items():
+        op = plan.graph.ops[index]
+        sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
+        _, _, cols, _ = plan.graph.tensors[reads[0].tensor if sums_up else op.outputs[0]].shape
+        found[index] = f"tw_row(&{op.name}_pace, 0, {cols})"
+    return found | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
 
 def stage_lines(
@@ -25,22 +42,56 @@ def stage_lines(
     """The block that runs a fused stage."""
     stream = streaming_of(plan, stage)
     lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
-    lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items()]
+    lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items() if name not in stream.tiles]
     lines.append("    /* tick of the next row, ticks from a row to the next, rows done, rows */")
     for node, pace in stream.paces.items():
         start = f"{{{pace.first}, {pace.every}, 0, {pace.rows}}}"
         lines.append(f"    tw_pace {_pace(plan, maps, node)} = {start};")
     lines += ["", f"    for (int32_t tick = 0; tick < {stream.ticks}; ++tick) {{"]
+    tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     for node in stream.paces:
         if isinstance(node, str):
             lines += [f"        {line}" for line in _bring(plan, maps[node], node)]
             continue
-        op, code = plan.graph.ops[node], codes[node]
-        assert code is not None
+        op = plan.graph.ops[node]
+        body = _lines(codes[node])
+        if node in tiles:
+            body = _tile(plan, tiles[node], at, maps, [line for index in tiles[node].ops for line in _lines(codes[index])])
         lines.append(f"        if (tw_is_due(&{op.name}_pace, tick, &{maps[op.outputs[0]]})) {{")
-        lines += [f"            {line}" for line in code.call.rstrip().split("\n")]
+        lines += [f"            {line}" for line in body]
         lines.append("        }")
     return [*lines, "    }", "}"]
+
+
+def _lines(code: Code | None) -> list[str]:
+    assert code is not None
+    return code.call.rstrip().split("\n")
+
+
+def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str], calls: list[str]) -> list[str]:
+    """The loop over the columns of a row that ops compute together."""
+    graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
+    sizes = tile_sizes(rows_of(plan), tile.ops, tile.cols)
+    lines = [
+        "/* {address, bytes of a row, rows, 0, 0}, 0, the reader's window, stride and padding, the map, bytes of a pixel */"
+    ]
+    parts = []
+    for op, reader in pairwise(ops):
+        tensor, window = graph.output(op), SPECS[reader.kind].window(graph, reader)
+        assert window is not None
+        name, (rows, cols), pixel = (
+            maps[tensor.name].removesuffix(".map"),
+            sizes[tensor.name],
+            row_bytes(tensor) // tensor.shape[2],
+        )
+        view = (at[tensor.name], cols * pixel, rows, 0, 0)
+        members = (view, 0, window.extent, window.stride, window.pad, tensor.shape[1:3], pixel)
+        lines.append(f"tw_tile {name} = {c.value(members)};")
+        parts.append(f"    const tw_range {op.name}_part = tw_slide(&{name}, {reader.name}_part);")
+    last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
+    lines.append(f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{")
+    lines.append(f"    const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));")
+    return [*lines, *reversed(parts), *(f"    {line}" for line in calls), "}"]
 
 
 def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
@@ -74,14 +125,17 @@ def stage_note(plan: Plan, stage: Stage) -> str:
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
-    """What a layer's line says of the ring that its output lies in."""
-    rows = streaming_of(plan, stage).rings.get(plan.graph.ops[index].outputs[0])
+    """What a layer's line says of the ring or tile that its output lies in."""
+    stream, name = streaming_of(plan, stage), plan.graph.ops[index].outputs[0]
+    if name in stream.tiles:
+        return ", into a tile of " + " x ".join(map(str, stream.tiles[name]))
+    rows = stream.rings.get(name)
     return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}"
 
 
 def _view(plan: Plan, stream: Streaming, name: str, at: str, label: str) -> str:
     tensor = plan.graph.tensors[name]
     rows = stream.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
-    is_written = name in stream.paces or any(plan.graph.ops[i].outputs[0] == name for i in stream.paces if isinstance(i, int))
+    is_written = name in stream.paces or any(plan.graph.ops[i].outputs[0] == name for i in stream.reads)
     const = "" if is_written else "const "
     return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"

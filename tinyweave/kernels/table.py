@@ -231,9 +231,9 @@ def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
     raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
 
 
-def sources(names: Iterable[str]) -> list[Path]:
-    """The C files of the variants with these names, the headers that they include, and the C files of those, by name."""
-    waiting = [file for name in names for file in BY_NAME[name].files]
+def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
+    """The C files of the variants with these names and `more`, the headers that they include, the C files of those, by name."""
+    waiting = [*(file for name in names for file in BY_NAME[name].files), *more]
     found: set[str] = set()
     while waiting:
         file = waiting.pop()

@@ -106,10 +106,10 @@ static inline int tw_is_due(tw_pace *pace, int32_t tick, tw_view *out)
     return 1;
 }
 
-/* The row that fell due last, of `cols` columns. */
-static inline tw_range tw_row(const tw_pace *pace, int32_t cols)
+/* Columns [col_begin, col_end) of the row that fell due last. */
+static inline tw_range tw_row(const tw_pace *pace, int32_t col_begin, int32_t col_end)
 {
-    tw_range range = {pace->row - 1, pace->row, 0, cols};
+    tw_range range = {pace->row - 1, pace->row, col_begin, col_end};
     return range;
 }
 

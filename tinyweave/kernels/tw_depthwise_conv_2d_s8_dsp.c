@@ -32,6 +32,8 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     columns.padding = ((uint32_t)p->in_zero & 0xFFu) * 0x01010101u;
     columns.step = channels;
     tw_line line;
+    const int32_t most = (params->block + 3) & ~3; /* narrow ranges leave the end of the scratch alone, but all of it is claimed */
+    lines[(p->kernel.h * TW_LINE_CHANNELS - 1) * TW_LINE_WORDS + (((most - 1) * p->stride.w + taps + 1) >> 1) - 1] = 0;
     line.x = lines;
     line.step = channels;
     line.rows = p->kernel.h;

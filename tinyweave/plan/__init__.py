@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME
+from ..ops import SPECS
 from .build import (
     FOR_ALL,
     NO_OVERLAP,
@@ -49,6 +50,7 @@ def plan(
     *,
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
+    max_mac_overhead: float = 1.0,
     fast: bool = False,
     core: str = "",
     most: int | None = None,
@@ -57,8 +59,9 @@ def plan(
     """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row, where each makes the arena smaller; nothing is computed twice. `unfused` does
-    all but the last. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
+    at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice. `unfused` does all but fuse. `layer`, the
+    baseline, keeps the file's order and operands apart from outputs.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
@@ -69,7 +72,8 @@ def plan(
     run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
-    how = partial(_in_one_memory, graph, schedule, memory, stream_inputs=stream_inputs, fast=fast)
+    again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
+    how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _with_kernels_of(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
@@ -81,10 +85,12 @@ def plan(
     return spreads[over.index(min(over))] if over else made
 
 
-def _in_one_memory(graph: Graph, schedule: str, memory: str, kernels: Kernels, *, stream_inputs: bool, fast: bool) -> Plan:
+def _in_one_memory(
+    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool
+) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
-    return finish(_best(graph, memory, kernels, fuse=schedule == "best", stream_inputs=stream_inputs, fast=fast))
+    return finish(_best(graph, memory, kernels, again=again, stream_inputs=stream_inputs, fast=fast))
 
 
 def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -129,6 +135,13 @@ def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
 
 
+def _macs_again(graph: Graph, overhead: float) -> int:
+    """How many multiply-accumulates may be done again."""
+    if not 1 <= overhead < np.inf:
+        raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
+    return int((overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+
+
 class _Way(NamedTuple):
     """Who lies in whose bytes, which kernels are left, and per order of the ops what each step needs by itself."""
 
@@ -150,18 +163,20 @@ def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
     return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
 
 
-def _best(graph: Graph, memory: str, kernels: Kernels, *, fuse: bool, stream_inputs: bool, fast: bool) -> Draft:
-    """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed."""
+def _best(graph: Graph, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool) -> Draft:
+    """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
+
+    again: multiply-accumulates that fused stages may do again; None: no fused stages.
+    """
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = (
-        [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
-    )  # saves code, but sometimes costs memory
+    # parts save code, but sometimes cost memory
+    ways = [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
     if not (fast and ways):
         ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
     best = None
-    if fuse and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), kernels)
+    if again is not None and (stream_inputs or not fast):
+        best = _fused(graph, ways[-1], memory, kernels, streamed=graph.inputs if stream_inputs else (), again=again)
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
@@ -180,14 +195,15 @@ def _by_op(
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], kernels: Kernels) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, kernels: Kernels, *, streamed: tuple[str, ...], again: int) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages = best_stages(net, order, way.shared.owner, needs, most)
+        stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
         if any(is_fused(net, ops) for ops in stages):
-            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed, kernels=kernels)
+            shared = shared_in(graph, order, parts=False)
+            laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=kernels)
             best = _cheaper(best, draft(laid))
     return best
 

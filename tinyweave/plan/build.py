@@ -13,14 +13,14 @@ from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .fuse import Rows, is_fused, lags_by_stage, row_bytes, streamings
+from .fuse import Rows, is_fused, lags_by_stage, row_bytes, streamings, tile_bytes
 from .layouts import Walk, find_walk
 from .moves import lone_tensors, with_moves
 from .order import each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, views
 from .parts import Shared, with_parts
 from .place import TRIES, Rule, place
-from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
+from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
 NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
@@ -49,6 +49,7 @@ class Laid(NamedTuple):
     shared: Shared
     memory: str
     most_lag: int
+    places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
     kernels: Kernels = FOR_ALL
@@ -92,11 +93,18 @@ def plan_in_order(
 
 
 def plan_in_stages(
-    graph: Graph, stages: Sequence[tuple[int, ...]], memory: str = "sram", streamed: tuple[str, ...] = ()
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    memory: str = "sram",
+    streamed: tuple[str, ...] = (),
+    tiles: tuple[Tile, ...] = (),
 ) -> Plan:
-    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input."""
+    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input.
+
+    The ops of each of the `tiles` run together, some columns at a time.
+    """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed)))
+    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
 
 
 def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
@@ -138,26 +146,51 @@ def lay_out(
     memory: str,
     *,
     streamed: tuple[str, ...] = (),
+    tiles: tuple[Tile, ...] = (),
     most_lag: int = ANY_LAG,
     kernels: Kernels = FOR_ALL,
 ) -> Laid:
     """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
     variants = variants_in(graph, shared, kernels)
-    net, scratch = Rows(graph, variants, streamed), scratch_of(graph, variants)
+    net, scratch = Rows(graph, variants, streamed, tiles), scratch_of(graph, variants)
     streams = streamings(net, stages)
     rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
-    work = []
+    more = []
     for step, (ops, stream) in enumerate(zip(stages, streams, strict=True)):
         needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], net.sums[ops[-1]] if stream else 0))
-        work += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
-    buffers = _buffers(graph, stages, shared.owner, memory, sizes) + tuple(work)
+        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
+    places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
+    for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
+        name = tiles_name(graph.ops[ops[-1]].name)
+        inside = [_in_tile(net, tile, name) for tile in tiles if tile.ops[0] in ops]
+        if inside:
+            more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
+            places |= {tensor: place for found, _ in inside for tensor, place in found.items()}
+    owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
+    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, streamed=streamed), *more)
     lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
-    return Laid(net, stages, shared, memory, most_lag, buffers, rules(graph, stages, shared.owner, lag, buffers), kernels)
+    allowed = rules(graph, stages, owner, lag, buffers)
+    return Laid(net, stages, shared, memory, most_lag, places, buffers, allowed, kernels)
+
+
+def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
+    """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
+    places, end = {}, 0
+    for name, size in tile_bytes(net, tile.ops, tile.cols).items():
+        places[name] = Place(buffer, -(-end // 4) * 4)
+        end = places[name].offset + size
+    return places, end
 
 
 def _buffers(
-    graph: Graph, stages: Sequence[tuple[int, ...]], owner: Mapping[str, str], memory: str, rings: Mapping[str, int]
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    owner: Mapping[str, str],
+    memory: str,
+    *,
+    rings: Mapping[str, int],
+    streamed: tuple[str, ...],
 ) -> tuple[Buffer, ...]:
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
 
@@ -165,7 +198,7 @@ def _buffers(
     save the real networks no more than 6 bytes.
     """
     steps = max(1, len(stages))
-    start = {owner[name]: 0 for name in graph.inputs}
+    start = {owner[name]: 0 for name in graph.inputs if name not in streamed}
     end = dict.fromkeys(start, 1)
     for step, ops in enumerate(stages):
         for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
@@ -224,28 +257,31 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
         stages.append(tuple(range(len(steps), len(steps) + len(ops))))
         steps += ops
     graph, names = with_moves(net.graph, steps)
+    number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
+    tiles = tuple(Tile(tuple(number[index] for index in tile.ops), tile.cols) for tile in net.tiles)
     known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
     left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
     streamed, most_lag = tuple(net.streamed), laid.most_lag
-    return lay_out(graph, stages, shared, laid.memory, streamed=streamed, most_lag=most_lag, kernels=laid.kernels), known
+    again = lay_out(graph, stages, shared, laid.memory, streamed=streamed, tiles=tiles, most_lag=most_lag, kernels=laid.kernels)
+    return again, known
 
 
 def finish(made: Draft) -> Plan:
     """The plan of a draft, checked."""
-    net, stages, shared, memory, _, buffers, *_ = made.laid
+    laid, net = made.laid, made.laid.net
     graph = net.graph
     return check(
         Plan(
             graph=graph,
-            stages=tuple(Stage(ops, _tile(graph, ops) if is_fused(net, ops) else None) for ops in stages),
+            stages=tuple(Stage(ops, _tiles(net, ops) if is_fused(net, ops) else None) for ops in laid.stages),
             variants=tuple(net.variants),
-            buffers=buffers,
-            places={name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()},
+            buffers=laid.buffers,
+            places=laid.places,
             offsets=made.offsets,
-            arena={memory: made.bytes},
+            arena={laid.memory: made.bytes},
             scratch=max(scratch_of(graph, net.variants), default=0),
             lower_bound=made.lower_bound,
             streamed=tuple(net.streamed),
@@ -253,7 +289,5 @@ def finish(made: Draft) -> Plan:
     )
 
 
-def _tile(graph: Graph, ops: tuple[int, ...]) -> Tile:
-    """A row of the last tensor at a time; all others keep the rows that are still to be read."""
-    *_, w, c = (1, *graph.output(graph.ops[ops[-1]]).shape)
-    return Tile(1, w, c, {graph.ops[index].outputs[0]: ("h", "w") for index in ops[:-1]})
+def _tiles(net: Rows, ops: Sequence[int]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in net.tiles if tile.ops[0] in ops)

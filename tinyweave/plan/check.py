@@ -9,7 +9,8 @@ rows of a fused stage run, which the emitted C takes from there too; whether the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,11 +18,11 @@ from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .fuse import Streaming, streaming_of
-from .plan import Plan, Stage, scratch_name
+from .plan import Plan, Stage, Tile, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
-SUMS = -2  # what a byte of sums holds
-SCRATCH = -3  # what a byte of scratch holds
+SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
+CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -37,7 +38,7 @@ def check(plan: Plan) -> Plan:
     for name in (name for name in graph.inputs if name not in plan.streamed):
         _write(held, name, _region(plan, name), f"input '{name}'")
     for stage in plan.stages:
-        if stage.tile is not None:
+        if stage.tiles is not None:
             _run_fused(plan, stage, held)
             continue
         for index in stage.ops:
@@ -69,10 +70,11 @@ def _check_extent(plan: Plan) -> None:
         others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
         assert not others, f"the state '{name}' shares bytes with {others}"
     assert highest == dict(plan.arena), f"the arenas claimed are {dict(plan.arena)}, those used {highest}"
-    rings = {name for stage in plan.stages if stage.tile is not None for name in streaming_of(plan, stage).rings}
+    streams = [streaming_of(plan, stage) for stage in plan.stages if stage.tiles is not None]
+    rings = {name for stream in streams for name in (*stream.rings, *stream.tiles)}  # those who follow their rows see to them
     for name, place in plan.places.items():
         buffer = plan.buffer(place.buffer)
-        end = place.offset + (buffer.bytes if name in rings else plan.graph.tensors[name].bytes)
+        end = place.offset + (0 if name in rings else plan.graph.tensors[name].bytes)
         assert place.offset >= 0 and end <= buffer.bytes, f"'{name}' leaves its buffer {buffer.name}"
 
 
@@ -147,6 +149,7 @@ class _Fused:
     number: Mapping[str, int]  # tensor -> what marks its row 0
     holds: Mapping[str, np.ndarray]
     written: Mapping[str, np.ndarray]
+    first: dict[str, tuple[int, int]] = field(default_factory=dict)  # tensor in a tile -> the row and column at its start
 
     def height(self, name: str) -> int:
         shape = self.plan.graph.tensors[name].shape
@@ -181,6 +184,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
     graph, stream = plan.graph, streaming_of(plan, stage)
     brought = [node for node in stream.paces if isinstance(node, str)]
     made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
+    tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     given = sorted({name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made))
     number = {name: i << 32 for i, name in enumerate((*given, *made))}
     holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}
@@ -196,15 +200,111 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
                 continue
             if isinstance(node, str):
                 fused.write(fused.place(node, row), number[node] + row)
+            elif node in tiles:
+                _run_tile(fused, tiles[node], row)
             elif sums := BY_NAME[plan.variants[node]].sums(graph, graph.ops[node]):
                 _sum_row(fused, graph.ops[node], row, sums, last=row == pace.rows - 1)
             else:
                 _run_row(fused, graph.ops[node], plan.variants[node], row)
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
-    for name in (name for name in made if name not in stream.rings):
+    for name in (name for name in made if name not in stream.rings and name not in stream.tiles):
         assert all(fused.intact(name, row) for row in range(fused.height(name))), f"the stage leaves '{name}' incomplete"
         held[name] = _region(plan, name)
+
+
+def _run_tile(fused: _Fused, tile: Tile, row: int) -> None:
+    """A row of the last op's output is computed, some columns at a time, by ops that run together."""
+    graph, ops = fused.plan.graph, [fused.plan.graph.ops[index] for index in tile.ops]
+    width, target = graph.output(ops[-1]).shape[2], fused.place(ops[-1].outputs[0], row)
+    fused.write(target, PARTLY)
+    ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
+    for begin in range(0, width, tile.cols):
+        part = (range(row, row + 1), range(begin, min(begin + tile.cols, width)))
+        parts = [part]
+        for op, reader in reversed(list(pairwise(ops))):
+            part, ends[op.outputs[0]] = _slide(fused, op.outputs[0], reader, part, ends[op.outputs[0]])
+            parts.append(part)
+        for op, part, index in zip(ops, reversed(parts), tile.ops, strict=True):
+            name = op.outputs[0]
+            region = target if op is ops[-1] else _tile_region(fused, name)
+            if scratch := BY_NAME[fused.plan.variants[index]].scratch(graph, op):
+                area = _scratch(fused.plan, op, scratch)
+                assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
+                fused.write(area, SCRATCH)
+            for operand in (n for n in _activations(graph, op) if n in fused.number):
+                _read_part(fused, op, operand, part, region)
+            if op is not ops[-1]:
+                _cells(fused, name)[_slots(fused, name, part)] = _marks(fused, name, part)[:, :, None]
+                fused.written[region[0]][region[1] : region[2]] = True
+    fused.write(target, fused.number[ops[-1].outputs[0]] + row)
+
+
+Part = tuple[range, range]  # rows and columns of a map
+
+
+def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
+    """The rows and columns of an operand that a part of the output reads."""
+    window = SPECS[op.kind].window(fused.plan.graph, op)
+    assert window is not None
+    spans = []
+    for axis, span in enumerate(part):
+        stride, pad, size = window.stride[axis], window.pad[axis], fused.plan.graph.tensors[name].shape[1 + axis]
+        begin = min(max(span.start * stride - pad, 0), size)
+        last = (span.stop - 1) * stride - pad + window.extent[axis] if span else begin
+        spans.append(range(begin, min(max(last, begin), size)))
+    return spans[0], spans[1]
+
+
+def _slide(fused: _Fused, name: str, reader: Op, part: Part, end: int) -> tuple[Part, int]:
+    """Moves a tile on to what its reader needs for a part: what is to be computed for that, and the column where it ends."""
+    rows, cols = _field(fused, reader, name, part)
+    kept, cells = max(end - cols.start, 0), _cells(fused, name)
+    assert len(rows) <= cells.shape[0] and max(len(cols), kept) <= cells.shape[1], f"the tile of '{name}' is too small"
+    if kept:
+        shift = cols.start - fused.first[name][1]
+        cells[: len(rows), :kept] = cells[: len(rows), shift : shift + kept].copy()
+    fused.first[name] = rows.start, cols.start
+    end = max(cols.stop, cols.start + kept)
+    return (rows, range(cols.start + kept, end)), end
+
+
+def _tile_region(fused: _Fused, name: str) -> Region:
+    plan, (rows, cols) = fused.plan, fused.stream.tiles[name]
+    tensor, begin = plan.graph.tensors[name], plan.offset(name)
+    size, buffer = rows * cols * tensor.shape[3] * itemsize(tensor.dtype), plan.buffer(plan.places[name].buffer)
+    assert plan.places[name].offset + size <= buffer.bytes and begin % 4 == 0, f"the tile of '{name}' leaves {buffer.name}"
+    return plan.memory(name), begin, begin + size
+
+
+def _cells(fused: _Fused, name: str) -> np.ndarray:
+    """What the bytes of a tile hold, by row, column and byte of the pixel."""
+    memory, begin, end = _tile_region(fused, name)
+    return fused.holds[memory][begin:end].reshape(*fused.stream.tiles[name], -1)
+
+
+def _slots(fused: _Fused, name: str, part: Part) -> tuple[slice, slice]:
+    """Where in its tile a part of a map lies."""
+    (rows, cols), (row, col) = part, fused.first[name]
+    return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
+
+
+def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
+    rows, cols = (np.arange(span.start, span.stop, dtype=np.int64) for span in part)
+    return fused.number[name] + CELL + rows[:, None] * fused.plan.graph.tensors[name].shape[2] + cols
+
+
+def _read_part(fused: _Fused, op: Op, name: str, part: Part, target: Region) -> None:
+    """What an op of a tile reads for a part of its output must be there, and where it writes, nothing of it."""
+    seen = _field(fused, op, name, part)
+    if name in fused.stream.tiles:
+        cells, where = _cells(fused, name), f"{op.name} reads cells of '{name}' that are not there"
+        assert (cells[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all(), where
+        assert _disjoint(target, _tile_region(fused, name)), f"{op.name} writes over its own operand"
+        return
+    for row in seen[0]:
+        assert fused.intact(name, row), f"{op.name} reads row {row} of '{name}', which is not there"
+        assert _disjoint(target, fused.place(name, row)), f"{op.name} writes over its own operand"
 
 
 def _sum_row(fused: _Fused, op: Op, row: int, sums: int, *, last: bool) -> None:

@@ -5,19 +5,24 @@ In: a Graph and which of its ops. Out: at which tick each of them computes a row
 One tick is the time of the most frequent row. Row r of an op falls due at tick first + r * every, as late as all rows of its
 window need: with a stride s a row of the output takes s times as long as one of the input, and it waits for k - 1 - p more rows
 of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
-in its ring. Nothing is computed twice. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
-(msf-CNN, arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one last op.
+in its ring. Nothing is computed twice but in tiles: ops that run together for some columns of a row at a time, so that of what
+they pass on, often the widest maps of all, only a few columns of the rows that this row needs are there; the next row computes
+them anew. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN, arXiv 2505.11483:
+H-cache with one output element) to any convex part of the graph with one last op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
@@ -25,10 +30,13 @@ from ..ops import SPECS
 from .overlap import lags as lags_of_ops
 from .overlap import rules, shared_bytes
 from .place import Rule
-from .plan import Plan, Stage
+from .plan import Plan, Stage, Tile
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
+LONGEST_TILE = 4  # ops that run together
+NARROWEST = 4  # columns of a tile
+MOST_CHOICES = 16  # of tiles in a stage, followed at a time
 
 
 class Pace(NamedTuple):
@@ -44,20 +52,8 @@ class Pace(NamedTuple):
 
 
 Node = int | str
-"""What computes rows in a stage: an op, by its number, or the caller that brings those of a streamed network input."""
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """paces: by node, in the order in which they run at a tick. rings: tensor that only this stage sees -> rows of its ring."""
-
-    paces: Mapping[Node, Pace]
-    rings: Mapping[str, int]
-
-    @property
-    def ticks(self) -> int:
-        """How many there are."""
-        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
+"""What computes rows in a stage: an op or a tile, by the number of its (last) op, or the caller who brings those of a streamed
+network input."""
 
 
 class Read(NamedTuple):
@@ -67,6 +63,22 @@ class Read(NamedTuple):
     stride: int
     extent: int
     pad: int
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """How a stage runs. paces: by node, in the order in which they run at a tick. reads: what a row of each op or tile reads.
+    rings: tensor that only this stage sees -> rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept."""
+
+    paces: Mapping[Node, Pace]
+    reads: Mapping[int, Sequence[Read]]
+    rings: Mapping[str, int]
+    tiles: Mapping[str, tuple[int, int]]
+
+    @property
+    def ticks(self) -> int:
+        """How many there are."""
+        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
 
 
 def row_bytes(tensor: Tensor) -> int:
@@ -92,11 +104,18 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows, with the kernel's name per op. streamed: network inputs that come by rows."""
+    """A graph as rows, with the kernel's name per op, network inputs that come by rows, and ops that run together."""
 
     graph: Graph
     variants: Sequence[str]
     streamed: Collection[str] = ()
+    tiles: Collection[Tile] = ()
+
+    def with_tiles(self, tiles: Collection[Tile]) -> Rows:
+        """The same graph with these tiles; what is known of its ops stays known."""
+        found = copy(self)
+        object.__setattr__(found, "tiles", tiles)
+        return found
 
     @cached_property
     def reads(self) -> list[tuple[Read, ...] | None]:
@@ -144,38 +163,159 @@ def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
-    """How `ops`, in the order in which they run, do so row by row; None when they cannot."""
-    reads = {index: found for index in ops if (found := net.reads[index]) is not None}
-    if len(reads) < len(ops) or any(net.sums[index] for index in ops[:-1]):
+    """How `ops`, in the order in which they run, do so row by row, those of a tile together; None when they cannot."""
+    found = _without_tiles(net, ops)
+    if found is None or not net.tiles:
+        return found
+    tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles if tile.ops[-1] in found.reads]
+    return replace(found, tiles={name: size for sizes in tiles for name, size in sizes.items()})
+
+
+def _without_tiles(net: Rows, ops: Sequence[int]) -> Streaming | None:
+    """The same, but for the sizes of tiles."""
+    runs = _runs(net, ops)
+    if runs is None:
+        return None
+    reads = {run[-1]: found for run in runs if (found := joined(net, run)) is not None}
+    if len(reads) < len(runs) or any(net.sums[index] for index in ops[:-1]):
         return None
     users, last = set(ops), ops[-1]
     brought = dict.fromkeys(read.tensor for found in reads.values() for read in found if read.tensor in net.streamed)
     if any(not net.users[name] <= users for name in brought):
         return None
-    nodes: list[Node] = [*brought, *ops]
-    made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in ops}
+    nodes: list[Node] = [*brought, *reads]
+    made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in reads}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
-    every: dict[Node, int] = {last: prod(found[0].stride for found in reads.values())}  # what all strides divide
-    for index in reversed(ops):
+    strides = [max(read.stride for read in found) for found in reads.values()]
+    every: dict[Node, int] = {last: prod(strides)}  # what all strides divide
+    for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
         for x, stride, _, _ in reads[index]:
             source, step = made.get(x), every[index] // stride
             if source is not None and every.setdefault(source, step) != step:
                 return None  # two ways of different strides lead to it
-    rows = _rows_needed(net, ops, made, inner)
+    rows = _rows_needed(net, reads, made, inner)
     if min(rows.values()) < 1:
         return None
     paces = _paces(nodes, reads, made, every, rows)
-    return Streaming(paces, {name: _ring(net, paces, name, made[name]) for name in made if name in inner})
+    rings = {name: _ring(reads, paces, name, made[name]) for name in made if name in inner}
+    return Streaming(paces, reads, rings, {})
 
 
-def _rows_needed(net: Rows, ops: Sequence[int], made: Mapping[str, Node], inner: Collection[str]) -> dict[Node, int]:
+def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
+    """The ops of a stage, those of a tile together; None where a tile is not there as a whole."""
+    if not net.tiles:
+        return [(index,) for index in ops]
+    first = {tile.ops[0]: tile.ops for tile in net.tiles}
+    runs, at = [], 0
+    while at < len(ops):
+        runs.append(first.get(ops[at], (ops[at],)))
+        at += len(runs[-1])
+    return runs if [index for run in runs for index in run] == list(ops) else None
+
+
+def joined(net: Rows, run: Sequence[int]) -> tuple[Read, ...] | None:
+    """What a row of the output of ops that run together reads of what others make; None where they cannot run so.
+
+    In a tile all but the last op's output must be read by the next op and no other.
+    """
+    if len(run) == 1:
+        return net.reads[run[0]]
+    names = [net.graph.ops[index].outputs[0] for index in run]
+    found: dict[str, Read] = {}
+    needed = Read("", 1, 1, 0)  # of what an op writes, the rows that a row of the last one needs
+    for position in reversed(range(len(run))):
+        reads = net.reads[run[position]]
+        if reads is None or net.sums[run[position]] or (position and net.users[names[position - 1]] != {run[position]}):
+            return None
+        outer = needed
+        for read in reads:
+            extent, pad = (outer.extent - 1) * read.stride + read.extent, outer.pad * read.stride + read.pad
+            through = Read(read.tensor, outer.stride * read.stride, extent, pad)
+            if position and read.tensor == names[position - 1]:
+                needed = through
+            elif (other := found.setdefault(read.tensor, through)) != through:
+                if other.stride != through.stride:
+                    return None
+                pad = max(pad, other.pad)
+                found[read.tensor] = other._replace(extent=pad + max(extent - through.pad, other.extent - other.pad), pad=pad)
+    return tuple(found.values())
+
+
+def tile_sizes(net: Rows, run: Sequence[int], cols: int) -> dict[str, tuple[int, int]]:
+    """Tensor that ops which run together for `cols` columns pass on -> the most rows and columns that are there of it."""
+    width = net.graph.output(net.graph.ops[run[-1]]).shape[2]
+    starts = range(0, width, cols)
+    parts = [(begin, min(begin + cols, width)) for begin in starts]  # columns that each op computes, block by block
+    sizes: dict[str, tuple[int, int]] = {}
+    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run), strict=True):
+        window = SPECS[net.graph.ops[index].kind].window(net.graph, net.graph.ops[index])
+        tensor = net.graph.output(net.graph.ops[before])
+        assert window is not None
+        most = there = 0  # columns held at a time; those before `there` have been computed
+        for position, (first, last) in enumerate(parts):
+            start = min(max(first * window.stride[1] - window.pad[1], 0), tensor.shape[2])
+            stop = min(max((last - 1) * window.stride[1] - window.pad[1] + window.extent[1], start), tensor.shape[2])
+            stop = max(stop if first < last else start, there)
+            most = max(most, stop - start)
+            parts[position] = max(start, there), stop
+            there = stop
+        sizes[tensor.name] = int((end - begin).max()), most
+    return sizes
+
+
+def tile_bytes(net: Rows, run: Sequence[int], cols: int) -> dict[str, int]:
+    """The same in bytes."""
+    tensors = net.graph.tensors
+    sizes = tile_sizes(net, run, cols)
+    return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
+
+
+def _rows_of_run(net: Rows, run: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each output row needs."""
+    height = net.height[net.graph.ops[run[-1]].outputs[0]]
+    begin, end = np.arange(height), np.arange(1, height + 1)
+    for before, index in reversed(list(pairwise(run))):
+        name = net.graph.ops[before].outputs[0]
+        read = next(read for read in net.reads[index] or () if read.tensor == name)
+        empty = begin >= end
+        begin = np.clip(begin * read.stride - read.pad, 0, net.height[name])
+        end = np.maximum(np.clip((end - 1) * read.stride - read.pad + read.extent, 0, net.height[name]), begin)
+        end = np.where(empty, begin, end)
+        yield begin, end
+
+
+def macs_again(net: Rows, run: Sequence[int]) -> dict[int, int]:
+    """Op of those that run together -> multiply-accumulates of the rows that it computes again."""
+    found = {}
+    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run), strict=True):
+        height = net.height[net.graph.ops[before].outputs[0]]
+        times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
+        found[before] = _macs_of_rows(net, before, times - 1)
+    return found
+
+
+def _macs_of_rows(net: Rows, index: int, times: NDArray[np.int64]) -> int:
+    """Multiply-accumulates of an op that computes each row of its output so many times, those outside the map left out."""
+    op, total = net.graph.ops[index], SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
+    if not total:
+        return 0
+    rows, read = np.arange(len(times)), (net.reads[index] or ())[0]
+    dilation = op.attrs.get("dilation", (1, 1))[0]
+    taps = (rows * read.stride - read.pad)[:, None] + np.arange(0, read.extent, dilation)
+    inside = ((taps >= 0) & (taps < net.height[read.tensor])).sum(axis=1)
+    return total * int((inside * times).sum()) // int(inside.sum())
+
+
+def _rows_needed(
+    net: Rows, reads: Mapping[int, Sequence[Read]], made: Mapping[str, Node], inner: Collection[str]
+) -> dict[Node, int]:
     """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
-    rows = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}
-    rows[ops[-1]] = net.steps[ops[-1]]
-    for index in reversed(ops):
-        for x, stride, extent, pad in net.reads[index] or ():
+    rows, last = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}, list(reads)[-1]
+    rows[last] = net.steps[last]
+    for index in reversed(list(reads)):
+        for x, stride, extent, pad in reads[index]:
             if (source := made.get(x)) is not None:
                 rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
     return rows
@@ -208,10 +348,10 @@ def _paces(
     return {node: Pace(first[node] - begin, step[node], rows[node]) for node in nodes}
 
 
-def _ring(net: Rows, paces: Mapping[Node, Pace], name: str, source: Node) -> int:
+def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name: str, source: Node) -> int:
     """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written."""
     made = paces[source]
-    readers = [(index, read.pad) for index in net.users[name] for read in net.reads[index] or () if read.tensor == name]
+    readers = [(index, read.pad) for index, found in reads.items() for read in found if read.tensor == name]
     kept = max((paces[index].first - made.first) // made.every + pad + 1 for index, pad in readers)
     return min(max(kept, 1), made.rows)
 
@@ -219,7 +359,7 @@ def _ring(net: Rows, paces: Mapping[Node, Pace], name: str, source: Node) -> int
 def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, str]) -> dict[str, int]:
     """Owner of bytes that other ops made -> how far below them the last op's output must begin to overlap them, if they die."""
     made = {net.graph.ops[index].outputs[0] for index in ops}
-    names = {read.tensor for index in ops for read in net.reads[index] or ()} - made - set(net.streamed)
+    names = {read.tensor for found in stream.reads.values() for read in found} - made - set(net.streamed)
     found: dict[str, int] = {}
     for name in sorted(names):
         found[owner[name]] = max(found.get(owner[name], 0), _lag(net, stream, ops, name))
@@ -234,11 +374,12 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
         rows = np.arange(last.rows)
         written = (rows + 1) * row_bytes(out)
     distance = 0
-    readers = [(index, read) for index in ops for read in net.reads[index] or () if read.tensor == x]
+    readers = [(index, read) for index, found in stream.reads.items() for read in found if read.tensor == x]
     for index, read in readers:
         pace = stream.paces[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
-            done = rows + (x in net.in_place[index] and bool(written[0] == size))
+            in_place = x in net.in_place[index] and all(index not in tile.ops for tile in net.tiles)
+            done = rows + (in_place and bool(written[0] == size))
         else:
             done = np.minimum(np.maximum((last.first + rows * last.every - pace.first) // pace.every + 1, 0), pace.rows)
         oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
@@ -276,7 +417,15 @@ def lags_by_stage(
 @lru_cache(maxsize=8)
 def rows_of(plan: Plan) -> Rows:
     """The graph of a plan as rows."""
-    return Rows(plan.graph, plan.variants, plan.streamed)
+    return Rows(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
+
+
+def plan_macs(plan: Plan) -> tuple[int, ...]:
+    """Multiply-accumulates that each op of a plan executes, those that a tile does again counted again, padding left out."""
+    graph, net = plan.graph, rows_of(plan)
+    tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
+    more = {index: macs for tile in tiles for index, macs in macs_again(net, tile.ops).items()}
+    return tuple(SPECS[op.kind].macs(graph, op, True) + more.get(index, 0) for index, op in enumerate(graph.ops))
 
 
 def rules_of(plan: Plan) -> list[Rule]:
@@ -295,13 +444,45 @@ def streaming_of(plan: Plan, stage: Stage) -> Streaming:
     return found
 
 
+class _Choice(NamedTuple):
+    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again."""
+
+    saved: int
+    tile: int
+    macs: int
+    tiles: tuple[Tile, ...] = ()
+
+
+class _Edge(NamedTuple):
+    """A stage up to the step `end`: its bytes, how many ops it fuses and how many of them run in tiles, and its tiles."""
+
+    end: int
+    bytes: int
+    fused: int
+    choice: _Choice = _Choice(0, 0, 0)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Least multiply-accumulates first, then fewest ops in tiles, then fewest fused."""
+        return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
+
+
 def best_stages(
-    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], most: int = NEVER
-) -> list[tuple[int, ...]]:
-    """The ops in `order`, cut into stages so that the busiest stage needs least, and of such cuts those that fuse fewest.
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    *,
+    budget: int = 0,
+    most: int = NEVER,
+) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+    """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
+    multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
     owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Empty when more than
-    `most` bytes are needed. Exact by dynamic programming over the cuts: memory is a maximum over stages.
+    `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum, but
+    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
+    what dies.
     """
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
@@ -309,38 +490,155 @@ def best_stages(
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
+    candidates = _candidates(net, order, budget)
+    begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
+    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     limit = most
     most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
-        edges: list[list[tuple[int, int, int]]] = []  # by the step where a stage begins: (end, bytes, ops fused)
-        worst = [0] + [NEVER] * steps
+        edges: list[list[_Edge]] = []  # by the step where a stage begins
+        least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
-            edges.append([] if readers[begin] else [(begin + 1, single[begin], 0)])
-            if worst[begin] > most:
+            edges.append([] if readers[begin] else [_Edge(begin + 1, single[begin], 0)])
+            if least[begin] > most:
                 continue
-            for end, stage in _growing(net, order[: begin + longest], begin):
-                if end > begin + 1 or readers[begin]:
-                    need = _need(net, order, lives, owner, stage=stage, span=(begin, end), most=most)
-                    edges[-1] += [(end, need, end - begin)] if need is not None else []
-            for end, need, _ in edges[-1]:
-                worst[end] = min(worst[end], max(worst[begin], need))
-        most = min(most, worst[steps])
-    if worst[steps] > limit:
-        return []
-    if worst[steps] == NEVER:
+            fronts = [[_Choice(0, 0, 0)]]
+            for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
+                fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
+                if is_stage and (end > begin + 1 or readers[begin]):
+                    needs = _needs(
+                        net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
+                    )
+                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
+            for edge in edges[-1]:
+                least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
+        worst = _least_worst(edges, budget)
+        most = min(most, worst)
+    if worst > limit:
+        return [], ()
+    if worst == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
-    best: list[tuple[int, int]] = [(0, 0)] + [(NEVER, 0)] * steps  # (ops fused, where the last stage begins)
-    for begin in range(steps):
-        for end, need, count in edges[begin]:
-            if need <= worst[steps]:
-                best[end] = min(best[end], (best[begin][0] + count, begin))
-    stages, end = [], steps
+    stages, tiles = [], list[Tile]()
+    begin = 0
+    for edge in _cheapest(edges, worst) or ():
+        stages.append(tuple(order[begin : edge.end]))
+        spare = worst - edge.bytes + edge.choice.tile
+        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
+        begin = edge.end
+    return stages, tuple(tiles)
+
+
+def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
+    """The least bytes with which some path over the edges computes no more than `budget` again."""
+    sizes = sorted({edge.bytes for found in edges for edge in found})
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        path = _cheapest(edges, sizes[middle])
+        if path is not None and sum(edge.choice.macs for edge in path) <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    return sizes[low] if low < len(sizes) else NEVER
+
+
+def _cheapest(edges: Sequence[Sequence[_Edge]], most: int) -> list[_Edge] | None:
+    """Of the paths over edges of at most so many bytes the one that costs least."""
+    best: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
+    for begin, found in enumerate(edges):
+        before = best[begin]
+        if begin and before is None:
+            continue
+        a, b, c = (0, 0, 0) if before is None else before[0]
+        for edge in found:
+            if edge.bytes <= most:
+                x, y, z = edge.cost
+                known = best[edge.end]
+                if known is None or (a + x, b + y, c + z) < known[0]:
+                    best[edge.end] = (a + x, b + y, c + z), begin, edge
+    path, end = list[_Edge](), len(edges)
     while end:
-        begin = best[end][1]
-        stages.append(tuple(order[begin:end]))
-        end = begin
-    return stages[::-1]
+        last = best[end]
+        if last is None:
+            return None
+        path.append(last[2])
+        end = last[1]
+    return path[::-1]
+
+
+class _Candidate(NamedTuple):
+    """Ops that could run together, from the step `begin` on. bytes: of the tile. macs: what it computes again."""
+
+    begin: int
+    tile: Tile
+    bytes: int
+    macs: int
+    reads: tuple[Read, ...]
+
+
+def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Candidate]]:
+    """The tiles that end with each step, the narrowest; and compute no more again than they may."""
+    found: list[list[_Candidate]] = []
+    for end in range(1, len(order) + 1):
+        found.append([])
+        for begin in range(end - 2, max(end - LONGEST_TILE, 0) - 1, -1):
+            run = tuple(order[begin:end])
+            reads = joined(net, run)
+            if reads is None:
+                break
+            macs = sum(macs_again(net, run).values())
+            if macs <= budget:
+                size = sum(-(-size // 4) * 4 for size in tile_bytes(net, run, NARROWEST).values())
+                found[-1].append(_Candidate(begin, Tile(run, NARROWEST), size, macs, reads))
+    return found
+
+
+def _front(
+    net: Rows, fronts: Sequence[Sequence[_Choice]], candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int
+) -> list[_Choice]:
+    """The choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those before."""
+    found = list(fronts[-1])
+    for candidate in candidates:
+        if candidate.begin >= first:
+            saved = _saved(net, candidate, stage)
+            if saved > 0:
+                for choice in fronts[candidate.begin - first]:
+                    tiles = (*choice.tiles, candidate.tile)
+                    tile, macs = max(choice.tile, candidate.bytes), choice.macs + candidate.macs
+                    found.append(_Choice(choice.saved + saved, tile, macs, tiles))
+    kept: list[_Choice] = []
+    for choice in sorted(found, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
+        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in kept):
+            kept.append(choice)
+        if len(kept) == MOST_CHOICES:
+            break
+    return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
+
+
+def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
+    """Bytes that the rings of a stage need less when ops run together."""
+    graph, saved = net.graph, 0
+    for index in candidate.tile.ops[:-1]:
+        tensor = graph.output(graph.ops[index])
+        saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
+    for read in candidate.reads:
+        if (made := stage.get(read.tensor)) is not None:
+            height = net.height[read.tensor]
+            saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    return saved
+
+
+def _widened(net: Rows, tile: Tile, most: int) -> Tile:
+    """The tile with as many columns as so many bytes hold: the fewer calls."""
+    width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
+    cols = tile.cols
+    while cols < width:
+        wider = min(2 * cols, width)
+        if sum(-(-size // 4) * 4 for size in tile_bytes(net, tile.ops, wider).values()) > most:
+            break
+        cols = wider
+    return Tile(tile.ops, cols)
 
 
 class _Made(NamedTuple):
@@ -353,8 +651,8 @@ class _Made(NamedTuple):
     kept: int = 1
 
 
-def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, dict[str, _Made]]]:
-    """Stages that begin at a step and grow by one op: (end, what they make); those with several last ops are left out."""
+def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
+    """Stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it makes)."""
     made: dict[str, _Made] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
@@ -397,8 +695,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
             made[name] = made[name]._replace(kept=rows)
-        if not unread:
-            yield end, made
+        yield end, not unread, made
         if net.sums[order[end - 1]]:
             return
         unread.add(out)
@@ -413,7 +710,7 @@ class Life(NamedTuple):
     kept: bool
 
 
-def _need(
+def _needs(
     net: Rows,
     order: Sequence[int],
     lives: Mapping[str, Life],
@@ -421,14 +718,19 @@ def _need(
     *,
     stage: Mapping[str, _Made],
     span: tuple[int, int],
+    front: Sequence[_Choice],
+    floor: int,
     most: int,
-) -> int | None:
-    """Bytes that the steps of a span need as one stage; None when that is more than `most`, or a streamed input has readers
-    outside."""
+) -> Iterator[tuple[_Choice, int]]:
+    """Bytes that the steps of a span need as one stage, for each choice of tiles with which that is no more than `most`.
+
+    No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
+    """
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
     inner = {name for name in stage if net.users[name].issubset(ops)}
-    rows = _rows_needed(net, ops, {name: net.graph.producer.get(name, name) for name in stage}, inner)
+    reads = {index: net.reads[index] or () for index in ops}
+    rows = _rows_needed(net, reads, {name: net.graph.producer.get(name, name) for name in stage}, inner)
     for name, life in lives.items():
         if life.begin >= end or life.end <= begin:
             continue
@@ -436,7 +738,7 @@ def _need(
             if name not in stage:
                 continue
             if not net.users[name] <= set(ops):
-                return None
+                return
             total += min(stage[name].kept, rows[name]) * row_bytes(net.graph.tensors[name])
         elif life.begin >= begin and life.end <= end and not life.kept:
             total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
@@ -445,11 +747,24 @@ def _need(
             if life.begin < begin and life.end <= end and not life.kept:
                 dying[name] = life.bytes
     out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
-    if total - min(sum(dying.values()), out) > most:
-        return None
-    stream = streaming(net, ops) if dying else None
-    distances = lags(net, stream, ops, owner) if stream is not None else {}
-    return total - shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+
+    def shared(net: Rows) -> int:
+        """Bytes of the last op's output that lie over what dies."""
+        stream = _without_tiles(net, ops)
+        distances = lags(net, stream, ops, owner) if stream is not None else {}
+        return shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+
+    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
+        return
+    least = total - shared(net) if dying else total  # tiles read more rows at a time, so that with them no more is shared
+    if least <= floor:
+        front = [choice for choice in front if not choice.tiles]
+    for choice in front:
+        size = least - choice.saved + choice.tile
+        if dying and choice.tiles and size <= most:
+            size += total - least - shared(net.with_tiles(choice.tiles))
+        if size <= most:
+            yield choice, size
 
 
 def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dict[str, Life]:

@@ -7,32 +7,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 from ..ir import CompileError, Graph, fingerprint
 from .moves import is_move, with_moves
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What one iteration of a fused stage computes of its last tensor, and per inner tensor which axes are cached."""
+    """Ops of a fused stage that run one after the other for `cols` columns of a row of the last one's output at a time.
 
-    rows: int
+    What one passes on to the next is kept no longer than the row: rows that the next row needs too are computed again, columns
+    that the next columns need are not.
+    """
+
+    ops: tuple[int, ...]
     cols: int
-    channels: int
-    cached: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Indices of the graph's ops that run together: one layer (tile None), or a fused block that runs tile by tile."""
+    """Indices of the graph's ops that run together: one layer on whole tensors (tiles None), or a fused block.
+
+    A fused block runs row by row, each op by itself, but for those in `tiles`.
+    """
 
     ops: tuple[int, ...]
-    tile: Tile | None = None
+    tiles: tuple[Tile, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,11 @@ def scratch_name(op_name: str) -> str:
     return f"{op_name}.scratch"
 
 
+def tiles_name(op_name: str) -> str:
+    """The name of the buffer that holds what the tiles of the fused stage pass on that ends with an op."""
+    return f"{op_name}.tiles"
+
+
 def to_json(plan: Plan) -> str:
     """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
@@ -151,7 +161,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             raise CompileError("the plan was made for another graph", "plan this graph again")
         return Plan(
             graph=graph,
-            stages=tuple(Stage(tuple(s["ops"]), s["tile"] and _tile(s["tile"])) for s in record["stages"]),
+            stages=tuple(map(_stage, record["stages"])),
             variants=tuple(record["variants"]),
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
@@ -162,6 +172,6 @@ def from_json(text: str, graph: Graph) -> Plan:
         raise CompileError(f"not a plan: {error!r}", "make one with 'tinyweave plan MODEL --json'") from error
 
 
-def _tile(record: dict[str, Any]) -> Tile:
-    cached = {name: tuple(axes) for name, axes in record["cached"].items()}
-    return Tile(record["rows"], record["cols"], record["channels"], cached)
+def _stage(record: dict[str, Any]) -> Stage:
+    tiles = record["tiles"]
+    return Stage(tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"]) for t in tiles))

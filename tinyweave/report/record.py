@@ -42,6 +42,7 @@ def record(
     limits = limits or api.Limits(None, None)
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
+    executed, least = sum(layer.macs for layer in layers), macs(graph)
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": _excess(profile.flash if profile else None, limits.flash),
@@ -80,7 +81,8 @@ def record(
             "code": profile.code if profile else None,
         },
         "macs_original": macs_original(model.original),
-        "macs": macs(graph),
+        "macs": executed,
+        "mac_overhead": round(executed / least, 4) if plan and least else None,
         "instructions": profile.instructions if profile else None,
         "cycles": None,
         "latency_ms": None,

@@ -17,6 +17,7 @@ from ..codegen.layer import shape_text
 from ..cost.macs import per_op
 from ..ir import Graph, Op, Tensor, is_constant
 from ..plan import Plan
+from ..plan.fuse import plan_macs
 from ..plan.overlap import views
 
 
@@ -39,14 +40,15 @@ class Layer:
 
 def graph_layers(graph: Graph) -> list[Layer]:
     """The rows of a graph in file order, before any planning."""
-    return _rows(graph, [(index, index) for index in range(len(graph.ops))], _live_of_graph(graph), None)
+    order = [(index, index) for index in range(len(graph.ops))]
+    return _rows(graph, order, _live_of_graph(graph), per_op(graph, clipped=True), None)
 
 
 def plan_layers(plan: Plan, per_step: Sequence[int] | None = None) -> list[Layer]:
     """The rows of a plan in its order; `per_step` are measured instructions, shown at the last op of each stage."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
-    return _rows(plan.graph, order, live, per_step)
+    return _rows(plan.graph, order, live, plan_macs(plan), per_step)
 
 
 def peak(layers: Sequence[Layer]) -> Layer | None:
@@ -54,8 +56,13 @@ def peak(layers: Sequence[Layer]) -> Layer | None:
     return max(layers, key=lambda layer: layer.live, default=None)
 
 
-def _rows(graph: Graph, order: Sequence[tuple[int, int]], live: Sequence[int], per_step: Sequence[int] | None) -> list[Layer]:
-    counts = per_op(graph, clipped=True)
+def _rows(
+    graph: Graph,
+    order: Sequence[tuple[int, int]],
+    live: Sequence[int],
+    counts: Sequence[int],
+    per_step: Sequence[int] | None,
+) -> list[Layer]:
     last_of_step = dict(order)
     return [
         Layer(

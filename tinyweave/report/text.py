@@ -89,7 +89,7 @@ def show_model(out: Console, record: Record) -> None:
     """What the network takes and gives."""
     model = record["model"]
     heading(out, model["name"])
-    out.print(Text(f"  {_counted(model['ops'], 'op')}, {record['macs']:,} MACs" + _original(record)))
+    out.print(Text(f"  {_counted(model['ops'], 'op')}, {record['macs']:,} MACs{_again(record)}{_original(record)}"))
     rows = [
         (word, clean(t["name"], 26), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
         for word, key in (("input", "inputs"), ("output", "outputs"))
@@ -431,6 +431,10 @@ def _aliases(device: Device) -> str:
 
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
+
+
+def _again(record: Record) -> str:
+    return f", {record['mac_overhead']:.3f} times the network's" if (record["mac_overhead"] or 1) > 1 else ""
 
 
 def _original(record: Record) -> str:
