@@ -94,8 +94,11 @@ def _in_one_memory(
 
 
 def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
-    """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan."""
-    kernels = Kernels(core)
+    """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan.
+
+    Without `growth` stages run by whole rows where the limit allows that.
+    """
+    kernels = Kernels(core, tiled=growth is not None)
     made = how(kernels)
     most = sum(made.arena.values()) if most is None else most
     if growth is not None:
@@ -106,7 +109,7 @@ def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None
             break
         over = [step for step, bytes_ in enumerate(live) if bytes_ > min(most, max(live) - 1)]
         blamed = (_largest(made, _for_core(made, made.stages[step].ops)) for step in over)
-        kernels = Kernels(core, kernels.kept.union(*blamed))
+        kernels = Kernels(core, kernels.kept.union(*blamed) if kernels.tiled else kernels.kept)
         made = how(kernels)
     return made
 
@@ -203,6 +206,7 @@ def _fused(graph: Graph, way: _Way, memory: str, kernels: Kernels, *, streamed: 
         stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
         if any(is_fused(net, ops) for ops in stages):
             shared = shared_in(graph, order, parts=False)
+            tiles = tiles if kernels.tiled else ()
             laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=kernels)
             best = _cheaper(best, draft(laid))
     return best
