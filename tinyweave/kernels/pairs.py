@@ -140,6 +140,8 @@ def stream(given: Filters) -> NDArray[np.uint32]:
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
     words = _both(given.weights, quads).reshape(groups, 2, 2 * quads).transpose(0, 2, 1)
-    rescales = np.stack((given.multiplier, given.powers()), axis=1)
+    multiplier = given.multiplier.copy()
+    multiplier[0::2] *= 2  # sum + sum * (2 * multiplier - 2^32) / 2^32
+    rescales = np.stack((multiplier, np.where(multiplier != 0, given.powers(), 0)), axis=1)
     parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words, rescales))
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)

@@ -50,21 +50,21 @@ void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quads)
 #define SPLIT_2 "sub r5, r5, r4\nsub r9, r9, r8\nsub r7, r7, r6\nsub r11, r11, r10\n"
 #define SPLIT_1 "sub r5, r5, r4\nsub r7, r7, r6\n"
 
-/* Rescales the sums of one filter, after `halve` has made doubled ones of them. */
-#define RESCALE(sum, to, halve, fix, channel)  \
-    halve(sum)                                 \
-    "smmulr " sum ", " sum ", r2\n"            \
+/* Rescales the sums of one filter: FIRST of a word those of the first filter, by its doubled multiplier; SECOND 256 times
+ * those of the other. */
+#define FIRST(sum) "smmlar " sum ", " sum ", r2, " sum "\n"
+#define SECOND(sum) "asr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n"
+#define NO_FIX(sum)
+#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
+#define RESCALE(sum, to, multiply, fix)        \
+    multiply(sum)                              \
     fix(sum)                                   \
     "smmlar " sum ", " sum ", r3, r12\n"       \
     "ssat " sum ", #8, " sum "\n"              \
-    "strb " sum ", [" to ", #" channel "]\n"
-#define LOW(sum) "lsl " sum ", " sum ", #1\n"
-#define HIGH(sum) "asr " sum ", " sum ", #7\n"
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
-#define FINISH_2(sum_0, sum_1, halve, fix, channel) \
-    "ldm r1!, {r2, r3}\n" RESCALE(sum_1, "lr", halve, fix, channel) RESCALE(sum_0, "r0", halve, fix, channel)
-#define FINISH_1(sum_0, sum_1, halve, fix, channel) "ldm r1!, {r2, r3}\n" RESCALE(sum_0, "r0", halve, fix, channel)
+    "strb " sum ", [" to "], #1\n"
+#define FINISH_2(sum_0, sum_1, multiply, fix) \
+    "ldm r1!, {r2, r3}\n" RESCALE(sum_1, "lr", multiply, fix) RESCALE(sum_0, "r0", multiply, fix)
+#define FINISH_1(sum_0, sum_1, multiply, fix) "ldm r1!, {r2, r3}\n" RESCALE(sum_0, "r0", multiply, fix)
 
 #define PRODUCTS(pixels, fix)                        \
     "push {r4-r11}\n"                                \
@@ -89,12 +89,10 @@ void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quads)
     SPLIT_##pixels                                   \
     "ldrd r0, lr, [sp]\n"                            \
     "ldr r12, [sp, #8]\n"                            \
-    FINISH_##pixels("r4", "r8", LOW, fix, "0")       \
-    FINISH_##pixels("r5", "r9", HIGH, fix, "1")      \
-    FINISH_##pixels("r6", "r10", LOW, fix, "2")      \
-    FINISH_##pixels("r7", "r11", HIGH, fix, "3")     \
-    "add r0, r0, #4\n"                               \
-    "add lr, lr, #4\n"                               \
+    FINISH_##pixels("r4", "r8", FIRST, fix)       \
+    FINISH_##pixels("r5", "r9", SECOND, fix)      \
+    FINISH_##pixels("r6", "r10", FIRST, fix)      \
+    FINISH_##pixels("r7", "r11", SECOND, fix)     \
     "strd r0, lr, [sp]\n"                            \
     "ldr r2, [sp, #24]\n"                            \
     "cmp r0, r2\n"                                   \
@@ -126,14 +124,6 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
 
 #else
 
-/* The sums of one pair of filters and one pixel; the second one holds 256 times its own plus the first. */
-static void finish(int32_t *sums)
-{
-    const uint32_t both = (uint32_t)sums[1] - (uint32_t)sums[0];
-    sums[0] = tw_shift_left(sums[0], 1);
-    sums[1] = tw_signed(both) >> 7;
-}
-
 static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
 {
     const int32_t pixels = pair->to_0 == pair->to_1 ? 1 : 2;
@@ -153,14 +143,13 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
                 }
             }
         }
-        for (int32_t pixel = pixels - 1; pixel >= 0; --pixel) {
-            finish(sums[pixel]);
-            finish(sums[pixel] + 2);
+        for (int32_t pixel = 0; pixel < pixels; ++pixel) {
             for (int32_t i = 0; i < 4; ++i) {
                 const int32_t multiplier = tw_signed(stream[2 * i]), power = tw_signed(stream[2 * i + 1]);
-                to[pixel][i] = tw_rescale_doubled(sums[pixel][i], multiplier, power, pair->zero, sign);
+                const int32_t first = sums[pixel][i & ~1], both = tw_signed((uint32_t)sums[pixel][i] - (uint32_t)first) >> 7;
+                const int32_t high = i & 1 ? tw_smmulr(both, multiplier) : tw_smmlar(first, multiplier, first);
+                *to[pixel]++ = (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, pair->zero));
             }
-            to[pixel] += 4;
         }
         stream += 8;
     }

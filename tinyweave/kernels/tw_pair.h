@@ -4,9 +4,10 @@
  * (k, k + 2) of pixel 0, of pixel 1, lanes (k + 1, k + 3) of pixel 0, of pixel 1.
  *
  * Weights come as one stream of words, read forward. Per four filters: four biases; per four inputs the lanes (k, k + 2) of
- * filters 0 and 1, of 2 and 3, the lanes (k + 1, k + 3) of both; then per filter its multiplier and 2^(32 - exponent). A lane
- * holds two weights, w0 + 256 * w1. So SMLAD with a word as it is sums up s0 + 256 * s1, and with the word's SXTB16 s0. The
- * biases hold the input's zero point times the weights, the second of two filters 256 times its own plus the first's.
+ * filters 0 and 1, of 2 and 3, the lanes (k + 1, k + 3) of both; then per filter its multiplier, that of filters 0 and 2
+ * doubled modulo 2^32, and 2^(32 - exponent), or 0 where the multiplier is. A lane holds two weights, w0 + 256 * w1. So SMLAD
+ * with a word as it is sums up s0 + 256 * s1, and with the word's SXTB16 s0. Of the biases the input's zero point times the
+ * weights is taken off; that of the second of two filters is 256 times its own plus the first's.
  */
 #ifndef TW_PAIR_H
 #define TW_PAIR_H
