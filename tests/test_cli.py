@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -481,3 +482,21 @@ def test_reorder_as_json(capsys, chain):
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
+
+
+def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys) -> None:
+    picture = tmp_path / "front.svg"
+    assert run("plan", chain, "--pareto", "--json", "--figure", picture) == 0
+    found = json.loads(capsys.readouterr().out)
+    points = found["points"]
+    assert points[0]["mac_overhead"] == 1 and all(point["fits"] is None for point in points)
+    assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
+    assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{point['arena']:,} B" in printed for point in points) and "fits in" in printed
+    assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"] - 1) == 1
+    assert "does not fit" in capsys.readouterr().out
+    assert "leave out --schedule" in bad(capsys, "plan", chain, "--pareto", "--schedule", "layer")
+    assert "1.0 or more" in bad(capsys, "plan", chain, "--max-mac-overhead", "0.5")
+    assert run("plan", chain, "--max-mac-overhead", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["mac_overhead"] >= 1

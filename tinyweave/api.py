@@ -204,8 +204,6 @@ def plan(
     the RAM limit allows; `"balanced"` those of them that make the arena an eighth larger at most; `"size"` those for all cores,
     which need no scratch and less code.
     """
-    if optimize not in OPTIMIZE:
-        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
     allowed = limits or Limits(None, None)
     return planning.plan(
         model.graph,
@@ -213,10 +211,32 @@ def plan(
         maps=allowed.maps,
         stream_inputs=stream_inputs,
         max_mac_overhead=max_mac_overhead,
-        core="" if optimize == "size" else core,
+        core=_kernels(optimize, core),
         most=allowed.ram,
         growth=BALANCED_GROWTH if optimize == "balanced" else None,
     )
+
+
+def front(
+    model: Model,
+    *,
+    stream_inputs: bool = False,
+    max_mac_overhead: float = 2.0,
+    optimize: str = "balanced",
+    core: str = DEFAULT_CORE,
+) -> list[Plan]:
+    """The plans of schedule `best` of which none needs less RAM with as few multiply-accumulates, the fewest first.
+
+    Options as for `plan`; all in one memory.
+    """
+    kernels = _kernels(optimize, core)
+    return planning.front(model.graph, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, core=kernels)
+
+
+def _kernels(optimize: str, core: str) -> str:
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    return "" if optimize == "size" else core
 
 
 def device_limits(device: Device) -> Limits:

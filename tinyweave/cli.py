@@ -29,7 +29,7 @@ from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.markdown import markdown
-from .report.record import comparison_record, device_record, explanation_record, record, reorder_record
+from .report.record import comparison_record, device_record, explanation_record, front_record, record, reorder_record
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -156,19 +156,28 @@ def plan(
         str | None,
         typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
     ] = None,
+    pareto: Annotated[bool, typer.Option("--pareto", help="Show what more work, up to twice, saves of RAM.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="With --pareto: draw it, as .svg, or .png with cairosvg.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,
 ) -> int:
     """Plan the memory and draw it.
 
     Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves; with --explain
-    why one tensor lies where it lies. Exits with 1 if the arena exceeds the RAM limit.
+    why one tensor lies where it lies; with --pareto the least RAM for each amount of work. Exits with 1 if the arena exceeds
+    the RAM limit.
 
     Example: tinyweave plan kws.tflite --device stm32f412
     """
+    if picture is not None:
+        figure.check_figure(picture.name)
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    if pareto:
+        return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
     planned = _plan(loaded, board, limits, **chosen)
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
@@ -185,6 +194,31 @@ def plan(
         text.show_plan(screen, planned, found)
         text.show_verdict(screen, found)
     return DOES_NOT_FIT if found["fits"] is False else 0
+
+
+def _show_front(
+    model: api.Model,
+    board: Device | None,
+    limits: api.Limits,
+    chosen: dict[str, Any],
+    *,
+    picture: Path | None,
+    as_json: bool,
+) -> int:
+    """`plan --pareto`: the front as a table, a picture, or JSON."""
+    if chosen["schedule"] != "best":
+        raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
+    most = {"max_mac_overhead": chosen["max_mac_overhead"]} if chosen["max_mac_overhead"] != 1 else {}
+    core = board.core if board else api.DEFAULT_CORE
+    plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
+    found = front_record(model, plans, limits)
+    if picture is not None:
+        _write_file(picture, figure.figure(found, picture.name))
+    if as_json:
+        _print_json(found)
+    else:
+        text.show_front(text.console(), found)
+    return DOES_NOT_FIT if limits.ram is not None and not any(point["fits"] for point in found["points"]) else 0
 
 
 @app.command(name="compile")

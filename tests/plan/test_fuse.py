@@ -20,7 +20,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
-from tinyweave.plan import Tile, check, plan, plan_in_stages
+from tinyweave.plan import Tile, check, front, plan, plan_in_stages
 from tinyweave.plan.fuse import (
     Pace,
     Read,
@@ -199,6 +199,18 @@ def test_more_work_never_needs_more_memory(seed: int) -> None:
     assert arena == sorted(arena, reverse=True)
     with pytest.raises(CompileError, match=r"with 0\.9 times its work"):
         plan(graph, max_mac_overhead=0.9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_front_holds_what_single_plans_reach(seed: int) -> None:
+    graph = by_row(seed)
+    least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
+    found = [(sum(plan_macs(made)), made.arena["sram"]) for made in front(graph)]
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found))
+    assert found[0][0] <= least
+    for overhead in (1.0, 1.2, 2.0):
+        within = min(arena for macs, arena in found if macs <= overhead * least)
+        assert within <= plan(graph, max_mac_overhead=overhead).arena["sram"]
 
 
 def test_the_check_refuses_a_tile_that_is_too_narrow() -> None:

@@ -28,7 +28,8 @@ from .build import (
     variants_in,
 )
 from .check import check
-from .fuse import NEVER, Rows, best_stages, is_fused
+from .faster import with_kernels_of
+from .fuse import NEVER, Rows, best_stages, is_fused, plan_macs, stage_front
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
@@ -37,9 +38,10 @@ from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
 
 SCHEDULES = ("best", "unfused", "layer")
+MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "plan"]
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "plan"]
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
@@ -75,7 +77,7 @@ def plan(
     again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
     how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
-    made = _with_kernels_of(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
+    made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -90,10 +92,11 @@ def _in_one_memory(
 ) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
-    return finish(_best(graph, memory, kernels, again=again, stream_inputs=stream_inputs, fast=fast))
+    ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
+    return finish(_best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast))
 
 
-def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
+def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
     """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan.
 
     Without `growth` stages run by whole rows where the limit allows that.
@@ -104,17 +107,17 @@ def _with_kernels_of(core: str, how: Callable[[Kernels], Plan], most: int | None
     if growth is not None:
         most = min(most, int(sum(how(FOR_ALL).arena.values()) * (1 + growth)))
     while sum(made.arena.values()) > most:
-        live = [made.live(step) if _for_core(made, stage.ops) else 0 for step, stage in enumerate(made.stages)]
+        live = [made.live(step) if _its_own(made, stage.ops) else 0 for step, stage in enumerate(made.stages)]
         if not any(live):
             break
         over = [step for step, bytes_ in enumerate(live) if bytes_ > min(most, max(live) - 1)]
-        blamed = (_largest(made, _for_core(made, made.stages[step].ops)) for step in over)
+        blamed = (_largest(made, _its_own(made, made.stages[step].ops)) for step in over)
         kernels = Kernels(core, kernels.kept.union(*blamed) if kernels.tiled else kernels.kept)
         made = how(kernels)
     return made
 
 
-def _for_core(made: Plan, ops: Sequence[int]) -> list[int]:
+def _its_own(made: Plan, ops: Sequence[int]) -> list[int]:
     """Those of some ops whose kernel is not for all cores."""
     return [index for index in ops if made.variants[index] and BY_NAME[made.variants[index]].cores]
 
@@ -123,6 +126,37 @@ def _largest(made: Plan, ops: Sequence[int]) -> set[str]:
     """The names of those of some ops that need most scratch."""
     scratch = {made.graph.ops[i].name: BY_NAME[made.variants[i]].scratch(made.graph, made.graph.ops[i]) for i in ops}
     return {name for name, size in scratch.items() if size == max(scratch.values())}
+
+
+def front(
+    graph: Graph, memory: str = "sram", *, stream_inputs: bool = False, max_mac_overhead: float = MOST_OVERHEAD, core: str = ""
+) -> list[Plan]:
+    """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
+
+    Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
+    """
+    _refuse(graph, "best", stream_inputs=stream_inputs)
+    again = _macs_again(graph, max_mac_overhead)
+    ways = _ways(graph, FOR_ALL, stream_inputs=stream_inputs, fast=False)
+    way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
+    drafts = [_best(graph, ways, memory, again=0, stream_inputs=stream_inputs)]
+    net = Rows(graph, way.variants, streamed)
+    for order, needs in way.needs.items():
+        shared = shared_in(graph, order, parts=False)
+        for stages, tiles in stage_front(net, order, way.shared.owner, needs, budget=again):
+            if any(is_fused(net, ops) for ops in stages):
+                drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+    found: list[Plan] = []
+    for made in sorted(
+        (_with_kernels(finish(each), core) for each in drafts), key=lambda p: (sum(plan_macs(p)), p.arena[memory])
+    ):
+        if not found or made.arena[memory] < found[-1].arena[memory]:
+            found.append(made)
+    return found
+
+
+def _with_kernels(made: Plan, core: str) -> Plan:
+    return with_kernels_of(made, core, overlap=True) if core else made
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
@@ -151,6 +185,7 @@ class _Way(NamedTuple):
     shared: Shared
     variants: tuple[str, ...]
     needs: dict[tuple[int, ...], list[int]]
+    kernels: Kernels
 
     def least(self, order: tuple[int, ...]) -> tuple[int, int]:
         """The least cost of a draft that runs the ops one by one in this order."""
@@ -163,28 +198,36 @@ def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
     lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, lag)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
-    return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
+    needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
+    return _Way(shared, variants, needs, kernels)
 
 
-def _best(graph: Graph, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool) -> Draft:
+def _ways(graph: Graph, kernels: Kernels, *, stream_inputs: bool, fast: bool) -> list[_Way]:
+    """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
+    filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
+    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
+    ways = [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
+    if not (fast and ways):
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
+    return ways
+
+
+def _best(
+    graph: Graph, ways: Sequence[_Way], memory: str, *, again: int | None, stream_inputs: bool, fast: bool = False
+) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
     again: multiply-accumulates that fused stages may do again; None: no fused stages.
     """
-    filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
-    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    # parts save code, but sometimes cost memory
-    ways = [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
-    if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
-    best = None
+    filed, best = file_order(graph), None
+    apart = shared_in(graph, filed, parts=False)
     if again is not None and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, kernels, streamed=graph.inputs if stream_inputs else (), again=again)
+        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), again)
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
         if best is None or least < best.cost:
-            best = _cheaper(best, _by_op(graph, order, memory, kernels, overlap=overlap, parts=parts, fast=fast))
+            best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
     assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
     return best
 
@@ -198,16 +241,15 @@ def _by_op(
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, kernels: Kernels, *, streamed: tuple[str, ...], again: int) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], again: int) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
         stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
         if any(is_fused(net, ops) for ops in stages):
-            shared = shared_in(graph, order, parts=False)
-            tiles = tiles if kernels.tiled else ()
-            laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=kernels)
+            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled else ()
+            laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)
             best = _cheaper(best, draft(laid))
     return best
 

@@ -27,8 +27,8 @@ FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with m
 
 
 class Kernels(NamedTuple):
-    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; and whether they
-    may run tile by tile, where each call has less to do."""
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; and whether
+    they may run tile by tile, where each call has less to do."""
 
     core: str = ""
     kept: frozenset[str] = frozenset()

@@ -272,10 +272,15 @@ def tile_bytes(net: Rows, run: Sequence[int], cols: int) -> dict[str, int]:
     return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
 
 
-def _rows_of_run(net: Rows, run: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each output row needs."""
-    height = net.height[net.graph.ops[run[-1]].outputs[0]]
-    begin, end = np.arange(height), np.arange(1, height + 1)
+def _rows_of_run(
+    net: Rows, run: Sequence[int], rows: int | None = None
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each output row needs.
+
+    rows: of the output that are computed; all if left out.
+    """
+    count = net.height[net.graph.ops[run[-1]].outputs[0]] if rows is None else rows
+    begin, end = np.arange(count), np.arange(1, count + 1)
     for before, index in reversed(list(pairwise(run))):
         name = net.graph.ops[before].outputs[0]
         read = next(read for read in net.reads[index] or () if read.tensor == name)
@@ -286,10 +291,15 @@ def _rows_of_run(net: Rows, run: Sequence[int]) -> Iterator[tuple[NDArray[np.int
         yield begin, end
 
 
-def macs_again(net: Rows, run: Sequence[int]) -> dict[int, int]:
-    """Op of those that run together -> multiply-accumulates of the rows that it computes again."""
+def macs_again(net: Rows, run: Sequence[int], rows: int | None = None) -> dict[int, int]:
+    """Op of those that run together -> multiply-accumulates of rows that it computes again, less those of rows that none needs.
+
+    rows: of the output that are computed; all if left out.
+    """
     found = {}
-    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run), strict=True):
+    if rows is not None:
+        found[run[-1]] = _macs_of_rows(net, run[-1], (np.arange(net.steps[run[-1]]) < rows) - np.int64(1))
+    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run, rows), strict=True):
         height = net.height[net.graph.ops[before].outputs[0]]
         times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
         found[before] = _macs_of_rows(net, before, times - 1)
@@ -421,11 +431,17 @@ def rows_of(plan: Plan) -> Rows:
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
-    """Multiply-accumulates that each op of a plan executes, those that a tile does again counted again, padding left out."""
+    """Multiply-accumulates that each op of a plan executes: rows as often as they are computed, padding left out."""
     graph, net = plan.graph, rows_of(plan)
-    tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
-    more = {index: macs for tile in tiles for index, macs in macs_again(net, tile.ops).items()}
-    return tuple(SPECS[op.kind].macs(graph, op, True) + more.get(index, 0) for index, op in enumerate(graph.ops))
+    found = [SPECS[op.kind].macs(graph, op, True) for op in graph.ops]
+    for stage in (stage for stage in plan.stages if stage.tiles is not None):
+        runs = {tile.ops[-1]: tile.ops for tile in stage.tiles or ()}
+        stream = streaming_of(plan, stage)
+        for node in stream.reads:
+            if not net.sums[node]:
+                for index, macs in macs_again(net, runs.get(node, (node,)), stream.paces[node].rows).items():
+                    found[index] += macs
+    return tuple(found)
 
 
 def rules_of(plan: Plan) -> list[Rule]:
@@ -484,6 +500,57 @@ def best_stages(
     for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
     what dies.
     """
+    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most)
+    worst = _least_worst(edges, budget)
+    if most < worst:
+        return [], ()
+    return _cut(net, order, _cheapest(edges, worst) or [], worst)
+
+
+def stage_front(
+    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int
+) -> list[tuple[list[tuple[int, ...]], tuple[Tile, ...]]]:
+    """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
+    edges = _edges(net, order, owner, alone, budget=budget, spend=0, most=NEVER)
+    sizes = sorted({edge.bytes for found in edges for edge in found})
+    sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
+    paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
+    spent = {at: sum(edge.choice.macs for edge in path) for at, path in paths.items()}
+    waiting = [(0, len(sizes) - 1)]
+    while waiting:
+        low, high = waiting.pop()
+        if high - low > 1 and spent[low] != spent[high]:
+            middle = (low + high) // 2
+            paths[middle] = _cheapest(edges, sizes[middle]) or []
+            spent[middle] = sum(edge.choice.macs for edge in paths[middle])
+            waiting += [(low, middle), (middle, high)]
+    least = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
+    return [_cut(net, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
+
+
+def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+    """The stages and tiles of a path, these as wide as `worst` bytes allow."""
+    stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
+    for edge in path:
+        stages.append(tuple(order[begin : edge.end]))
+        spare = worst - edge.bytes + edge.choice.tile
+        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
+        begin = edge.end
+    return stages, tuple(tiles)
+
+
+def _edges(
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    *,
+    budget: int,
+    spend: int,
+    most: int,
+) -> list[list[_Edge]]:
+    """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` of the budget is done
+    again."""
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
     for name in net.streamed:
@@ -493,7 +560,6 @@ def best_stages(
     candidates = _candidates(net, order, budget)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
-    limit = most
     most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
@@ -512,21 +578,11 @@ def best_stages(
                     edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
             for edge in edges[-1]:
                 least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
-        worst = _least_worst(edges, budget)
-        most = min(most, worst)
-    if worst > limit:
-        return [], ()
-    if worst == NEVER:
+        most = min(most, _least_worst(edges, spend))
+    if most == NEVER:
         op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
         raise CompileError("cannot take a network input row by row", "plan without streamed inputs", op=op)
-    stages, tiles = [], list[Tile]()
-    begin = 0
-    for edge in _cheapest(edges, worst) or ():
-        stages.append(tuple(order[begin : edge.end]))
-        spare = worst - edge.bytes + edge.choice.tile
-        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
-        begin = edge.end
-    return stages, tuple(tiles)
+    return edges
 
 
 def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:

@@ -1,7 +1,8 @@
-"""Memory over time as a picture. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes where cairosvg is there.
+"""Memory as a picture. In: the record of `reorder` or of `plan --pareto`. Out: an SVG's text, or a PNG's bytes with cairosvg.
 
-One panel per order, to one scale: a column per step, in it the live tensors on top of each other, each as one band over the
-steps in which nothing below it changes. A line marks the peak; what is alive then is named beside the panel.
+Of `reorder`, memory over time. One panel per order, to one scale: a column per step, in it the live tensors on top of each
+other, each as one band over the steps in which nothing below it changes. A line marks the peak; what is alive then is named
+beside the panel. Of `plan --pareto`, the least RAM over the work that it takes.
 """
 
 from __future__ import annotations
@@ -31,15 +32,20 @@ def svg(record: Record) -> str:
     turned = _longest_name(record)
     each = HEAD + PANEL + FOOT + round(LETTER * turned)
     height = TOP + len(orders) * each
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
-        ' font-family="sans-serif" font-size="11">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{LEFT}" y="24" font-size="16">{escape(clean(record["model"]["name"]))}: bytes alive in each step</text>',
-    ]
+    lines = _sheet(height, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
     for number, (key, order) in enumerate(orders.items()):
         lines += _panel(TITLES[key], order, record["producers"], colour, largest=largest, top=TOP + number * each)
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _sheet(height: int, title: str) -> list[str]:
+    """The head of an SVG on white."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
+        ' font-family="sans-serif" font-size="11">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="{LEFT}" y="24" font-size="16">{title}</text>',
+    ]
 
 
 def _longest_name(record: Record) -> int:
@@ -142,6 +148,41 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
     return lines
 
 
+def front_svg(record: Record) -> str:
+    """RAM over work: a step per plan, down to its arena from its multiply-accumulates on."""
+    points, bottom, end = record["points"], TOP + HEAD + PANEL, WIDTH - RIGHT - NAMES
+    largest = max(1, *(point["arena"] for point in points), record["limit"] or 0)
+    last = max(1.1, (points[-1]["mac_overhead"] or 1) * 1.02)
+
+    def x(overhead: float) -> float:
+        return LEFT + (overhead - 1) / (last - 1) * (end - LEFT)
+
+    def y(size: int) -> float:
+        return bottom - PANEL * size / largest
+
+    streamed = ", inputs by rows" if record["streamed"] else ""
+    title = f"{escape(clean(record['model']['name']))}: the least RAM for the work{streamed}"
+    lines = [*_sheet(bottom + FOOT + 8, title), *_grid(largest, bottom, end, -FOOT)]
+    lines.append(f'<path d="M{LEFT} {bottom}H{end}" stroke="black"/>')
+    for tick in range(10, int(last * 10) + 1):
+        lines.append(f'<text x="{x(tick / 10):.2f}" y="{bottom + 16}" text-anchor="middle">{tick / 10:.1f}</text>')
+    about = "multiply-accumulates, as a multiple of those of the network"
+    lines.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{bottom + 34}" text-anchor="middle">{about}</text>')
+    if record["limit"] is not None:
+        lines.append(f'<path d="M{LEFT} {y(record["limit"]):.2f}H{end}" stroke="#c03028" stroke-dasharray="5 3"/>')
+    places = [(x(point["mac_overhead"] or 1), y(point["arena"])) for point in points]
+    path = f"M{places[0][0]:.2f} {places[0][1]:.2f}" + "".join(f"H{at:.2f}V{height:.2f}" for at, height in places[1:])
+    lines.append(f'<path d="{path}H{end}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>')
+    for number, (point, (at, height)) in enumerate(zip(points, places, strict=True)):
+        shown = f"{point['mac_overhead'] or 1:.3f}: {point['arena']:,} B"
+        lines.append(f'<circle cx="{at:.2f}" cy="{height:.2f}" r="4" fill="{COLOURS[0]}"><title>{shown}</title></circle>')
+        if number < MOST_NAMED:
+            lines.append(f'<text x="{end + 14}" y="{TOP + HEAD + 18 * number + 10}">{shown}</text>')
+    if len(points) > MOST_NAMED:
+        lines.append(f'<text x="{end + 14}" y="{TOP + HEAD + 18 * MOST_NAMED + 10}">{len(points) - MOST_NAMED} more</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
 def check_figure(name: str) -> None:
     """Whether a file of this name can be drawn here; CompileError says what to do when not."""
     if not name.endswith((".svg", ".png")):
@@ -152,7 +193,7 @@ def check_figure(name: str) -> None:
 
 def figure(record: Record, name: str) -> bytes:
     """The bytes of a .svg or .png file."""
-    drawn = svg(record).encode()
+    drawn = (front_svg(record) if "points" in record else svg(record)).encode()
     if name.endswith(".svg"):
         return drawn
     import cairosvg  # type: ignore[import-not-found, import-untyped, unused-ignore]

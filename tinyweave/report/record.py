@@ -6,6 +6,7 @@ None, never 0. docs/JSON.md says what each key means.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
 from ..plan.explain import Explanation
+from ..plan.fuse import plan_macs
 from ..simulate.compare import Verification
 from .tables import Layer, graph_layers, peak, plan_layers
 
@@ -82,7 +84,7 @@ def record(
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
-        "mac_overhead": round(executed / least, 4) if plan and least else None,
+        "mac_overhead": _overhead(executed, least) if plan else None,
         "instructions": profile.instructions if profile else None,
         "cycles": None,
         "latency_ms": None,
@@ -111,6 +113,35 @@ def _peak(summit: Layer, plan: Plan | None) -> Record:
         "bytes": summit.live,
         "buffers": alive and [{"name": b.name, "label": labels[b.name], "bytes": b.bytes} for b in alive],
     }
+
+
+def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits) -> Record:
+    """RAM for work, for `plan --pareto`."""
+    least = macs(model.graph)
+    points = []
+    for plan in plans:
+        executed, arena = sum(plan_macs(plan)), sum(plan.arena.values())
+        over = limits.ram_excess(plan.arena, 0)
+        points.append(
+            {
+                "macs": executed,
+                "mac_overhead": _overhead(executed, least),
+                "arena": arena,
+                "fits": None if over is None else not over,
+            }
+        )
+    return {
+        "tinyweave": __version__,
+        "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
+        "streamed": list(plans[0].streamed),
+        "limit": limits.ram,
+        "points": points,
+    }
+
+
+def _overhead(executed: int, least: int) -> float | None:
+    """F, rounded up, so that it can be given as an option."""
+    return math.ceil(executed / least * 10_000 - 1e-6) / 10_000 if least else None
 
 
 def explanation_record(found: Explanation) -> Record:

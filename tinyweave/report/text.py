@@ -72,6 +72,10 @@ def bar(value: int, largest: int, width: int, blocks: bool) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
+def _draws_blocks(out: Console) -> bool:
+    return out.is_terminal and out.encoding.lower().startswith("utf")
+
+
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
     """Sentences, wrapped to the width with a hanging indent; the first line styled."""
     width = out.width if out.is_terminal else WIDTH
@@ -111,7 +115,7 @@ def show_layers(out: Console, record: Record) -> None:
         lines = align(*layer_rows(record), gap=" ")
     room = max(MIN_BAR, min(MAX_BAR, width - max(map(len, lines)) - 1))
     largest = max(layer["live"] for layer in layers)
-    blocks = out.is_terminal and out.encoding.lower().startswith("utf")
+    blocks = _draws_blocks(out)
     out.print(Text(lines[0], style="dim"))
     for layer, line in zip(layers, lines[1:], strict=True):
         drawn = bar(layer["live"], largest, room, blocks)
@@ -157,6 +161,29 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
         out.print(Text(f"  {line}"))
     out.print()
+
+
+def show_front(out: Console, record: Record) -> None:
+    """Less RAM for more work: a row per plan, with a bar for its arena."""
+    points, streamed = record["points"], ", inputs by rows" if record["streamed"] else ""
+    heading(out, f"{record['model']['name']}: the least RAM for the work{streamed}")
+    largest, blocks = points[0]["arena"], _draws_blocks(out)
+    rows = [("MACs", "times", "arena", "")]
+    for point in points:
+        times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.3f}"
+        rows.append((f"{point['macs']:,}", times, f"{point['arena']:,} B", bar(point["arena"], largest, MAX_BAR, blocks)))
+    for line, point in zip(align(rows, frozenset({0, 1, 2})), (None, *points), strict=True):
+        fits = point is not None and point["fits"]
+        out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
+    if record["limit"] is not None:
+        out.print()
+        fitting = [point for point in points if point["fits"]]
+        said = f"in {record['limit']:,} B of RAM"
+        if fitting:
+            line = f"fits {said} with --max-mac-overhead {fitting[0]['mac_overhead'] or 1:g} (arena alone)"
+        else:
+            line = f"does not fit {said}: the least is {points[-1]['arena']:,} B"
+        show_lines(out, [line], "bold green" if fitting else "bold red")
 
 
 def show_explanation(out: Console, plan: Plan, found: Explanation) -> None:
@@ -347,7 +374,7 @@ def show_reordering(out: Console, record: Record) -> None:
     rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
     lines = align(rows, frozenset({0, 2}))
     room = max(MIN_BAR, min(MAX_BAR, (width - len(lines[-1])) // 3))
-    blocks = out.is_terminal and out.encoding.lower().startswith("utf")
+    blocks = _draws_blocks(out)
     out.print(Text(f"{lines[0]}  {'':{room}}  alive: outputs of", style="dim"))
     for number, (line, step) in enumerate(zip(lines[1:], after["steps"], strict=True)):
         drawn = bar(step["bytes"], before["peak"], room, blocks)
