@@ -41,6 +41,7 @@ bench: setup
 	$(BIN)/python bench/order.py
 	$(BIN)/python bench/plan.py
 	$(BIN)/python bench/ram.py
+	$(BIN)/python bench/speed.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache *.egg-info

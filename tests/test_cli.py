@@ -95,9 +95,9 @@ def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain)
 
 def test_plan_fits_and_does_not_fit(capsys, chain):
     size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
-    assert run("plan", chain, "--json") == 0
+    assert run("plan", chain, "--json", "--optimize", "speed") == 0
     fast = json.loads(capsys.readouterr().out)["ram"]["arena"]
-    assert run("plan", chain, "--ram", fast - 1) == 0
+    assert run("plan", chain, "--ram", fast - 1, "--optimize", "speed") == 0
     capsys.readouterr()
     assert run("plan", chain, "--ram", "64k", "--json", *size) == 0
     fits = json.loads(capsys.readouterr().out)
@@ -130,7 +130,7 @@ def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
 
 def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
     for name in ("conv", "conv_2d_0"):
-        assert run("plan", chain, "--explain", name) == 0
+        assert run("plan", chain, "--explain", name, "--optimize", "size") == 0
         printed = capsys.readouterr().out
         assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
         assert "read last by move_1 in step 2" in printed

@@ -33,6 +33,12 @@ from .report.record import comparison_record, device_record, explanation_record,
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+DEFAULTS = {
+    "schedule": "best",
+    "optimize": "balanced",
+    "io": "model",
+    "layout": "model",
+}  # left out of the header of the C
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
@@ -62,8 +68,8 @@ Optimize = Annotated[
     str,
     typer.Option(
         "--optimize",
-        metavar="speed|size",
-        help="The fastest kernels for the device's core that the RAM allows, or those for all cores, which need no scratch.",
+        metavar="balanced|speed|size",
+        help="Kernels for the device's core: while the arena grows by an eighth at most, all that the RAM allows, or none.",
     ),
 ]
 Stream = Annotated[
@@ -153,7 +159,7 @@ def plan(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -233,7 +239,7 @@ def compile_model(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -280,7 +286,7 @@ def verify(
     *,
     device: DeviceName = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -321,7 +327,7 @@ def profile(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -361,7 +367,7 @@ def deploy(
     ram: Ram = None,
     flash: Flash = None,
     schedule: Schedule = "best",
-    optimize: Optimize = "speed",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -611,9 +617,6 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
     return samples
 
 
-USUAL = (("schedule", "best"), ("optimize", "speed"), ("io", "model"), ("layout", "model"))
-
-
 def _command(verb: str, model: Path, **options: Any) -> str:
     """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
     words = ["tinyweave", verb, model.name]
@@ -622,7 +625,7 @@ def _command(verb: str, model: Path, **options: Any) -> str:
             words.append(f"--{option.replace('_', '-')}")
         elif isinstance(value, float) and value != 1:
             words += [f"--{option.replace('_', '-')}", f"{value:g}"]
-        elif isinstance(value, str) and (option, value) not in USUAL:
+        elif isinstance(value, str) and DEFAULTS.get(option) != value:
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
 

@@ -222,6 +222,18 @@ def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
         operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
         yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+    for number in range(40):  # as networks have them
+        extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
+        size, kernel = [int(n) for n in rng.integers(extent, (12, 34))], (extent, extent)
+        if number % 4 == 0:
+            size, kernel = [size[1], 1], (extent + number % 3, 1)
+            size[0] += 3
+        padding = tuple(same_padding(n, k, stride) for n, k in zip(size, kernel, strict=True))
+        x = activation("input", (1, *size, channels), rng)
+        weights = _weights(rng, (1, *kernel, channels), 3)
+        operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
+        attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
+        yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
 
 
 def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
@@ -280,6 +292,11 @@ def _fully_connected(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", shape, rng)
         operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
         yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
+    for _ in range(30):  # more outputs than inputs
+        depth, units, batch = (int(n) for n in rng.integers((2, 9, 1), (20, 40, 4)))
+        x = activation("input", (batch, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
 
 
 def _lstm(rng: Rng) -> Iterator[Drawn]:

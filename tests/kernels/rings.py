@@ -37,6 +37,9 @@ def structures() -> dict[str, Any]:
         for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL):
             fields: list[tuple[str, Any]] = []
             for line in filter(None, map(str.strip, body.split(";"))):
+                if function := re.match(r"void \(\*(\w+)\)", line):
+                    fields.append((function[1], ctypes.c_void_p))
+                    continue
                 kind, names = re.fullmatch(r"(?:const )?(\w+)\s+(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
                 for item in names.split(","):
                     member, count = re.fullmatch(r"\s*(\*?\w+)(?:\[(\d+)\])?\s*", item).groups()  # type: ignore[union-attr]
@@ -79,6 +82,7 @@ class Call:
     params: ctypes.Structure
     inputs: tuple[int, ...]
     scratch: int = 0
+    functions: tuple[tuple[str, str], ...] = ()  # members that point to functions of the library
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ def whole(shape: Shape, data: np.ndarray, rng: Rng) -> Ring:
 def run(library: ctypes.CDLL, trial: Trial, views: list[Any], out: Any, span: Span) -> None:
     for call in trial.calls:
         arguments = [views[index] for index in call.inputs]
+        for member, name in call.functions:
+            setattr(call.params, member, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
         function = getattr(library, f"{call.kernel}_part")
         function.restype = None
         noise = np.random.default_rng(span.top).integers(0, 256, call.scratch + GUARD, np.uint8)
@@ -216,12 +222,18 @@ def clipped(windows: tuple[int, int], size: int, *, stride: int, pad: int, exten
     return (low, high) if low < high else (0, 0)
 
 
-def windowed(rng: Rng, c: int, dilated: bool) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
-    kernel, stride = (tuple(rng.integers(1, 5, 2).tolist()) for _ in range(2))
+Size = tuple[int, int]
+
+
+def windowed(
+    rng: Rng, c: int, dilated: bool, *, kernel: Size | None = None, stride: Size | None = None, room: int = 9
+) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
+    """Any window, or one of this kernel and stride, over a map less than `room` larger than it."""
+    kernel, stride = (given or tuple(rng.integers(1, 5, 2).tolist()) for given in (kernel, stride))
     dilation = tuple(rng.integers(1, 3, 2).tolist()) if dilated else (1, 1)
     extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     pad = tuple(int(rng.integers(0, k)) for k in kernel)
-    h, w = (int(rng.integers(e, e + 9)) for e in extent)
+    h, w = (int(rng.integers(e, e + room)) for e in extent)
     after = tuple(int(rng.integers(0, k)) for k in kernel)
     out_h, out_w = ((s + p + a - e) // t + 1 for s, p, a, e, t in zip((h, w), pad, after, extent, stride, strict=True))
 

@@ -123,7 +123,7 @@ def drawn(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(("kind", "core"), KINDS)
 def test_lag_is_safe_and_tight(kind: str, core: str, tmp_path: Path) -> None:
-    chosen = list(itertools.islice(trials(kind, core), TRIALS))
+    chosen = list(trials(kind, core))[-TRIALS:] if core else list(itertools.islice(trials(kind, core), TRIALS))
     assert len(chosen) >= 8
     rng = np.random.default_rng(0)
     rounds = [[drawn(case, rng) for case, _, _ in chosen] for _ in range(SAMPLES)]

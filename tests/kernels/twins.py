@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
-from tinyweave.kernels import pairs
+from tinyweave.kernels import lines, pairs
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -57,39 +58,98 @@ def rescales(rng: Rng, sums: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return multiplier.astype(np.int32), shift.astype(np.int8)
 
 
-def convolution(rng: Rng, kernel: str, depthwise: bool) -> Twins | None:
+def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
+    depthwise = "depthwise" in kernel
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
-    geometry, inside, outside, reads = rings.windowed(rng, depth, False)
-    taps = int(np.prod(geometry["kernel"])) * (1 if depthwise else depth)
-    units = depth if depthwise else units
+    chosen: dict[str, Any] = {}
+    if depthwise:
+        units = depth = max(depth, lines.PLANES)
+        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
+        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
+        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+            return None
+    geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
+    rows, cols = geometry["kernel"]
+    axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
+    padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
+    taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if not pairs.is_exact(given):
+    if not (pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
-    ordered = np.ascontiguousarray(filters.T if depthwise else filters)
-    tables = {"weights": ordered, "bias": bias, "multiplier": multiplier, "shift": shift}
+    tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = pairs.stream(given)
-    sign = -int(quantised["out_min"] < quantised["out_zero"])
-    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=sign)
-    scratch = -(-taps // 4) * (16 if depth % 4 == 0 else 20)
+    words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
+    scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
+    if depthwise:
+        block = lines.block(outside[1], cols, stride)
+        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
+        scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
-    name = kernel.removesuffix("_dsp")
     return (
-        Trial([Call(name, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
-        Trial([Call(kernel, fast, (0,), scratch)], [source], shapes["out"], (words,)),
+        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
+    )
+
+
+def fully_connected(rng: Rng) -> Twins | None:
+    h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
+    filters, most, per_channel = weights(rng, (units, depth)), int(rng.choice([0, 1000, 1 << 21])), int(rng.integers(2))
+    bias = rng.integers(-most, most + 1, units).astype(np.int32)
+    multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
+    shift = -np.clip(max(int(depth**0.5 * 5000), most).bit_length() - 7 + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
+    quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    flat = filters.astype(np.int64)
+    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
+    if not pairs.sums_exactly(given):
+        return None
+    common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
+    words = pairs.eight_at_a_time(given)
+    portable = rings.build("tw_fully_connected", **common, **quantised, weights=filters, bias=bias)
+    bare = rings.build("tw_fully_connected", **common, **quantised, weights=None, bias=None)
+    fast = rings.build("tw_fully_connected_dsp", dense=bare, stream=words)
+    source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (filters, bias, multiplier, shift, words)
+    calls = Call("tw_fully_connected_s8", portable, (0,)), Call("tw_fully_connected_s8_dsp", fast, (0,))
+    portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
+    return portable_trial, fast_trial
+
+
+def add(rng: Rng) -> Twins:
+    shape = tuple(int(n) for n in rng.integers(1, (5, 9, 12)))
+    half = {"multiplier": 1 << 30, "shift": 0}
+    exponent = int(rng.choice([0, *range(1, 5), int(rng.integers(1, 32))]))
+    other = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) * int(rng.choice([-1, 1])), "shift": -exponent}
+    other = half if exponent == 0 else other
+    zeros = {name: int(rng.integers(-128, 128)) for name in ("a_zero", "b_zero")}
+    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(22, 29)), 1)
+    out, swapped = {"out_multiplier": int(multiplier), **clamp(rng)}, int(rng.integers(2))
+    sides = (other, half) if swapped else (half, other)
+    terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
+    extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
+    portable = rings.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
+    plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
+    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"], "exponent": exponent}
+    own |= {"out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
+    fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
+    sources = [inputs(rng, rings.operand(rng, shape)) for _ in range(2)]
+    return (
+        Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
+        Trial([Call("tw_add_s8_dsp", fast, (swapped, 1 - swapped))], sources, shape),
     )
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    "tw_conv_2d_s8_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_dsp", False),
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
+    "tw_fully_connected_s8_dsp": fully_connected,
+    "tw_add_s8_dsp": add,
 }
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, pairs
+from ..kernels import copies, geometry, lines, pairs
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -111,35 +111,33 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
 
 def emit_conv(layer: Layer) -> Code:
-    if layer.kernel in STREAMS:
-        return streamed_convolution(layer, STREAMS[layer.kernel])
+    if layer.kernel.endswith("_dsp"):
+        return streamed_convolution(layer)
     groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
     return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
 
 
-STREAMS: dict[str, Callable[[pairs.Filters], NDArray[np.uint32]]] = {"tw_conv_2d_s8_dsp": pairs.stream}
-
-
-def streamed_convolution(layer: Layer, stream: Callable[[pairs.Filters], NDArray[np.uint32]]) -> Code:
-    """A call of a kernel that takes tw_conv_dsp."""
-    graph, op, attrs = layer.graph, layer.op, layer.op.attrs
-    kernel = conv.kernel_size(graph, op)
-    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else 1
-    members: tuple[Members, ...] = (
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
-        {"kernel": kernel, "stride": attrs["stride"], "dilation": attrs["dilation"]},
-        {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
+def streamed_convolution(layer: Layer) -> Code:
+    """A call of a kernel that takes tw_conv_dsp, or for depthwise ones tw_depthwise_dsp, which begins with it."""
+    graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
+    depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
+    plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
+    (rows, cols), step = plane.kernel, plane.stride[1]
+    geometry_and_clamp: tuple[Members, ...] = (
+        {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
+        {"kernel": plane.kernel, "stride": plane.stride, "dilation": attrs["dilation"]},
+        {"pad": plane.pad, "groups": channels if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
-    params = layer.struct(
-        "tw_conv_dsp",
-        *({f"conv.{key}": value for key, value in member.items()} for member in members),
-        {
-            "stream": layer.table("weights", stream(pairs.filters(graph, op)), "uint32_t"),
-            "sign": -int(pairs.needs_sign(graph, op)),
-        },
-    )
-    return Code(params, image_calls(layer), window_note(kernel, attrs["stride"]) + activation_note(attrs["activation"]))
+    words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
+    base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
+    if depthwise:
+        own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
+        params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
+    else:
+        params = layer.struct("tw_conv_dsp", *base)
+    return Code(params, image_calls(layer), window_note(note, attrs["stride"]) + activation_note(attrs["activation"]))
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:
@@ -187,20 +185,27 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
+    is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
+    tables = {}
+    if not is_streamed:
+        tables["weights"] = layer.table("weights", weights, "int8_t")
+        tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
-        {
-            "weights": layer.table("weights", weights, "int8_t"),
-            "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data),
-        },
+        tables,
         {
             "multiplier": layer.table("multiplier", multiplier, "int64_t"),
             "shift": layer.table("shift", shift, "int8_t"),
             "per_channel": int(len(multiplier) > 1),
         },
     )
-    params = weighted(layer, "tw_fully_connected", "dense", members)
+    if is_streamed:
+        stream = layer.table("weights", pairs.eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
+        dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
+        params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
+    else:
+        params = weighted(layer, "tw_fully_connected", "dense", members)
     return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
@@ -276,6 +281,8 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 
 def emit_add(layer: Layer) -> Code:
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
+    if layer.kernel == "tw_add_s8_dsp":
+        return emit_add_of_halved(layer)
     params = layer.struct(
         "tw_add",
         *binary_members(layer),
@@ -285,6 +292,26 @@ def emit_add(layer: Layer) -> Code:
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
     )
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def emit_add_of_halved(layer: Layer) -> Code:
+    """The operand that is halved comes first."""
+    graph, op = layer.graph, layer.op
+    plain = elementwise.halved(graph, op)
+    assert plain is not None
+    *operands, output = elementwise.add_rescales(graph, op)
+    scaled, limits = operands[1 - plain], clamp(layer, op.attrs["activation"])
+    n, h, w, c = geometry.extents(layer.output.shape)
+    zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
+    params = layer.struct(
+        "tw_add_dsp",
+        {"shape": (n * h, w, c)},
+        {**zeros, "out_zero": layer.output.zero_point, **limits},
+        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
+        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
+        {"sign": -int(pairs.needs_sign(graph, op))},
+    )
+    return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
 
 
 def emit_mul(layer: Layer) -> Code:

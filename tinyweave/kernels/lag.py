@@ -32,7 +32,7 @@ def none(graph: Graph, op: Op) -> Lags:
     return {}
 
 
-def _trailing(read: Numbers, written: Numbers) -> int:
+def trailing(read: Numbers, written: Numbers) -> int:
     """The lag of steps that each first read from byte `read` on and then have written all below byte `written` at most."""
     later = np.minimum.accumulate(read[::-1])[::-1]
     return max(int((written[:-1] - later[1:]).max(initial=0)), 0)
@@ -59,7 +59,7 @@ def elementwise(graph: Graph, op: Op) -> Lags:
             found[index] = max(out.elements - 1, 0) * max(size - itemsize(x.dtype), 0)
         else:
             read = np.broadcast_to(_numbered(x), out.shape).ravel()
-            found[index] = _trailing(read * itemsize(x.dtype), np.arange(1, out.elements + 1) * size)
+            found[index] = trailing(read * itemsize(x.dtype), np.arange(1, out.elements + 1) * size)
     return found
 
 
@@ -113,7 +113,7 @@ def _in_twos(
 ) -> int:
     first = first_pixels(size, out_size, window, dilation)
     written = np.minimum(np.arange(2, len(first) + 2, 2), len(first))
-    return _trailing(np.minimum(first[0::2], np.append(first, NEVER)[1::2]) * depth, written * units)
+    return trailing(np.minimum(first[0::2], np.append(first, NEVER)[1::2]) * depth, written * units)
 
 
 @lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
@@ -137,6 +137,14 @@ def by_row(graph: Graph, op: Op) -> Lags:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
     return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
+
+
+def by_row_of_eights(graph: Graph, op: Op) -> Lags:
+    """fully_connected that reads a row for every eight of its outputs, then for the rest."""
+    units, depth = graph.input(op, 1).shape
+    rows = np.arange(graph.input(op).elements // depth)
+    written = rows[:, None] * units + [(units - 1) // 8 * 8, units]
+    return {0: trailing((rows * depth).repeat(2), written.ravel())}
 
 
 def by_time(graph: Graph, op: Op) -> Lags:
@@ -176,18 +184,16 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
     read = first[:, None] * depth + group * (depth // groups)
     written = np.arange(len(first))[:, None] * units + group * each
     steps = (written[..., None] + [last, each]).ravel()  # when the last of a group's sums are computed, and when written
-    return _trailing(read.repeat(2), steps)
+    return trailing(read.repeat(2), steps)
 
 
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:
     """[pixels of the output]: the number of the first input pixel that its window reads."""
-    rows, cols = (
-        _first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1)
-    )
+    rows, cols = (first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1))
     return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
 
 
-def _first_inside(begin: Numbers, step: int, size: int) -> Numbers:
+def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
     """The first of begin, begin + step, ... that is not negative."""
     first = begin + -(np.minimum(begin, 0) // step) * step
     return np.where(first < size, first, NEVER)
@@ -198,7 +204,7 @@ def reduced(graph: Graph, op: Op) -> Lags:
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     read = _numbered(x).min(axis=over).ravel()
-    return {0: _trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
+    return {0: trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
 
 
 def multiplied(graph: Graph, op: Op) -> Lags:
@@ -208,7 +214,7 @@ def multiplied(graph: Graph, op: Op) -> Lags:
     cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
     shape = batch_matmul.infer(graph, op)[0]
     written = np.arange(1, prod(shape) + 1)
-    return {index: _trailing(np.broadcast_to(read, shape).ravel(), written) for index, read in enumerate((rows, cols))}
+    return {index: trailing(np.broadcast_to(read, shape).ravel(), written) for index, read in enumerate((rows, cols))}
 
 
 # copies: a run of bytes that lies together is read whole before it is written, by memmove
@@ -223,7 +229,7 @@ def gathered(graph: Graph, op: Op) -> Lags:
         i, j, k, m = (np.arange(size) * stride for size, stride in zip(piece.size, piece.stride, strict=True))
         read.append(piece.start + (i[:, None, None, None] + j[:, None, None] + k[:, None] + m).ravel())
         sizes.append(np.full(read[-1].size, piece.run))
-    return {SPECS[op.kind].data: _trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
+    return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
 def looked_up(graph: Graph, op: Op) -> Lags:
@@ -234,7 +240,7 @@ def looked_up(graph: Graph, op: Op) -> Lags:
         at = np.arange(piece.count)[:, None, None] * piece.step + rows[:, None] + cols
         read.append(np.minimum(at, NEVER).ravel())
         sizes.append(np.full(read[-1].size, piece.run))
-    return {SPECS[op.kind].data: _trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
+    return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
 def padded(graph: Graph, op: Op) -> Lags:
@@ -244,7 +250,7 @@ def padded(graph: Graph, op: Op) -> Lags:
     assert block is not None
     begins, count = _chunks(block)
     read = np.append(NEVER, np.arange(begins.size) * count)
-    return {0: itemsize(out.dtype) * _trailing(read, np.append(begins, out.elements))}
+    return {0: itemsize(out.dtype) * trailing(read, np.append(begins, out.elements))}
 
 
 def joined(graph: Graph, op: Op) -> Lags:
@@ -252,7 +258,7 @@ def joined(graph: Graph, op: Op) -> Lags:
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
         begins, count = _chunks(block)
-        own = _trailing(np.arange(begins.size) * count, begins + count)
+        own = trailing(np.arange(begins.size) * count, begins + count)
         found[index] = max(own, before) * size
         before = max(before, int((begins + count).max(initial=0)))
     return found

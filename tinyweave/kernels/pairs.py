@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from ..ops.conv import requant
+from ..ops import conv, fully_connected
 from ..ops.spec import activation_range
 
 Numbers = NDArray[np.int64]
+ONCE_MOST_SHIFT = -2  # of a sum that is rescaled with a single rounding: the product's low word is rounded away
 EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
 MOST_DOUBLED = 1 << 30  # a sum must be less, so that twice the sum is an int32
 MOST_HIGH = 1 << 23  # the sum of a second filter must be less, so that 256 times it is an int32
@@ -45,13 +46,14 @@ class Filters(NamedTuple):
 
 
 def filters(graph: Graph, op: Op) -> Filters:
-    """Those of a conv_2d without groups, or of a depthwise_conv_2d."""
+    """Those of a conv_2d without groups, of a depthwise_conv_2d, or of a fully_connected, whose shifts are for 64 bits."""
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
-    flat = weights.reshape(len(weights), -1) if op.kind == "conv_2d" else weights.reshape(-1, weights.shape[3]).T
+    flat = weights.reshape(-1, weights.shape[3]).T if op.kind == "depthwise_conv_2d" else weights.reshape(len(weights), -1)
     flat = flat.astype(np.int64)
     offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
-    multiplier, shift = (part.astype(np.int64) for part in requant(graph, op))
+    rescales = fully_connected.requant(graph, op) if op.kind == "fully_connected" else conv.requant(graph, op)
+    multiplier, shift = (np.broadcast_to(part.astype(np.int64), len(flat)) for part in rescales)
     return Filters(flat, offset - x.zero_point * flat.sum(axis=1), multiplier, shift)
 
 
@@ -68,13 +70,68 @@ def rescales_exactly(given: Filters) -> bool:
     return bool(fits.all() and np.isin(-given.shift[used], EXPONENTS).all())
 
 
-def is_exact(given: Filters) -> bool:
-    """Whether the stream gives the outputs of any inputs."""
+def sums_exactly(given: Filters) -> bool:
+    """Whether sums of two filters in one give those of both, for any inputs."""
     first, second = given.weights[0::2], given.weights[1::2]
     low, high = (bound[1::2] for bound in given.bounds())
     packs = not ((second == -128) & (first[: len(second)] < 0)).any()
-    fits = ((low >= -MOST_HIGH) & (high < MOST_HIGH)).all()
-    return bool(given.weights.size and packs and fits and rescales_exactly(given))
+    return bool(given.weights.size and packs and ((low >= -MOST_HIGH) & (high < MOST_HIGH)).all())
+
+
+def is_exact(given: Filters) -> bool:
+    """Whether the stream gives the outputs of any inputs."""
+    return sums_exactly(given) and rescales_exactly(given)
+
+
+def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
+    """The words of tw_fully_connected_s8_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
+    given = given.padded(-(-len(given.bias) // 8) * 8)
+    count, taps = given.weights.shape
+    groups, quads = count // 8, -(-taps // 4)
+    words = _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1)
+    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words))
+    return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
+
+
+def _both(weights: Numbers, quads: int) -> Numbers:
+    """[pair of filters][2 * quads]: the lanes (k, k + 2) and (k + 1, k + 3) of w0 + 256 * w1, as words."""
+    count, taps = weights.shape
+    lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
+    lanes = lanes.reshape(count, 2 * quads, 2)
+    both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
+    return both[..., 0] | both[..., 1] << 16
+
+
+def _begins(bias: Numbers) -> Numbers:
+    """Where the sums begin: that of a second filter with 256 times its own bias and the first's."""
+    begins = bias.copy()
+    begins[1::2] = bias[0::2] + 256 * bias[1::2]
+    return begins
+
+
+def scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the working memory of tw_conv_2d_s8_dsp."""
+    (_, h, w, depth), (_, out_h, out_w, _) = graph.input(op).shape, graph.output(op).shape
+    (rows, cols), stride, padding = conv.kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
+    axes = zip((h, w), (out_h, out_w), (rows, cols), stride, padding, strict=True)
+    padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
+    return scratch_of(rows, cols, depth, padded=padded)
+
+
+def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
+    """Bytes: two windows of 16 bits each; what is left over of both; a row with padding where pixels are no whole words."""
+    run = cols * depth
+    left = -(-rows * (run % 4) // 4)
+    row = -(-run // 4) if depth % 4 and padded else 0
+    return 16 * (rows * (run // 4) + left) + 4 * (row + 2 * left)
+
+
+def by_rows(given: Filters, rows: int) -> Filters:
+    """With the weights in the order of tw_conv_2d_s8_dsp.h: of each row of the kernel the fours, then what is left over."""
+    weights = given.weights.reshape(len(given.bias), rows, -1)
+    whole = weights.shape[2] // 4 * 4
+    parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
+    return given._replace(weights=np.concatenate(list(parts), axis=1))
 
 
 def stream(given: Filters) -> NDArray[np.uint32]:
@@ -82,12 +139,9 @@ def stream(given: Filters) -> NDArray[np.uint32]:
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
-    lanes = np.pad(given.weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
-    lanes = lanes.reshape(count, 2 * quads, 2)
-    both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
-    words = (both[..., 0] | both[..., 1] << 16).reshape(groups, 2, 2 * quads).transpose(0, 2, 1)
-    begins = given.bias.copy()
-    begins[1::2] = given.bias[0::2] + 256 * given.bias[1::2]
-    rescales = np.stack((given.multiplier, given.powers()), axis=1)
-    parts = (part.reshape(groups, -1) for part in (begins, words, rescales))
+    words = _both(given.weights, quads).reshape(groups, 2, 2 * quads).transpose(0, 2, 1)
+    multiplier = given.multiplier.copy()
+    multiplier[0::2] *= 2  # sum + sum * (2 * multiplier - 2^32) / 2^32
+    rescales = np.stack((multiplier, np.where(multiplier != 0, given.powers(), 0)), axis=1)
+    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words, rescales))
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)

@@ -9,16 +9,15 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 
 from ..ir import CompileError, Graph, Op, itemsize
-from ..ops import data, layout, resize
+from ..ops import data, elementwise, layout, resize
 from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, pairs
+from . import copies, geometry, lag, lines, pairs
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
@@ -134,21 +133,40 @@ def _pairs_up(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) == 0 and _is_dense(graph, op) and pairs.is_exact(pairs.filters(graph, op))
 
 
-def _two_windows(graph: Graph, op: Op) -> int:
-    """Two windows of 16 bits each, and one of bytes where pixels are no whole words."""
-    taps = prod(graph.input(op, 1).shape[1:])
-    words = -(-taps // 4)
-    return words * (16 if graph.input(op).shape[3] % 4 == 0 else 20)
+def _eights(graph: Graph, op: Op) -> bool:
+    if weights_zero(graph, op) != 0:
+        return False
+    given = pairs.filters(graph, op)
+    return pairs.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+
+
+def _adds_alike(graph: Graph, op: Op) -> bool:
+    """One shape, one operand that is halved, and shifts that the kernel can do."""
+    a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    if not a.shape == b.shape == out.shape or a.data is not None or b.data is not None:
+        return False
+    *_, output = elementwise.add_rescales(graph, op)
+    return elementwise.halved(graph, op) is not None and -output.shift in pairs.EXPONENTS
 
 
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=_two_windows, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
+    _row(
+        "tw_depthwise_column_s8_dsp",
+        ("depthwise_conv_2d",),
+        applies=lines.is_column_for_it,
+        scratch=lines.scratch,
+        lag=lines.lags,
+        cores=DSP,
+    ),
+    _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
+    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
@@ -156,6 +174,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_resize_bilinear_s8", lag=lag.resized),
     _row("tw_batch_matmul_s8", lag=lag.multiplied),
     _row("tw_mean_s8", applies=_reduces, lag=lag.reduced),
+    _row("tw_add_s8_dsp", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=DSP),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),
     _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.elementwise),

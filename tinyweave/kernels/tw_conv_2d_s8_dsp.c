@@ -1,115 +1,70 @@
-/* tw_conv_2d_s8_dsp.c - int8 convolution with the Arm DSP extension: gathers the windows of two pixels and multiplies both.
- *
- * Taps outside of the map hold the input's zero point, which the biases of the stream take off again.
- */
+/* tw_conv_2d_s8_dsp.c - int8 convolution with the Arm DSP extension: gathers the windows of two pixels and multiplies both. */
 #include "tw_conv_2d_s8_dsp.h"
-
-#include <string.h>
 
 #include "tw_dsp.h"
 #include "tw_pair.h"
+#include "tw_windows.h"
 
-/* Gathers a window whose pixels are whole words. */
-static void gather(const tw_conv *p, const tw_view *in, tw_window *window, int32_t x, uint32_t *to, int32_t slot)
+/* The outputs of both pixels, or of one alone. */
+static void multiply(const tw_conv_dsp *params, const tw_pair *pair)
 {
-    const int32_t pixel = p->in.c / 4, zero = p->in_zero, above = window->row_tap / p->kernel.w;
-    tw_window_cols(p, window, x);
-    const int32_t before = window->tap - window->row_tap, cols = window->cols;
-    const int32_t after = p->kernel.w - before - cols;
-    int32_t offset = window->offset;
-
-    if (above > 0) {
-        to = tw_pair_fill(to, slot, zero, above * p->kernel.w * pixel);
-    }
-    for (int32_t row = 0; row < window->rows; ++row) {
-        if (before > 0) {
-            to = tw_pair_fill(to, slot, zero, before * pixel);
-        }
-        to = tw_pair_widen(to, slot, (const int8_t *)in->data + offset, cols * pixel);
-        if (after > 0) {
-            to = tw_pair_fill(to, slot, zero, after * pixel);
-        }
-        offset = tw_down(offset, window->step, window->ring);
-    }
-    const int32_t below = p->kernel.h - above - window->rows;
-    if (below > 0) {
-        tw_pair_fill(to, slot, zero, below * p->kernel.w * pixel);
-    }
-}
-
-/* Gathers a window of any pixels; `bytes`, for what is put together of them, ends with zeros up to a multiple of four. */
-static void gather_bytes(const tw_conv *p, const tw_view *in, tw_window *window, int32_t x, uint32_t *to, int32_t slot,
-                         int8_t *bytes)
-{
-    const int32_t row_bytes = p->kernel.w * p->in.c, taps = p->kernel.h * row_bytes;
-    tw_window_cols(p, window, x);
-    const int32_t run = window->cols * p->in.c;
-    int32_t offset = window->offset, rest = 0;
-    int8_t *at = bytes + window->tap * p->in.c;
-
-    if (run * window->rows < taps) {
-        memset(bytes, p->in_zero, (size_t)taps);
-    } else if (window->rows == 1) { /* all lies together; only the last bytes may be no word */
-        rest = taps / 4 * 4;
-        to = tw_pair_widen(to, slot, (const int8_t *)in->data + offset, taps / 4);
-    }
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *from = (const int8_t *)in->data + offset;
-        int32_t i = rest;
-        for (; i + 4 <= run; i += 4) {
-            tw_put_word(at + i, tw_word(from + i));
-        }
-        for (; i < run; ++i) {
-            at[i] = from[i];
-        }
-        at += row_bytes;
-        offset = tw_down(offset, window->step, window->ring);
-    }
-    tw_pair_widen(to, slot, bytes + rest, (taps - rest + 3) / 4);
+    const tw_conv *p = &params->conv;
+    tw_pair_products(pair, params->stream, params->sign);
+    tw_clamp_all(pair->to_0, p->out.c, p->out_min, p->out_max);
+    tw_clamp_all(pair->to_1, p->out.c, p->out_min, p->out_max);
 }
 
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
     const tw_conv *p = &params->conv;
-    const int32_t quads = (p->kernel.h * p->kernel.w * p->in.c + 3) / 4, channels = p->out.c;
-    const int clamps = p->out_min != -128 || p->out_max != 127;
-    uint32_t *const wide = (uint32_t *)scratch;
-    int8_t *const bytes = (int8_t *)(wide + 4 * quads);
+    const int32_t channels = p->out.c, stride = p->stride.w, step = stride * p->in.c;
     int32_t slot = 0;
+    tw_windows windows;
     tw_pair pair;
-    tw_pair_inputs(&pair, wide, quads);
+    tw_pair_inputs(&pair, (const uint32_t *)scratch, tw_windows_set(&windows, p, &in, scratch));
     pair.zero = p->out_zero;
-    if (p->in.c % 4 != 0) {
-        tw_put_word(bytes + 4 * quads - 4, 0); /* what lies past the window */
-    }
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        tw_window window = tw_window_rows(p, &in, y);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int last = x + 1 == range.col_end && y + 1 == range.row_end;
-            do { /* twice when the last one of all is alone */
-                if (p->in.c % 4 == 0) {
-                    gather(p, &in, &window, x, wide, slot);
-                } else {
-                    gather_bytes(p, &in, &window, x, wide, slot, bytes);
-                }
+        const tw_window window = tw_window_rows(p, &in, y);
+        int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
+        const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
+        int32_t offset = window.row_offset + left * p->in.c;
+        while (x < range.col_end) {
+            if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
+                tw_windows_pair(&windows, offset, step);
+                pair.to_0 = to;
+                to += channels;
+                pair.to_0_end = to;
                 pair.to_1 = to;
-                if (slot == 0) {
-                    pair.to_0 = to;
-                    pair.to_0_end = to + channels;
-                }
-                slot ^= 1;
-            } while (slot == 1 && last);
-            to += channels;
-            if (slot == 0) {
-                tw_pair_products(&pair, params->stream, params->sign);
-                if (clamps) {
-                    tw_conv_clamp(p, pair.to_0, channels);
-                    tw_conv_clamp(p, pair.to_1, channels);
-                }
+                to += channels;
+                x += 2;
+                left += 2 * stride;
+                offset += 2 * step;
+                multiply(params, &pair);
+                continue;
             }
+            if (left >= 0 && left <= end) {
+                tw_windows_inside(&windows, offset, slot);
+            } else {
+                tw_windows_across(&windows, &window, left, slot);
+            }
+            pair.to_1 = to;
+            if (slot == 0) {
+                pair.to_0 = to;
+                pair.to_0_end = to + channels;
+            } else {
+                multiply(params, &pair);
+            }
+            slot ^= 1;
+            to += channels;
+            x += 1;
+            left += stride;
+            offset += step;
         }
+    }
+    if (slot == 1) {
+        multiply(params, &pair);
     }
 }
 

@@ -10,7 +10,4 @@ typedef struct {
     int32_t sign;            /* -1: rescaling must round negative halves away from zero; 0: all that is negative is clamped */
 } tw_conv_dsp;
 
-/* Clamps `count` outputs to out_min .. out_max. */
-void tw_conv_clamp(const tw_conv *p, int8_t *to, int32_t count);
-
 #endif

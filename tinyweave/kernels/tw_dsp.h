@@ -67,6 +67,51 @@ static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
     return r;
 }
 
+/* sum + one lane of x * one lane of y, modulo 2^32: the low or bottom one, b, or the high or top one, t. */
+static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smlabt %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smlatb %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
+/* The low lanes of x and y, and the high ones. */
+static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+/* Sums and differences of four bytes, each clamped to int8. */
+static inline uint32_t tw_qadd8(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("qadd8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline uint32_t tw_qsub8(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("qsub8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 /* x * y / 2^32, rounded half up. */
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {
@@ -84,11 +129,11 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
 }
 
 /* Clamped to int8. */
-static inline int8_t tw_ssat8(int32_t x)
+static inline int32_t tw_ssat8(int32_t x)
 {
     int32_t r;
     __asm__("ssat %0, #8, %1" : "=r"(r) : "r"(x));
-    return (int8_t)r;
+    return r;
 }
 
 #else
@@ -109,6 +154,32 @@ static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
     return tw_signed((uint32_t)sum + low + high);
 }
 
+static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 0) * tw_lane(y, 1)));
+}
+
+static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 1) * tw_lane(y, 0)));
+}
+
+static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
+static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xFFFF0000u); }
+
+static inline uint32_t tw_bytes_added(uint32_t x, uint32_t y, int32_t sign)
+{
+    uint32_t r = 0;
+    for (int32_t bit = 0; bit < 32; bit += 8) {
+        const int32_t sum = (int8_t)(uint8_t)(x >> bit) + sign * (int8_t)(uint8_t)(y >> bit);
+        r |= ((uint32_t)tw_clamp(sum, -128, 127) & 0xFFu) << bit;
+    }
+    return r;
+}
+
+static inline uint32_t tw_qadd8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, 1); }
+static inline uint32_t tw_qsub8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, -1); }
+
 static inline int32_t tw_smmulr(int32_t x, int32_t y)
 {
     return (int32_t)(((int64_t)x * y + ((int64_t)1 << 31)) >> 32);
@@ -119,7 +190,7 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
     return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
 }
 
-static inline int8_t tw_ssat8(int32_t x) { return (int8_t)tw_clamp(x, -128, 127); }
+static inline int32_t tw_ssat8(int32_t x) { return tw_clamp(x, -128, 127); }
 
 #endif
 
@@ -129,7 +200,10 @@ static inline int8_t tw_ssat8(int32_t x) { return (int8_t)tw_clamp(x, -128, 127)
 static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
 {
     const int32_t high = tw_smmulr(doubled, multiplier);
-    return tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
+    return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
+
+/* Clamps `count` bytes, which takes no time where the limits are those of int8. */
+void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high);
 
 #endif

@@ -49,6 +49,12 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
     return first, second, Rescale(*quantize_multiplier(common / ((1 << add_left_shift(graph, op)) * out.scale)))
 
 
+def halved(graph: Graph, op: Op) -> int | None:
+    """Which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
+    *operands, _ = add_rescales(graph, op)
+    return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
+
+
 def add_left_shift(graph: Graph, op: Op) -> int:
     return ADD_LEFT_SHIFT[graph.output(op).dtype]
 

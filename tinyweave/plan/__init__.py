@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..ir import CompileError, Graph
+from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .build import (
+    FOR_ALL,
     NO_OVERLAP,
     Draft,
+    Kernels,
     calls,
     draft,
     finish,
@@ -55,6 +58,7 @@ def plan(
     fast: bool = False,
     core: str = "",
     most: int | None = None,
+    growth: float | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -68,20 +72,14 @@ def plan(
     rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
     nothing is fused, for those who plan thousands of networks.
 
-    With a `core` the kernels are the fastest for it, whose scratch counts in the arena; those for all cores, which need none,
-    run what would exceed `most` bytes, or the largest of `maps`, when that is what keeps the arena within.
+    With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none,
+    run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
-    if schedule == "layer":
-        found = _by_op(graph, file_order(graph), memory, overlap=False, parts=False, fast=fast)
-    else:
-        again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-        ways = _ways(graph, stream_inputs=stream_inputs, fast=fast)
-        found = _best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast)
-    made = finish(found)
-    if core:
-        limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
-        made = with_kernels_of(made, core, overlap=schedule != "layer", most=max(limits, default=None))
+    again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
+    how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+    limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
+    made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -89,6 +87,47 @@ def plan(
             return spreads[-1]
     over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
     return spreads[over.index(min(over))] if over else made
+
+
+def _in_one_memory(
+    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool
+) -> Plan:
+    if schedule == "layer":
+        return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
+    ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
+    return finish(_best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast))
+
+
+def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
+    """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan.
+
+    Without `growth` stages run by whole rows where the limit allows that.
+    """
+    kernels = Kernels(core, tiled=growth is not None)
+    made = how(kernels)
+    most = sum(made.arena.values()) if most is None else most
+    if growth is not None:
+        most = min(most, int(sum(how(FOR_ALL).arena.values()) * (1 + growth)))
+    while sum(made.arena.values()) > most:
+        live = [made.live(step) if _its_own(made, stage.ops) else 0 for step, stage in enumerate(made.stages)]
+        if not any(live):
+            break
+        over = [step for step, bytes_ in enumerate(live) if bytes_ > min(most, max(live) - 1)]
+        blamed = (_largest(made, _its_own(made, made.stages[step].ops)) for step in over)
+        kernels = Kernels(core, kernels.kept.union(*blamed) if kernels.tiled else kernels.kept)
+        made = how(kernels)
+    return made
+
+
+def _its_own(made: Plan, ops: Sequence[int]) -> list[int]:
+    """Those of some ops whose kernel is not for all cores."""
+    return [index for index in ops if made.variants[index] and BY_NAME[made.variants[index]].cores]
+
+
+def _largest(made: Plan, ops: Sequence[int]) -> set[str]:
+    """The names of those of some ops that need most scratch."""
+    scratch = {made.graph.ops[i].name: BY_NAME[made.variants[i]].scratch(made.graph, made.graph.ops[i]) for i in ops}
+    return {name for name, size in scratch.items() if size == max(scratch.values())}
 
 
 def front(
@@ -100,7 +139,7 @@ def front(
     """
     _refuse(graph, "best", stream_inputs=stream_inputs)
     again = _macs_again(graph, max_mac_overhead)
-    ways = _ways(graph, stream_inputs=stream_inputs, fast=False)
+    ways = _ways(graph, FOR_ALL, stream_inputs=stream_inputs, fast=False)
     way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
     drafts = [_best(graph, ways, memory, again=0, stream_inputs=stream_inputs)]
     net = Rows(graph, way.variants, streamed)
@@ -148,28 +187,30 @@ class _Way(NamedTuple):
     shared: Shared
     variants: tuple[str, ...]
     needs: dict[tuple[int, ...], list[int]]
+    kernels: Kernels
 
     def least(self, order: tuple[int, ...]) -> tuple[int, int]:
         """The least cost of a draft that runs the ops one by one in this order."""
         return max(self.needs[order]), calls(self.variants)
 
 
-def _way(graph: Graph, shared: Shared, sets: int) -> _Way:
+def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
     """With the best order that is found when looking at so many sets of ops, and the file's."""
-    variants = variants_in(graph, shared)
+    variants = variants_in(graph, shared, kernels)
     lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, lag)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
-    return _Way(shared, variants, {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders})
+    needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
+    return _Way(shared, variants, needs, kernels)
 
 
-def _ways(graph: Graph, *, stream_inputs: bool, fast: bool) -> list[_Way]:
+def _ways(graph: Graph, kernels: Kernels, *, stream_inputs: bool, fast: bool) -> list[_Way]:
     """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets)] if inside.free and not stream_inputs else []
+    ways = [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
     if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets))
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
     return ways
 
 
@@ -188,15 +229,17 @@ def _best(
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
         if best is None or least < best.cost:
-            best = _cheaper(best, _by_op(graph, order, memory, overlap=overlap, parts=parts, fast=fast))
+            best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
     assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
     return best
 
 
-def _by_op(graph: Graph, order: tuple[int, ...], memory: str, *, overlap: bool, parts: bool, fast: bool) -> Draft:
+def _by_op(
+    graph: Graph, order: tuple[int, ...], memory: str, kernels: Kernels, *, overlap: bool, parts: bool, fast: bool
+) -> Draft:
     """The ops one by one, with `overlap` outputs over operands and moves between steps."""
     shared, most_lag = shared_in(graph, order, parts=parts), ANY_LAG if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag)
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
@@ -207,7 +250,8 @@ def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], agai
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
         stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
         if any(is_fused(net, ops) for ops in stages):
-            laid = lay_out(graph, stages, shared_in(graph, order, parts=False), memory, streamed=streamed, tiles=tiles)
+            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled else ()
+            laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)
             best = _cheaper(best, draft(laid))
     return best
 

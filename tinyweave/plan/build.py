@@ -27,6 +27,22 @@ NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over 
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 
+class Kernels(NamedTuple):
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; and whether
+    they may run tile by tile, where each call has less to do."""
+
+    core: str = ""
+    kept: frozenset[str] = frozenset()
+    tiled: bool = True
+
+    def name(self, graph: Graph, op: Op) -> str:
+        """The kernel of an op."""
+        return variant_for(graph, op, "" if op.name in self.kept else self.core).name
+
+
+FOR_ALL = Kernels()
+
+
 class Laid(NamedTuple):
     """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
     allow, of lags up to `most_lag`."""
@@ -39,6 +55,7 @@ class Laid(NamedTuple):
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
+    kernels: Kernels = FOR_ALL
 
 
 class Draft(NamedTuple):
@@ -104,15 +121,15 @@ def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Shared:
     return with_parts(graph, owner, order) if parts else Shared(owner, {}, frozenset())
 
 
-def variants_in(graph: Graph, shared: Shared) -> tuple[str, ...]:
+def variants_in(graph: Graph, shared: Shared, kernels: Kernels = FOR_ALL) -> tuple[str, ...]:
     """The kernel's name per op; empty where no code runs."""
-    return tuple("" if i in shared.free else _variant(graph, op, shared.owner) for i, op in enumerate(graph.ops))
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner, kernels) for i, op in enumerate(graph.ops))
 
 
-def _variant(graph: Graph, op: Op, owner: Mapping[str, str]) -> str:
+def _variant(graph: Graph, op: Op, owner: Mapping[str, str], kernels: Kernels) -> str:
     source, target = op.inputs[0], op.outputs[0]
     is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
-    return "" if is_view else variant_for(graph, op).name
+    return "" if is_view else kernels.name(graph, op)
 
 
 def calls(variants: Sequence[str]) -> int:
@@ -134,21 +151,18 @@ def lay_out(
     streamed: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
     most_lag: int = ANY_LAG,
+    kernels: Kernels = FOR_ALL,
 ) -> Laid:
-    """The buffers of these stages, and how they may overlap."""
-    variants = variants_in(graph, shared)
+    """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
+    variants = variants_in(graph, shared, kernels)
     net, scratch = Rows(graph, variants, streamed, tiles), scratch_of(graph, variants)
     streams = streamings(net, stages)
     rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
-    for ops, stream in zip(stages, streams, strict=True):
-        scratch[ops[-1]] += net.sums[ops[-1]] if stream else 0
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
-    more = [
-        Buffer(scratch_name(graph.ops[index].name), scratch[index], step, step + 1, memory=memory)
-        for step, ops in enumerate(stages)
-        for index in ops
-        if scratch[index]
-    ]
+    more = []
+    for step, (ops, stream) in enumerate(zip(stages, streams, strict=True)):
+        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], net.sums[ops[-1]] if stream else 0))
+        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
     for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
         name = tiles_name(graph.ops[ops[-1]].name)
@@ -159,7 +173,8 @@ def lay_out(
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
     buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, streamed=streamed), *more)
     lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
-    return Laid(net, stages, shared, memory, most_lag, places, buffers, rules(graph, stages, owner, lag, buffers))
+    allowed = rules(graph, stages, owner, lag, buffers)
+    return Laid(net, stages, shared, memory, most_lag, places, buffers, allowed, kernels)
 
 
 def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
@@ -253,7 +268,8 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
     streamed, most_lag = tuple(net.streamed), laid.most_lag
-    return lay_out(graph, stages, shared, laid.memory, streamed=streamed, tiles=tiles, most_lag=most_lag), known
+    again = lay_out(graph, stages, shared, laid.memory, streamed=streamed, tiles=tiles, most_lag=most_lag, kernels=laid.kernels)
+    return again, known
 
 
 def finish(made: Draft) -> Plan:

@@ -27,6 +27,7 @@ def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = 
     """
     graph, kept = plan.graph, set[int]()
     sums = {stage.ops[-1] for stage in plan.stages if stage.tiles is not None and _sums(plan, stage.ops[-1])}
+    kept |= {i for stage in plan.stages if stage.tiles is not None for i in stage.ops if not _runs_by_rows(plan, i, core)}
     while True:
         variants = tuple(
             variant_for(graph, op, core).name if name and index not in kept | sums else name
@@ -41,6 +42,11 @@ def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = 
         scratch = {buffer.name: buffer.start for buffer in made.buffers if buffer.name not in plan.offsets}
         over = [step for step in scratch.values() if made.live(step) > limit] or list(scratch.values())
         kept |= {index for step in over for index in plan.stages[step].ops}
+
+
+def _runs_by_rows(plan: Plan, index: int, core: str) -> bool:
+    """Whether the core's kernel of an op of a fused stage has a form for rows."""
+    return not plan.variants[index] or variant_for(plan.graph, plan.graph.ops[index], core).ranged
 
 
 def _sums(plan: Plan, index: int) -> int:

@@ -1,0 +1,74 @@
+"""How fast are the real models on emulated cores?
+
+In: a folder of .tflite files (--models). Out: per model and core instructions of one invoke, per MAC of the original network,
+those of TFLite Micro with CMSIS-NN, the goal, the arena with the kernels for the core and with those for all cores. Exit code 1
+when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from models import lcg_samples, number, per_mac
+
+from tinyweave import api
+from tinyweave.cost.macs import macs_original
+
+ROOT = Path(__file__).resolve().parents[1]
+CORES = ("cortex-m4", "cortex-m7")
+
+# TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags: instructions on the emulated cores; and our
+# goal on the first, in millions
+RECORDS = {
+    "mlcommons__tiny__vww_96_int8": ((24_101_960, 24_025_600), 5.8),
+    "mlcommons__tiny__kws_ref_model": ((7_699_880, 7_645_720), 3.2),
+    "mlcommons__tiny__pretrainedResnet_quant": ((29_863_360, 30_026_200), 12.5),
+    "mlcommons__tiny__ad01_int8": ((582_920, 583_240), 0.30),
+    "mlcommons__tiny__str_ww_ref_model": ((2_227_080, 2_188_200), 1.1),
+    "mit-han-lab__tinyengine__vww": ((48_626_760, 47_796_240), 16),
+    "mit-han-lab__tinyengine__mcunetv2_large": ((861_750_120, 834_790_760), 260),
+    "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": ((798_472_080, 789_749_280), 330),
+}
+COLUMNS = ("model", "core", "equal", "instructions", "per MAC", "TFLM", "times fewer", "goal", "arena", "of all cores")
+
+
+def rows(path: Path, optimize: str) -> list[list[object]]:
+    """A row per core."""
+    model = api.load(path)
+    sample = lcg_samples(model.graph, 1)
+    macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
+    portable = sum(api.plan(model, optimize="size").arena.values())
+    found: list[list[object]] = []
+    for core, other in zip(CORES, theirs, strict=True):
+        plan = api.plan(model, optimize=optimize, core=core)
+        equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
+        measured = api.profile(model, plan, core, sample[0]).instructions
+        wanted = round(goal * 1_000_000) if core == CORES[0] else None
+        arenas = sum(plan.arena.values()), portable
+        found.append(
+            [path.stem, core, equal, measured, per_mac(measured, macs), other, f"{other / measured:.2f}", wanted, *arenas]
+        )
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
+    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--optimize", default="speed", help="speed, balanced, or size for the kernels of all cores")
+    options = parser.parse_args()
+    chosen = [name for name in RECORDS if not options.names or any(part in name for part in options.names)]
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    missed = 0
+    for name in chosen:
+        for row in rows(options.models / f"{name}.tflite", options.optimize):
+            print(f"| {' | '.join(number(cell) if type(cell) is int else str(cell or '-') for cell in row)} |", flush=True)
+            equal, measured, goal = row[2], row[3], row[7]
+            missed += not equal or (goal is not None and measured > goal)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

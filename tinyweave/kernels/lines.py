@@ -1,0 +1,138 @@
+"""What tw_depthwise_conv_2d_s8_dsp works with: its stream of weights, its blocks of columns, its scratch, and its lag.
+
+In: a depthwise convolution without depth multiplier. Out: as the header of the kernel has it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from ..ops.conv import kernel_size, weights_zero
+from . import lag, pairs
+
+LINE_WORDS = 16  # TW_LINE_WORDS
+PLANES = 4  # channels at a time
+AT_ONCE = 4  # sums at a time
+ITS_OWN = (3, 5, 7)  # widths of kernels that have a function for each stride; others, of stride 1, share one
+WIDEST = 17
+COLUMN_BLOCK = 4  # outputs of a column at a time: more would need as many more bytes between output and input
+
+
+class Plane(NamedTuple):
+    """Sizes, (h, w) each; a map of one column, whose bytes lie as those of a row do, is taken for one."""
+
+    size: tuple[int, int]
+    out: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pad: tuple[int, int]
+
+
+def is_column(graph: Graph, op: Op) -> bool:
+    """Whether all lies in one column."""
+    return graph.input(op).shape[2] == graph.output(op).shape[2] == kernel_size(graph, op)[1] == 1
+
+
+def whole(graph: Graph, op: Op) -> Plane:
+    """The map as it is."""
+    x, out, ((top, _), (left, _)) = graph.input(op), graph.output(op), op.attrs["padding"]
+    return Plane(x.shape[1:3], out.shape[1:3], kernel_size(graph, op), op.attrs["stride"], (top, left))
+
+
+def plane(graph: Graph, op: Op) -> Plane:
+    """The map as the kernel takes it."""
+    found = whole(graph, op)
+    return Plane(*((w, h) for h, w in found)) if is_column(graph, op) else found
+
+
+def taps(width: int) -> int:
+    """The width of a kernel with the zeros that make it odd and at least 3."""
+    return max(width | 1, ITS_OWN[0])
+
+
+def applies(graph: Graph, op: Op) -> bool:
+    """Whether the kernel computes the op, and exactly."""
+    x, out, shape = graph.input(op), graph.output(op), plane(graph, op)
+    plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= PLANES and weights_zero(graph, op) == 0
+    return plain and fits(shape.kernel[1], shape.stride[1]) and pairs.rescales_exactly(pairs.filters(graph, op))
+
+
+def fits(width: int, stride: int) -> bool:
+    """Whether there is a function for such lines."""
+    return width <= WIDEST if stride == 1 else stride == 2 and taps(width) in ITS_OWN
+
+
+def is_column_for_it(graph: Graph, op: Op) -> bool:
+    return is_column(graph, op) and applies(graph, op)
+
+
+def _words(count: int, width: int, stride: int) -> int:
+    """Words of a line from which `count` sums are computed, some at a time."""
+    return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2
+
+
+def block(columns: int, width: int, stride: int) -> int:
+    """Output columns at a time: as many as a line allows, the same for all but the last."""
+    most = next(n for n in range(2 * LINE_WORDS, 0, -AT_ONCE) if _words(n, width, stride) <= LINE_WORDS)
+    return -(-columns // -(-columns // most))
+
+
+def columns_at_a_time(graph: Graph, op: Op) -> int:
+    """The block of an op."""
+    shape = plane(graph, op)
+    found = block(shape.out[1], shape.kernel[1], shape.stride[1])
+    return min(found, COLUMN_BLOCK) if is_column(graph, op) else found
+
+
+def scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the kernel's working memory."""
+    shape = plane(graph, op)
+    (rows, width), stride = shape.kernel, shape.stride[1]
+    return scratch_of(rows, width, stride, columns_at_a_time(graph, op))
+
+
+def scratch_of(rows: int, width: int, stride: int, columns: int) -> int:
+    """Bytes: four lines for each row of the kernel but what the last one leaves over."""
+    return 4 * ((rows * PLANES - 1) * LINE_WORDS + _words(columns, width, stride))
+
+
+def function(rows: int, width: int, stride: int) -> str:
+    """The C function that computes a line."""
+    odd = taps(width)
+    if odd not in ITS_OWN:
+        return "tw_line_any_1"
+    name = f"tw_line_{odd}_{stride}"
+    return f"{name}_rows_3" if (rows, odd) == (3, 3) else name
+
+
+def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
+    """The words of tw_line.h."""
+    count = len(given.bias)
+    weights = 2 * given.weights.reshape(count, rows, -1)
+    width = weights.shape[2]
+    weights = np.pad(weights, ((0, 0), (0, 0), (0, taps(width) + 1 - width)))
+    first, second = weights[..., :-1], weights[..., 1:]
+    lanes = (first & 0xFFFF) | (second & 0xFFFF) << 16
+    words = lanes[..., :-1] if stride == 1 else lanes[..., ::2]
+    rest = np.stack((2 * given.bias, given.multiplier, given.powers()), axis=1)
+    return (np.concatenate([words.reshape(count, -1), rest], axis=1) & pairs.WORD).astype(np.uint32)
+
+
+def lags(graph: Graph, op: Op) -> lag.Lags:
+    """Row by row, block by block, four channels of a block are read before they are written; the last four begin at c - 4."""
+    x = graph.input(op)
+    if x.shape[0] != 1:
+        return {}
+    (h, w), (out_h, out_w), _, stride, pad = plane(graph, op)
+    c, columns = x.shape[3], columns_at_a_time(graph, op)
+    begins = np.arange(0, out_w, columns)
+    channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)
+    rows = lag.first_inside(np.arange(out_h) * stride[0] - pad[0], 1, h)
+    first = rows[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
+    last = np.arange(out_h)[:, None] * out_w + np.minimum(begins + columns, out_w) - 1
+    read, written = (pixel[..., None] * c + channel for pixel in (first, last))
+    return {0: lag.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))}

@@ -1,0 +1,22 @@
+/* tw_depthwise_conv_2d_s8_dsp.h - int8 depthwise convolution with the Arm DSP extension: not dilated, depth multiplier 1, at least
+ * four channels, and a width of the kernel and a stride along it for which tw_line.h has a function. */
+#ifndef TW_DEPTHWISE_CONV_2D_S8_DSP_H
+#define TW_DEPTHWISE_CONV_2D_S8_DSP_H
+
+#include "tw_conv_dsp.h"
+#include "tw_line.h"
+
+typedef struct {
+    tw_conv_dsp base;               /* the stream as tw_line.h says */
+    void (*line)(const tw_line *);  /* that of the kernel's width and stride */
+    int32_t block;                  /* output columns at a time, whose inputs fit into a line */
+} tw_depthwise_dsp;
+
+/* scratch: aligned to words, kernel.h lines of four channels. Four channels of a block are read before any is written; the last
+ * four may be some of those before again. */
+void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
+#endif

@@ -1,0 +1,155 @@
+/* tw_fully_connected_s8_dsp.c - int8 dense layer with the Arm DSP extension: eight filters share each input. */
+#include "tw_fully_connected_s8_dsp.h"
+
+#include "tw_dsp.h"
+
+#define FILTERS 8
+#define QUADS_UNROLLED 4
+#define QUAD_CODE_BYTES 124
+
+/* sums += the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, int32_t *sums);
+
+#if TW_HAS_DSP
+
+/* r0: inputs; r1: stream; r2, r3: widened inputs; r12, lr: weights; r4 .. r11: sums. On the stack: where the inputs end, where
+ * the sums go. The loop is entered in its midst, so of all instructions of a quad the size is given. */
+#define PAIR(x, low_0, high_0, low_1, high_1)           \
+    "ldm.w r1!, {r12, lr}\n"                            \
+    "smlad " high_0 ", " x ", r12, " high_0 "\n"        \
+    "sxtb16 r12, r12\n"                                 \
+    "smlad " high_1 ", " x ", lr, " high_1 "\n"         \
+    "sxtb16 lr, lr\n"                                   \
+    "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
+    "smlad " low_1 ", " x ", lr, " low_1 "\n"
+#define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
+#define QUAD                   \
+    "ldr r3, [r0], #4\n"       \
+    "sxtb16 r2, r3\n"          \
+    "sxtb16 r3, r3, ror #8\n"  \
+    STEP("r2") STEP("r3")
+#define PRODUCTS               \
+    "push {r4-r11}\n"          \
+    "push {r2, r3}\n"          \
+    "ldm r3, {r4-r11}\n"       \
+    "adr r2, 1f\n"             \
+    "add r2, r2, r12\n"        \
+    "orr r2, r2, #1\n"         \
+    "bx r2\n"                  \
+    ".p2align 2\n"             \
+    "1:\n"                     \
+    QUAD QUAD QUAD QUAD        \
+    "ldr r2, [sp]\n"           \
+    "cmp r0, r2\n"             \
+    "bne.w 1b\n"               \
+    "ldr r3, [sp, #4]\n"       \
+    "stm r3, {r4-r11}\n"       \
+    "add sp, sp, #8\n"         \
+    "pop {r4-r11}\n"
+
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, int32_t *sums)
+{
+    register const int8_t *from __asm__("r0") = x;
+    register const uint32_t *words __asm__("r1") = stream;
+    register const int8_t *end __asm__("r2") = x + 4 * quads;
+    register int32_t *to __asm__("r3") = sums;
+    register uint32_t skip __asm__("r12") = (uint32_t)(-quads & (QUADS_UNROLLED - 1)) * QUAD_CODE_BYTES;
+    __asm__ volatile(PRODUCTS : "+r"(from), "+r"(words), "+r"(end), "+r"(to), "+r"(skip) : : "lr", "cc", "memory");
+    return words;
+}
+
+#else
+
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, int32_t *sums)
+{
+    for (int32_t i = 0; i < quads; ++i) {
+        const uint32_t word = tw_word(x + 4 * i), lanes[2] = {tw_sxtb16(word), tw_sxtb16_odd(word)};
+        for (int32_t half = 0; half < 2; ++half) {
+            for (int32_t filter = 0; filter < FILTERS; filter += 2) {
+                const uint32_t both = *stream++;
+                sums[filter] = tw_smlad(lanes[half], tw_sxtb16(both), sums[filter]);
+                sums[filter + 1] = tw_smlad(lanes[half], both, sums[filter + 1]);
+            }
+        }
+    }
+    return stream;
+}
+
+#endif
+
+/* tw_requantize_once for shifts of at most -2, where all of the product's low word is rounded away. */
+typedef struct { uint32_t high, low, half, exponent; } tw_factor;
+
+static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
+{
+    const uint64_t multiplier = (uint64_t)p->multiplier[index];
+    const uint32_t exponent = (uint32_t)(-1 - p->shift[index]);
+    const tw_factor factor = {(uint32_t)(multiplier >> 32), (uint32_t)multiplier, 1u << (exponent - 1), exponent};
+    return factor;
+}
+
+static inline int32_t rescale(int32_t x, tw_factor factor)
+{
+    const uint32_t sign = (uint32_t)(x < 0 ? -1 : 0), magnitude = ((uint32_t)x ^ sign) - sign;
+    const uint64_t product = (uint64_t)magnitude * factor.high + (((uint64_t)magnitude * factor.low) >> 32);
+    const uint32_t rounded = ((uint32_t)(product >> 32) + factor.half) >> factor.exponent;
+    return tw_signed((rounded ^ sign) - sign);
+}
+
+/* The outputs of `unit` and those after it, of which `sums` has pairs as the stream makes them. */
+static void finish(const tw_fully_connected *p, int32_t unit, int32_t *sums, int8_t *to)
+{
+    const int32_t zero = p->out_zero, count = tw_min(FILTERS, p->out.c - unit);
+    for (int32_t i = 1; i < FILTERS; i += 2) {
+        sums[i] = tw_signed((uint32_t)sums[i] - (uint32_t)sums[i - 1]) >> 8;
+    }
+    if (p->per_channel) {
+        for (int32_t i = 0; i < count; ++i) {
+            to[i] = (int8_t)tw_ssat8(rescale(sums[i], factor_of(p, unit + i)) + zero);
+        }
+    } else {
+        const tw_factor factor = factor_of(p, 0);
+        for (int32_t i = 0; i < count; ++i) {
+            to[i] = (int8_t)tw_ssat8(rescale(sums[i], factor) + zero);
+        }
+    }
+}
+
+void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
+{
+    const tw_fully_connected *p = &params->dense;
+    const int32_t depth = p->in.c, quads = depth / 4, rest = depth % 4, units = p->out.c;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, units);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const uint32_t *stream = params->stream;
+            for (int32_t unit = 0; unit < units; unit += FILTERS) {
+                int32_t sums[FILTERS];
+                for (int32_t i = 0; i < FILTERS; ++i) {
+                    sums[i] = tw_signed(*stream++);
+                }
+                if (quads > 0) {
+                    stream = products(from, quads, stream, sums);
+                }
+                if (rest > 0) {
+                    int8_t last[4] = {0, 0, 0, 0};
+                    for (int32_t i = 0; i < rest; ++i) {
+                        last[i] = from[4 * quads + i];
+                    }
+                    stream = products(last, 1, stream, sums);
+                }
+                finish(p, unit, sums, to + unit);
+            }
+            tw_clamp_all(to, units, p->out_min, p->out_max);
+            to += units;
+            from += depth;
+        }
+    }
+}
+
+void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out)
+{
+    const tw_fully_connected *dense = &p->dense;
+    tw_fully_connected_s8_dsp_part(p, tw_whole(in, dense->in), tw_whole(out, dense->out), tw_all(dense->out));
+}
