@@ -28,7 +28,7 @@ static int32_t lower_to(int8_t *to, int32_t count, int32_t high)
     return i;
 }
 
-void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high)
+void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high)
 {
     int32_t done = count;
     if (low > 126 || high < -127) { /* both steps must be an int8 */
