@@ -180,6 +180,15 @@ def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
     assert out.tolist() == expected
 
 
+def test_every_clamp_of_bytes(library: ctypes.CDLL) -> None:
+    every = np.concatenate([np.arange(-128, 128), np.arange(3)]).astype(np.int8)
+    for low in range(-128, 128):
+        for high in range(low, 128):
+            found = every.copy()
+            library.tw_clamp_bytes(ctypes.c_void_p(found.ctypes.data), found.size, low, high)
+            assert np.array_equal(found, np.clip(every, low, high)), (low, high)
+
+
 def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
     """Indices that a network computed may be anything; those outside count as the nearest inside."""
     data, out = np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.zeros((4, 4), np.uint8)

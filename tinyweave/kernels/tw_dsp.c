@@ -3,20 +3,45 @@
 
 #define BYTES 0x01010101u
 
-void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high)
+/* Bytes are clamped when what takes them past the end of int8 is added, in two steps, and taken off again; returns how many. */
+static int32_t raise_to(int8_t *to, int32_t count, int32_t low)
 {
-    if (low == -128 && high == 127) {
-        return;
-    }
+    const int32_t most = tw_min(low + 128, 127), rest = low + 128 - most;
+    const uint32_t first = (uint32_t)most * BYTES, second = (uint32_t)rest * BYTES;
     int32_t i = 0;
-    if (low < 0 && high >= 0) { /* what is added, so that it saturates, and taken off again is an int8 */
-        const uint32_t above = (uint32_t)(127 - high) * BYTES, below = (uint32_t)(low + 128) * BYTES;
-        for (; i + 4 <= count; i += 4) {
-            const uint32_t capped = tw_qsub8(tw_qadd8(tw_word(to + i), above), above);
-            tw_put_word(to + i, tw_qadd8(tw_qsub8(capped, below), below));
+    for (; i + 4 <= count; i += 4) {
+        const uint32_t word = tw_qsub8(tw_qsub8(tw_word(to + i), first), second);
+        tw_put_word(to + i, tw_qadd8(tw_qadd8(word, first), second));
+    }
+    return i;
+}
+
+static int32_t lower_to(int8_t *to, int32_t count, int32_t high)
+{
+    const int32_t most = tw_min(127 - high, 127), rest = 127 - high - most;
+    const uint32_t first = (uint32_t)most * BYTES, second = (uint32_t)rest * BYTES;
+    int32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const uint32_t word = tw_qadd8(tw_qadd8(tw_word(to + i), first), second);
+        tw_put_word(to + i, tw_qsub8(tw_qsub8(word, first), second));
+    }
+    return i;
+}
+
+void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high)
+{
+    int32_t done = count;
+    if (low > 126 || high < -127) { /* both steps must be an int8 */
+        done = 0;
+    } else {
+        if (low > -128) {
+            done = raise_to(to, count, low);
+        }
+        if (high < 127) {
+            done = lower_to(to, count, high);
         }
     }
-    for (; i < count; ++i) {
+    for (int32_t i = done; i < count; ++i) {
         to[i] = (int8_t)tw_clamp(to[i], low, high);
     }
 }

@@ -203,7 +203,15 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
 
-/* Clamps `count` bytes, which takes no time where the limits are those of int8. */
-void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high);
+/* Clamps `count` bytes. */
+void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high);
+
+/* The same, with no call where the limits are those of int8. */
+static inline void tw_clamp_all(int8_t *to, int32_t count, int32_t low, int32_t high)
+{
+    if (low > -128 || high < 127) {
+        tw_clamp_bytes(to, count, low, high);
+    }
+}
 
 #endif
