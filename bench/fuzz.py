@@ -21,12 +21,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # this file would hide the folder
 
 from generate import BY_ROW, random_network, random_stages
-from tinyweave.plan.faster import with_kernels_of
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.plan import plan_in_stages
+from tinyweave.plan.faster import with_kernels_of
 
 SCHEDULES = ("layer", "best")
 UNJUDGED = "no failure, but the C equals only the"  # LiteRT aborts, for one on a softmax of 512 equal values

@@ -24,6 +24,7 @@ from .exporters import tflite as tflite_exporter
 from .importers import tflite
 from .ir import CompileError, Graph, shortened
 from .ops import SPECS
+from .ops.layout import permutation
 from .passes import TensorMap, run_passes
 from .passes import source as tensor_source
 from .plan import Plan
@@ -39,6 +40,7 @@ from .simulate.run import touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
+LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
 BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
@@ -56,6 +58,7 @@ class Model:
     path: Path
     file: bytes
     io: str
+    layout: str = "model"
 
     @property
     def sha256(self) -> str:
@@ -167,13 +170,15 @@ class Fit:
         return not any(self.excess.values())
 
 
-def load(path: str | Path, io: str = "model", name: str | None = None) -> Model:
-    """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges."""
+def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
+    """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
     if io not in IO:
         raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
+    if layout not in LAYOUTS:
+        raise CompileError(f"--layout {layout} is unknown", f"it is one of {', '.join(LAYOUTS)}")
     model = read(path, name)
-    graph, tensors = run_passes(model.original, float_io=io == "model")
-    return replace(model, graph=graph, tensors=tensors, io=io)
+    graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
+    return replace(model, graph=graph, tensors=tensors, io=io, layout=layout)
 
 
 def read(path: str | Path, name: str | None = None) -> Model:
@@ -360,8 +365,9 @@ def _litert(model: Model) -> compare.Reference:
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         fed = [[_as_in_file(model, n, x) for n, x in zip(model.graph.inputs, case, strict=True)] for case in cases]
-        runs = litert.run(model.file, fed, keep=model.io != "model")
-        if model.io == "model":
+        as_filed = model.io == "model" and model.layout == "model"
+        runs = litert.run(model.file, fed, keep=not as_filed)
+        if as_filed:
             return [run.outputs for run in runs]
         homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
         ops = [model.original.producer[home] for home in homes]
@@ -381,18 +387,23 @@ def _shifted(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """What to feed the file's own input so that `name`, which may lie behind a stripped quantize, holds `values`."""
-    home = tensor_source(model.tensors, name)[0]
-    if home in model.original.inputs:
-        return _shifted(values, model.original.tensors[home].dtype)
-    op = model.original.ops[model.original.producer[name]]
-    outer, inner = model.original.input(op), model.original.output(op)
+    """What to feed the file's own input so that `name`, which may lie behind stripped ops, holds `values`."""
+    graph, home = model.original, tensor_source(model.tensors, name)[0]
+    if home in graph.inputs:
+        return _shifted(values, graph.tensors[home].dtype)
+    op = graph.ops[graph.producer[name]]
+    outer = graph.input(op)
+    if op.kind == "transpose":
+        turned = _shifted(values, outer.dtype).transpose(np.argsort(permutation(graph, op)))
+        fed = np.ascontiguousarray(turned)
+        return fed if outer.name in graph.inputs else _as_in_file(replace(model, tensors={}), outer.name, fed)
+    inner = graph.output(op)
     real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
     if outer.dtype == "float32":
         fed = real.reshape(outer.shape)
     else:
         fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
-    if not np.array_equal(SPECS[op.kind].reference(model.original, op, [fed])[0], values):
+    if not np.array_equal(SPECS[op.kind].reference(graph, op, [fed])[0], values):
         raise CompileError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
     return fed
 

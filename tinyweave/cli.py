@@ -33,7 +33,12 @@ from .report.record import comparison_record, device_record, explanation_record,
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-DEFAULTS = {"schedule": "best", "optimize": "balanced", "io": "model"}  # which the header of the C leaves out
+DEFAULTS = {
+    "schedule": "best",
+    "optimize": "balanced",
+    "io": "model",
+    "layout": "model",
+}  # left out of the header of the C
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
@@ -76,6 +81,12 @@ Overhead = Annotated[
 ]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
+]
+Layout = Annotated[
+    str,
+    typer.Option(
+        "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
@@ -124,14 +135,14 @@ def _complain(message: str) -> int:
 
 
 @app.command()
-def inspect(model: ModelFile, *, io: Io = "model", as_json: Json = False) -> int:
+def inspect(model: ModelFile, *, io: Io = "model", layout: Layout = "model", as_json: Json = False) -> int:
     """Show a model layer by layer.
 
     Shapes, MACs, and where the memory goes, before any planning.
 
     Example: tinyweave inspect kws.tflite
     """
-    found = record(_load(model, io))
+    found = record(_load(model, io, layout=layout))
     if as_json:
         return _print_json(found)
     out = text.console()
@@ -152,6 +163,7 @@ def plan(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     tensor: Annotated[
         str | None,
         typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
@@ -174,7 +186,7 @@ def plan(
     if picture is not None:
         figure.check_figure(picture.name)
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
@@ -231,6 +243,7 @@ def compile_model(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     name: Name = None,
     out: Out = None,
     as_json: Json = False,
@@ -242,13 +255,13 @@ def compile_model(
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
     board, limits = _target(device, None, None)
-    loaded = _load(model, io, name)
+    loaded = _load(model, io, name, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
         planned,
-        _command("compile", model, device=device, **chosen, io=io, name=name),
+        _command("compile", model, device=device, **chosen, io=io, layout=layout, name=name),
         board,
     )
     folder = out or Path("out") / loaded.name
@@ -277,6 +290,7 @@ def verify(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
     seed: Seed = 0,
@@ -289,7 +303,7 @@ def verify(
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
     board, limits = _target(device, None, None)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
@@ -317,6 +331,7 @@ def profile(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
@@ -327,7 +342,7 @@ def profile(
     Example: tinyweave profile kws.tflite --device stm32f746
     """
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
@@ -356,6 +371,7 @@ def deploy(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     samples: Samples = 5,
     seed: Seed = 0,
@@ -371,7 +387,7 @@ def deploy(
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
     board, limits = _target(device, ram, flash)
-    loaded = _load(model, io, name)
+    loaded = _load(model, io, name, layout=layout)
     given = read_inputs(inputs, loaded)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
@@ -386,7 +402,7 @@ def deploy(
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, device=device, **chosen, io=io, name=name),
+                command=_command("deploy", model, device=device, **chosen, io=io, layout=layout, name=name),
                 progress=report,
             )
         found = record(
@@ -452,6 +468,7 @@ def compare(
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
+    layout: Layout = "model",
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
@@ -462,7 +479,7 @@ def compare(
 
     Example: tinyweave compare kws.tflite
     """
-    loaded = _load(model, io)
+    loaded = _load(model, io, layout=layout)
     planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -512,10 +529,10 @@ def _options(
         print(context.get_help())
 
 
-def _load(path: Path, io: str, name: str | None = None) -> api.Model:
+def _load(path: Path, io: str, name: str | None = None, *, layout: str = "model") -> api.Model:
     """Import a model and run the passes."""
     with _told(path):
-        return api.load(path, io, name)
+        return api.load(path, io, name, layout=layout)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Tile
-from tinyweave.plan.fuse import Rows, streaming
+from tinyweave.plan.rows import Rows
+from tinyweave.plan.streaming import streaming
 
 MAX_ELEMENTS = 6000
 ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from fuzz.generate import BY_ROW, random_network, random_order, random_stages
-from tinyweave.plan.faster import with_kernels_of
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.plan import Plan, plan_in_order, plan_in_stages
+from tinyweave.plan.faster import with_kernels_of
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -74,7 +74,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path:
     graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
     computes = [op for op in graph.ops if op.kind not in MOVES | {"quantize"}]
     assert not any(t.dtype == "uint8" for op in computes for t in graph.outputs_of(op))
-    arena = emit_to(graph, tmp_path)
+    arena = emit_to(graph, tmp_path, "")
     program, firmware = host.build(tmp_path, graph.name, sanitize=True), emulated.build(tmp_path, graph.name, "cortex-m4")
     expected: list[list[np.ndarray]] = [[], []]
     for case in chosen:

@@ -21,21 +21,11 @@ from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.plan import Tile, check, front, plan, plan_in_stages
-from tinyweave.plan.fuse import (
-    Pace,
-    Read,
-    Rows,
-    _growing,
-    best_stages,
-    joined,
-    macs_again,
-    plan_macs,
-    streaming,
-    tile_bytes,
-    tile_sizes,
-)
+from tinyweave.plan.fuse import _growing, best_stages
 from tinyweave.plan.order import file_order, live_bytes
 from tinyweave.plan.overlap import lags, saved_bytes, views
+from tinyweave.plan.rows import Read, Rows, joined, macs_again, tile_bytes, tile_sizes
+from tinyweave.plan.streaming import Pace, plan_macs, streaming
 
 SEEDS = range(30)
 

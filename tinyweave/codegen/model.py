@@ -17,8 +17,8 @@ from ..ir import Tensor
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..plan import Plan
-from ..plan.fuse import row_bytes
 from ..plan.picture import memory_picture
+from ..plan.rows import row_bytes
 from . import c
 from .emitters import EMITTERS
 from .layer import CTYPES, Code, Constants, Layer, layer_note

@@ -12,7 +12,8 @@ from ..ir import itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
-from ..plan.fuse import Node, Streaming, row_bytes, rows_of, streaming_of, tile_sizes
+from ..plan.rows import row_bytes, tile_sizes
+from ..plan.streaming import Node, Streaming, rows_of, streaming_of
 from . import c
 from .layer import Code, shape_text
 

@@ -19,6 +19,7 @@ from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
+from .strip_transposes import strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
 
 __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "source"]
@@ -29,7 +30,8 @@ PASSES = (
     shift_uint8,
     check_ops,  # what follows may rely on it
     copies_to_views,
-    strip_edges,  # not when the edges stay as the file has them
+    strip_edges,  # not when the edges keep the types that the file has
+    strip_transposes,  # not when they keep the layout
     merge_moves,
     fuse_pad,
     merge_rescales,
@@ -41,11 +43,11 @@ PASSES = (
 )
 
 
-def run_passes(graph: Graph, *, float_io: bool) -> tuple[Graph, TensorMap]:
-    """All passes in order; `float_io` leaves the inputs and outputs as they are, else conversions at the edges go."""
+def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
+    """All passes in order; `float_io` keeps conversions at the edges of the network, `own_layout` transposes there."""
     tensors: TensorMap = {}
     for rewrite in PASSES:
-        if rewrite is strip_edges and float_io:
+        if (rewrite is strip_edges and float_io) or (rewrite is strip_transposes and own_layout):
             continue
         graph, step = rewrite(graph)
         verify(graph)

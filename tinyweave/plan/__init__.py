@@ -29,13 +29,15 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
-from .fuse import NEVER, Rows, best_stages, is_fused, plan_macs, stage_front
+from .fuse import NEVER, best_stages, stage_front
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+from .rows import Rows
+from .streaming import is_fused, plan_macs
 
 SCHEDULES = ("best", "unfused", "layer")
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained

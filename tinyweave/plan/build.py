@@ -13,7 +13,6 @@ from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
-from .fuse import Rows, is_fused, lags_by_stage, row_bytes, streamings, tile_bytes
 from .layouts import Walk, find_walk
 from .moves import lone_tensors, with_moves
 from .order import each_its_own, file_order
@@ -21,6 +20,8 @@ from .overlap import ANY_LAG, lags, rules, views
 from .parts import Shared, with_parts
 from .place import TRIES, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
+from .rows import Rows, row_bytes, tile_bytes
+from .streaming import is_fused, lags_by_stage, streamings
 
 NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known

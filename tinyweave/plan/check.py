@@ -17,8 +17,8 @@ import numpy as np
 from ..ir import Graph, Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
-from .fuse import Streaming, streaming_of
 from .plan import Plan, Stage, Tile, scratch_name
+from .streaming import Streaming, streaming_of
 
 Region = tuple[str, int, int]  # memory, begin, end
 SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from .fuse import rules_of
 from .plan import Buffer, Plan
+from .streaming import rules_of
 
 
 class Touch(NamedTuple):

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from ..kernels.table import BY_NAME, variant_for
 from .check import check
-from .fuse import rules_of
 from .place import TRIES, lower_bound, place
 from .plan import Buffer, Plan, scratch_name
+from .streaming import rules_of
 
 GRAIN = 4  # scratch holds words
 

@@ -19,7 +19,7 @@ from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
 from ..plan.explain import Explanation
-from ..plan.fuse import plan_macs
+from ..plan.streaming import plan_macs
 from ..simulate.compare import Verification
 from .tables import Layer, graph_layers, peak, plan_layers
 
@@ -56,6 +56,7 @@ def record(
             "file": model.path.name,
             "sha256": model.sha256,
             "io": model.io,
+            "layout": model.layout,
             "ops": len(graph.ops),
             "inputs": _tensors(graph, graph.inputs),
             "outputs": _tensors(graph, graph.outputs),

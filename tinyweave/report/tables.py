@@ -17,8 +17,8 @@ from ..codegen.layer import shape_text
 from ..cost.macs import per_op
 from ..ir import Graph, Op, Tensor, is_constant
 from ..plan import Plan
-from ..plan.fuse import plan_macs
 from ..plan.overlap import views
+from ..plan.streaming import plan_macs
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor
 from ..plan import Plan
-from ..plan.fuse import row_bytes
+from ..plan.rows import row_bytes
 from . import emulated, host
 from .run import Round, Run, touched
 
