@@ -86,8 +86,8 @@ def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str]
             row_bytes(tensor) // tensor.shape[2],
         )
         view = (at[tensor.name], cols * pixel, rows, 0, 0)
-        members = (view, 0, window.extent, window.stride, window.pad, tensor.shape[1:3], pixel)
-        lines.append(f"tw_tile {name} = {c.value(members)};")
+        reader_of = ", ".join(map(c.value, (window.extent, window.stride, window.pad, tensor.shape[1:3], pixel)))
+        lines += [f"tw_tile {name} = {{{c.value(view)}, 0,", f"{'':{len(name) + 12}}{reader_of}}};"]
         parts.append(f"    const tw_range {op.name}_part = tw_slide(&{name}, {reader.name}_part);")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
     lines.append(f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{")
