@@ -15,7 +15,7 @@ from ..ir import CompileError
 from .overlap import shared_bytes
 from .plan import Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
-from .streaming import lags, rows_needed, without_tiles
+from .streaming import lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -371,7 +371,7 @@ def _needs(
 
     def shared(net: Rows) -> int:
         """Bytes of the last op's output that lie over what dies."""
-        stream = without_tiles(net, ops)
+        stream = paced(net, ops)
         distances = lags(net, stream, ops, owner) if stream is not None else {}
         return shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
 

@@ -64,15 +64,22 @@ class Streaming:
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     """How `ops`, in the order in which they run, do so row by row, those of a tile together; None when they cannot."""
-    found = without_tiles(net, ops)
-    if found is None or not net.tiles:
-        return found
+    found = paced(net, ops)
+    if found is None:
+        return None
+    readers: dict[str, list[tuple[int, int]]] = {}
+    for index, reads in found.reads.items():
+        for read in reads:
+            readers.setdefault(read.tensor, []).append((index, read.pad))
+    made = {node if isinstance(node, str) else net.graph.ops[node].outputs[0]: node for node in found.paces}
+    inner = {name: node for name, node in made.items() if net.users[name] <= set(ops) and node != ops[-1]}
+    rings = {name: _ring(readers[name], found.paces, node) for name, node in inner.items()}
     tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles if tile.ops[-1] in found.reads]
-    return replace(found, tiles={name: size for sizes in tiles for name, size in sizes.items()})
+    return replace(found, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
 
 
-def without_tiles(net: Rows, ops: Sequence[int]) -> Streaming | None:
-    """The same, but for the sizes of tiles."""
+def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
+    """The same, but for the sizes of rings and tiles."""
     runs = _runs(net, ops)
     if runs is None:
         return None
@@ -99,8 +106,7 @@ def without_tiles(net: Rows, ops: Sequence[int]) -> Streaming | None:
     if min(rows.values()) < 1:
         return None
     paces = _paces(nodes, reads, made, every, rows)
-    rings = {name: _ring(reads, paces, name, made[name]) for name in made if name in inner}
-    return Streaming(paces, reads, rings, {})
+    return Streaming(paces, reads, {}, {})
 
 
 def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
@@ -155,10 +161,12 @@ def _paces(
     return {node: Pace(first[node] - begin, step[node], rows[node]) for node in nodes}
 
 
-def _ring(reads: Mapping[int, Sequence[Read]], paces: Mapping[Node, Pace], name: str, source: Node) -> int:
-    """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written."""
+def _ring(readers: Sequence[tuple[int, int]], paces: Mapping[Node, Pace], source: Node) -> int:
+    """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written.
+
+    readers: (node, rows of its window that lie above the map).
+    """
     made = paces[source]
-    readers = [(index, read.pad) for index, found in reads.items() for read in found if read.tensor == name]
     kept = max((paces[index].first - made.first) // made.every + pad + 1 for index, pad in readers)
     return min(max(kept, 1), made.rows)
 
