@@ -92,7 +92,7 @@ def measure(path: Path, cores: list[str], samples: int) -> dict:
         portable = api.plan(model, optimize="size")
         plans: dict[tuple[str, ...], tuple[Plan, list[str]]] = {portable.variants: (portable, [])}
         for core in cores:  # those with the same kernels have the same plan
-            made = with_kernels_of(portable, core, overlap=True)
+            made = with_kernels_of(portable, core)
             plans.setdefault(made.variants, (made, []))[1].append(core)
         row |= {"macs": macs_original(model.original), "executed": macs(model.graph), "verdict": "equal"}
         cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else samples)

@@ -52,7 +52,7 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     stages, streamed, tiles = random_stages(model.graph, rng)
     made = plan_in_stages(model.graph, stages, streamed=streamed, tiles=tiles)
     if rng.random() < 0.5:
-        made = with_kernels_of(made, "cortex-m4", overlap=True)
+        made = with_kernels_of(made, "cortex-m4")
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)
 
 

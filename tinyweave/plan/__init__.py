@@ -158,7 +158,7 @@ def front(
 
 
 def _with_kernels(made: Plan, core: str) -> Plan:
-    return with_kernels_of(made, core, overlap=True) if core else made
+    return with_kernels_of(made, core) if core else made
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:

@@ -19,29 +19,18 @@ from .streaming import rules_of
 GRAIN = 4  # scratch holds words
 
 
-def with_kernels_of(plan: Plan, core: str, *, overlap: bool, most: int | None = None) -> Plan:
-    """`plan` with the kernels of `core`; `overlap` as the plan had it.
-
-    Where the arena becomes larger than `most` bytes, the steps that exceed it keep the kernels for all cores, which need no
-    scratch.
-    """
-    graph, kept = plan.graph, set[int]()
-    sums = {stage.ops[-1] for stage in plan.stages if stage.tiles is not None and _sums(plan, stage.ops[-1])}
-    kept |= {i for stage in plan.stages if stage.tiles is not None for i in stage.ops if not _runs_by_rows(plan, i, core)}
-    while True:
-        variants = tuple(
-            variant_for(graph, op, core).name if name and index not in kept | sums else name
-            for index, (op, name) in enumerate(zip(graph.ops, plan.variants, strict=True))
-        )
-        if variants == plan.variants:
-            return plan
-        made = _placed(plan, variants, overlap=overlap)
-        if most is None or sum(made.arena.values()) <= max(most, sum(plan.arena.values())):
-            return check(made)
-        limit = max(most, sum(plan.arena.values()))
-        scratch = {buffer.name: buffer.start for buffer in made.buffers if buffer.name not in plan.offsets}
-        over = [step for step in scratch.values() if made.live(step) > limit] or list(scratch.values())
-        kept |= {index for step in over for index in plan.stages[step].ops}
+def with_kernels_of(plan: Plan, core: str) -> Plan:
+    """`plan`, whose outputs may overlap operands that die, with the kernels of `core`; those of fused stages that cannot run by
+    rows, or sum them up, stay."""
+    graph = plan.graph
+    fused = [stage for stage in plan.stages if stage.tiles is not None]
+    kept = {stage.ops[-1] for stage in fused if _sums(plan, stage.ops[-1])}
+    kept |= {index for stage in fused for index in stage.ops if not _runs_by_rows(plan, index, core)}
+    variants = tuple(
+        variant_for(graph, op, core).name if name and index not in kept else name
+        for index, (op, name) in enumerate(zip(graph.ops, plan.variants, strict=True))
+    )
+    return plan if variants == plan.variants else check(_placed(plan, variants))
 
 
 def _runs_by_rows(plan: Plan, index: int, core: str) -> bool:
@@ -54,7 +43,7 @@ def _sums(plan: Plan, index: int) -> int:
     return BY_NAME[plan.variants[index]].sums(plan.graph, plan.graph.ops[index])
 
 
-def _placed(plan: Plan, variants: tuple[str, ...], *, overlap: bool) -> Plan:
+def _placed(plan: Plan, variants: tuple[str, ...]) -> Plan:
     (memory,) = plan.arena
     added = tuple(_scratch(plan, variants, memory))
     made = replace(
@@ -63,13 +52,12 @@ def _placed(plan: Plan, variants: tuple[str, ...], *, overlap: bool) -> Plan:
         buffers=(*plan.buffers, *added),
         scratch=max((buffer.bytes for buffer in added), default=plan.scratch),
     )
-    rules = rules_of(made) if overlap else []
+    rules = rules_of(made)
     apart = {(rule.lower, rule.upper): rule.distance for rule in rules}
-    as_before = all(apart.get(rule[:2], rule.distance + 1) <= rule.distance for rule in (rules_of(plan) if overlap else ()))
+    as_before = all(apart.get(rule[:2], rule.distance + 1) <= rule.distance for rule in rules_of(plan))
     known = _beside(made, added) if as_before else None
     found = place(made.buffers, rules, TRIES, known=known)
-    bound = lower_bound(made.buffers, rules) if overlap else found.lower_bound
-    return replace(made, offsets=found.offsets, arena={memory: found.bytes}, lower_bound=bound)
+    return replace(made, offsets=found.offsets, arena={memory: found.bytes}, lower_bound=lower_bound(made.buffers, rules))
 
 
 def _scratch(plan: Plan, variants: Sequence[str], memory: str) -> list[Buffer]:
