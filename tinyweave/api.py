@@ -226,7 +226,7 @@ def front(
     model: Model,
     *,
     stream_inputs: bool = False,
-    max_mac_overhead: float = 2.0,
+    max_mac_overhead: float = planning.MOST_OVERHEAD,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
 ) -> list[Plan]:
@@ -456,13 +456,12 @@ def _profile(
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
-    a, b = (
-        emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill, streamed=compare.streamed(plan)) for fill in (0, 1)
-    )
+    streamed = compare.streamed(plan)
+    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill, streamed=streamed) for fill in (0, 1))
     per_step: Sequence[int] = ()
     if by_step:
         traced = emulated.build(folder, model.name, core, trace=True)
-        per_step = emulated.invoke(traced, plan.arena, inputs, outputs, streamed=compare.streamed(plan)).per_step
+        per_step = emulated.invoke(traced, plan.arena, inputs, outputs, streamed=streamed).per_step
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,

@@ -33,12 +33,8 @@ from .report.record import comparison_record, device_record, explanation_record,
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-DEFAULTS = {
-    "schedule": "best",
-    "optimize": "balanced",
-    "io": "model",
-    "layout": "model",
-}  # left out of the header of the C
+# left out of the command that the header of the C gives
+DEFAULTS = {"schedule": "best", "optimize": "balanced", "io": "model", "layout": "model"}
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2

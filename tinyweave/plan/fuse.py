@@ -210,9 +210,14 @@ def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Cand
                 break
             macs = sum(macs_again(net, run).values())
             if macs <= budget:
-                size = sum(-(-size // 4) * 4 for size in tile_bytes(net, run, NARROWEST).values())
-                found[-1].append(_Candidate(begin, Tile(run, NARROWEST), size, macs, reads))
+                tile = Tile(run, NARROWEST)
+                found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
+
+
+def _bytes(net: Rows, tile: Tile) -> int:
+    """Bytes of all that a tile's ops pass on, each in whole words."""
+    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile.ops, tile.cols).values())
 
 
 def _front(
@@ -253,13 +258,12 @@ def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
 def _widened(net: Rows, tile: Tile, most: int) -> Tile:
     """The tile with as many columns as so many bytes hold: the fewer calls."""
     width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
-    cols = tile.cols
-    while cols < width:
-        wider = min(2 * cols, width)
-        if sum(-(-size // 4) * 4 for size in tile_bytes(net, tile.ops, wider).values()) > most:
+    while tile.cols < width:
+        wider = Tile(tile.ops, min(2 * tile.cols, width))
+        if _bytes(net, wider) > most:
             break
-        cols = wider
-    return Tile(tile.ops, cols)
+        tile = wider
+    return tile
 
 
 class _Made(NamedTuple):

@@ -96,8 +96,8 @@ def invoke(
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. After each step of the last inference
     of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and `on_step(step, read)`
     is called, where `read(memory, offset, count)` gives arena bytes. streamed: inputs that the model asks for by rows -> bytes
-    of a row. Raises Fault for accesses outside, undefined behaviour
-    (sanitized builds), a failing call, and after `limit_s` seconds.
+    of a row. Raises Fault for accesses outside, undefined behaviour (sanitized builds), a failing call, and after `limit_s`
+    seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
