@@ -16,6 +16,7 @@ from cases.tiny import chain
 from tinyweave.cost.chain import Layer, layers_of, macs, square
 from tinyweave.cost.fusion_paper import Cut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
 from tinyweave.ir import CompileError
+from tinyweave.passes import run_passes
 from tinyweave.plan import plan
 
 # per chain bytes and MACs without fusion; F limit -> bytes, F; kB -> F
@@ -131,7 +132,7 @@ def test_without_padding_the_paper_counts_all_macs(seed: int) -> None:
 
 def test_chains_come_from_graphs_and_no_others_do() -> None:
     found = layers(mobilenet_v2(48, 0.35))
-    graph = to_graph("mobilenet", [Bottleneck((layer,)) for layer in found])
+    graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
     assert layers_of(graph) == found
     with pytest.raises(CompileError, match="is no convolution of what the op before it made"):
         layers_of(to_graph("mobilenet", mobilenet_v2(48, 0.35)))  # with skips
@@ -143,7 +144,7 @@ def test_chains_come_from_graphs_and_no_others_do() -> None:
 def test_plans_are_counted_by_the_same_rules() -> None:
     """A layer plan needs what the paper's vanilla does; rows instead of whole maps need less."""
     found = layers(mobilenet_v2(96, 0.35))
-    graph = to_graph("mobilenet", [Bottleneck((layer,)) for layer in found])
+    graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
     assert plan_ram(plan(graph, "layer")) == unfused(found).ram
     streamed = plan(graph, stream_inputs=True)
     assert plan_ram(streamed) <= sum(streamed.arena.values()) < unfused(found).ram
