@@ -57,6 +57,19 @@ def mobilenet_v2(side: int = 224, width: float = 1.0) -> list[Block]:
     return [*found, Block((square(found[-1].layers[-1].h_out, c_in, int(1280 * width)),))]
 
 
+def redistributed() -> list[Block]:
+    """MobileNetV2 with a smaller receptive field in its first blocks, as in the MCUNet thesis, which names no layers.
+
+    Of the first blocks the depthwise layer without stride and the second block of 24 channels are gone; there is a block of 32
+    channels and one of 160 more.
+    """
+    stem, first, down, _, *rest = mobilenet_v2()
+    for c in (32, 160):
+        at = next(index for index, block in enumerate(rest) if block.residual and block.layers[0].c_in == c)
+        rest.insert(at, rest[at])
+    return [stem, Block(first.layers[1:]), down, *rest]
+
+
 def published(path: Path) -> list[Block]:
     """A TinyNAS result without its classifier."""
     net = json.loads(path.read_text())
