@@ -77,6 +77,8 @@ def published(path: Path) -> list[Block]:
     found = [Block((stem,))]
     for entry in net["blocks"]:
         conv, last = entry["mobile_inverted_conv"], found[-1].layers[-1]
+        if conv["name"] == "ZeroLayer":  # the search took the block out
+            continue
         c_mid = conv.get("mid_channels") or round(conv["in_channels"] * conv["expand_ratio"])
         channels, expanded = (conv["in_channels"], c_mid, conv["out_channels"]), conv["expand_ratio"] != 1
         block = bottleneck(last.h_out, channels, conv["kernel_size"], conv["stride"], expanded=expanded)

@@ -31,6 +31,7 @@ def test_the_thesis_memory_by_patches() -> None:
     assert head_bytes(NET[:HEAD], 7) == 158.484375 * KIB
     assert patched_bytes(NET, HEAD, 7) == 171.5 * KIB == 28 * 28 * (32 + 192), "set by the first block after the patches"
     assert round(patched_bytes(NET, HEAD, 14) / KIB, 1) == 458.6
+    assert head_bytes(NET[:HEAD], 28) == 1372 * KIB + 28 * 28 * 32, "one patch is the whole map"
     assert patched_bytes(NET, 0, 7) == peak_bytes(NET)
 
 

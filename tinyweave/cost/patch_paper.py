@@ -34,10 +34,11 @@ def peak_bytes(layers: Sequence[Layer], *, in_place: bool = True) -> int:
 
 
 def head_bytes(head: Sequence[Layer], patch: int) -> int:
-    """The head's whole output, and a patch's input and output of the layer where these are largest."""
-    sides = receptive_fields(head, patch)
-    maps = [side * side * c for side, c in zip(sides, [head[0].c_in, *(layer.c_out for layer in head)], strict=True)]
-    needs = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, maps[:-1], maps[1:], strict=True)]
+    """The head's whole output, and a patch's input and output of the layer where these are largest, no larger than the maps."""
+    maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
+    sides = [min(side, most) for side, (most, _) in zip(receptive_fields(head, patch), maps, strict=True)]
+    patches = [side * side * c for side, (_, c) in zip(sides, maps, strict=True)]
+    needs = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, patches[:-1], patches[1:], strict=True)]
     return max(needs) + head[-1].out_bytes
 
 
