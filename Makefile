@@ -41,6 +41,7 @@ bench: setup
 	$(BIN)/python bench/order.py
 	$(BIN)/python bench/papers/fusion.py
 	$(BIN)/python bench/papers/lecture.py
+	$(BIN)/python bench/papers/reordering.py
 	$(BIN)/python bench/papers/thesis.py
 	$(BIN)/python bench/plan.py
 	$(BIN)/python bench/ram.py
