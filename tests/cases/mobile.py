@@ -99,15 +99,16 @@ def _from_record(record: dict[str, Any]) -> Layer:
 
 
 def bottlenecks(found: Sequence[Layer]) -> list[Block]:
-    """The blocks of a chain of layers: three around a depthwise one are a bottleneck, all others stand alone."""
+    """The blocks of a chain of layers: a depthwise one with the 1x1 ones around it is a bottleneck, all others stand alone."""
     blocks, at = list[Block](), 0
     while at < len(found):
-        run = tuple(found[at : at + 3])
-        if [layer.depthwise for layer in run] == [False, True, False] and run[0].kernel == run[-1].kernel == (1, 1):
-            blocks.append(Block(run, run[1].stride == (1, 1) and run[0].c_in == run[-1].c_out))
-        else:
-            blocks.append(Block(run[:1]))
-        at += len(blocks[-1].layers)
+        expanded = found[at].kernel == (1, 1) and not found[at].depthwise
+        run = tuple(found[at : at + 2 + expanded])
+        if [layer.depthwise for layer in run] != [False] * expanded + [True, False]:
+            run = run[:1]
+        same = (run[0].h, run[0].w, run[0].c_in) == (run[-1].h_out, run[-1].w_out, run[-1].c_out)
+        blocks.append(Block(run, same and len(run) > 1))
+        at += len(run)
     return blocks
 
 
