@@ -1,7 +1,7 @@
 """Cycles of instructions that ran one after the other, estimated from what is published of the cores.
 
-In: the instructions of a basic block and a core. Out: the fewest, the likely and the most cycles that one run of it takes, as the
-extremes of what the sources leave open; memory answers at once. All figures are estimates: nobody but the core itself knows.
+In: the instructions of a basic block, a core; lines missed by caches. Out: the fewest, the likely and the most cycles, where
+the extremes are those of what the sources leave open. All figures are estimates: nobody but the core itself knows.
 Sources: Cortex-M0 DDI 0432, M0+ DDI 0484, M3 DDI 0337 and M4 DDI 0439, "Instruction set summary" and "Load/store timings" of
 each. For the M7 Arm publishes none; what is here follows measurements at quinapalus.com/cm7cycles.html. For the M33 it
 publishes none either: its pipeline is as long as the M4's, whose figures stand for it, with more left open.
@@ -30,11 +30,8 @@ class Cycles(NamedTuple):
     likely: int
     most: int
 
-    def __add__(self, other: tuple[int, ...]) -> Cycles:  # type: ignore[override]
-        return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def times(self, count: int) -> Cycles:
-        return Cycles(*(count * part for part in self))
+    def plus(self, fewest: int, likely: int, most: int) -> Cycles:
+        return Cycles(self.fewest + fewest, self.likely + likely, self.most + most)
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,8 @@ M33_RANGE = (replace(M4_RANGE[0], load=1, behind=0), M4, M4_RANGE[2])
 M0_PLUS = Timing(store=2, behind=0, computed=0, divide=0, reload=1, call=1)
 M7 = Timing(load=1, indexed=1, multiple=0, behind=0, computed=0, divide=6, reload=1, missed=7, dual=True)
 M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(M7, divide=12, reload=2, missed=9, result=3))
+
+LINE_WORDS = 4  # of a cache's line of 16 bytes, and the double words of one of 32
 
 # core -> fewest, likely, most
 TIMINGS: dict[str, tuple[Timing, Timing, Timing]] = {
@@ -140,6 +139,24 @@ def cycles(core: str, instructions: Sequence[Instruction], executions: int, take
         missed = min(taken, executions - taken) if last in CONDITIONAL else 0
         found.append(one * executions + left * taken + timing.missed * missed)
     return Cycles(min(found), found[1], max(found))
+
+
+def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:
+    """With `waits` cycles for each line of code and of data that comes from Flash.
+
+    Fewest: code is there before it is needed. Most: a line takes its four words' time more to come in.
+    """
+    return found.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
+
+
+def milliseconds(count: int, clock_hz: int) -> float:
+    """How long so many cycles take."""
+    return count / clock_hz * 1e3
+
+
+def millijoules(latency_ms: float, run_ma: float, volts: float) -> float:
+    """What the chip takes from its supply in that time."""
+    return latency_ms * run_ma * volts / 1e3
 
 
 def _registers(instruction: Instruction) -> int:

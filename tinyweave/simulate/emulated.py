@@ -13,14 +13,14 @@ import pickle
 import shutil
 import struct
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .. import toolchain
-from ..cost.cycles import TIMINGS, Cycles, Instruction
+from ..cost.cycles import TIMINGS, Cycles, Instruction, waiting
 from ..cost.cycles import cycles as instruction_cycles
 from ..ir import CompileError
 from . import qemu
@@ -267,14 +267,23 @@ def _hook() -> Path:
     )
 
 
-def cycles(core: str, blocks: Iterable[Block]) -> Cycles | None:
-    """The estimated cycles of blocks that ran on `core`; None for a core without timings."""
-    if core not in TIMINGS:
+def cycles(core: str, run: Run, waits: int | None = None) -> list[Cycles] | None:
+    """The estimated cycles of a run on `core`, per step, or in one of an untraced run; None for a core without timings.
+
+    waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
+    """
+    if core not in TIMINGS or not run.blocks:
         return None
-    total = Cycles(0, 0, 0)
-    for block in blocks:
-        total += instruction_cycles(core, _disassembled(CORES[core].isa, block.code), block.executions, block.taken)
-    return total
+    found = []
+    for step in range(max(run.blocks) + 1) if max(run.blocks) >= 0 else run.blocks:
+        total = Cycles(0, 0, 0)
+        for block in run.blocks.get(step, ()):
+            instructions = _disassembled(CORES[core].isa, block.code)
+            total = total.plus(*instruction_cycles(core, instructions, block.executions, block.taken))
+        missed = run.misses.get(step, {})
+        data = missed.get("data", 0) + missed.get("unified", 0)
+        found.append(total if waits is None else waiting(total, missed.get("code", 0), data, waits))
+    return found
 
 
 @lru_cache(maxsize=1 << 15)

@@ -62,9 +62,9 @@ class Run:
 
     The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
     per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
-    invoke, per C function. blocks: per traced step, or under -1 of an untraced run, what of the code ran; misses: likewise, per cache how many of its
-    lines were read from Flash; both empty on QEMU. stack: the most bytes of it that any of the model's functions used. seconds: of processor time
-    that emulating invoke took.
+    invoke, per C function. blocks: per traced step, or under -1 of an untraced run, what of the code ran; misses: likewise, per
+    cache how many of its lines were read from Flash; both are empty on QEMU. stack: the most bytes of it that any of the
+    model's functions used. seconds: of processor time that emulating invoke took.
     """
 
     outputs: list[bytes]
