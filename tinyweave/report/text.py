@@ -404,16 +404,22 @@ def show_instructions(out: Console, record: Record) -> None:
 def cycle_lines(record: Record) -> list[str]:
     """What one inference takes on the device, estimated, and what the estimate rests on."""
     if record["cycles"] is None:
-        return [] if record["core"] is None else [f"cycles: not estimated, for the timings of a {record['core']} are not known"]
+        return (
+            [] if record["core"] is None else [f"cycles: not estimated, for nobody has published timings of {record['core']}"]
+        )
     (fewest, most), waits = record["cycles_range"], record["flash_waits"]
-    line = f"cycles: about {record['cycles']:,} ({fewest:,} to {most:,})"
+    line = f"cycles: about {record['cycles']:,}" + (f" ({fewest:,} to {most:,})" if fewest < most else "")
     if record["latency_ms"] is not None:
         clock_hz = record["device"]["clock_hz"]
         low, high = (f"{milliseconds(count, clock_hz):,.3g}" for count in (fewest, most))
-        line += f", {record['latency_ms']:,.3g} ms ({low} to {high}) at {clock_hz / 1e6:g} MHz"
+        line += (
+            f", {record['latency_ms']:,.3g} ms" + (f" ({low} to {high})" if low != high else "") + f" at {clock_hz / 1e6:g} MHz"
+        )
     if record["energy_mj"] is not None:
         line += f", {record['energy_mj']:,.3g} mJ"
-    flash = "Flash that answers at once" if waits is None else f"{waits} cycles for each line that its caches miss in Flash"
+    flash = "Flash that answers at once, for its wait states are not known"
+    if waits is not None:
+        flash = f"{waits} cycles for each line that its caches miss in Flash"
     return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
 
 
