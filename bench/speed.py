@@ -1,7 +1,8 @@
 """How fast are the real models on emulated cores?
 
 In: a folder of .tflite files (--models). Out: per model and core instructions of one invoke, per MAC of the original network,
-those of TFLite Micro with CMSIS-NN, the goal, the arena with the kernels for the core and with those for all cores. Exit code 1
+those of TFLite Micro with CMSIS-NN, the goal, the estimated milliseconds (fewest to most) on a board with that core, the best
+record that was measured on that board, the arena with the kernels for the core and with those for all cores. Exit code 1
 when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not reached.
 """
 
@@ -14,7 +15,9 @@ from pathlib import Path
 from models import lcg_samples, number, per_mac
 
 from tinyweave import api
+from tinyweave.cost.cycles import milliseconds
 from tinyweave.cost.macs import macs_original
+from tinyweave.devices import find
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = ("cortex-m4", "cortex-m7")
@@ -31,7 +34,18 @@ RECORDS = {
     "mit-han-lab__tinyengine__mcunetv2_large": ((861_750_120, 834_790_760), 260),
     "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": ((798_472_080, 789_749_280), 330),
 }
-COLUMNS = ("model", "core", "equal", "instructions", "per MAC", "TFLM", "times fewer", "goal", "arena", "of all cores")
+# the boards of the records below, and the best of MLPerf Tiny's closed division on them, v0.5 to v1.3, in milliseconds
+BOARDS = {"cortex-m4": "stm32l4r5", "cortex-m7": "stm32h7a3"}
+MEASURED_MS = {
+    "mlcommons__tiny__vww_96_int8": (88.9, 23.8),
+    "mlcommons__tiny__pretrainedResnet_quant": (165.1, 40.8),
+    "mlcommons__tiny__kws_ref_model": (43.2, 11.3),
+    "mlcommons__tiny__ad01_int8": (4.05, 1.08),
+}
+COLUMNS = (
+    *("model", "core", "equal", "instructions", "per MAC", "TFLM", "times fewer", "goal"),
+    *("board", "ms, estimated", "record ms", "arena", "of all cores"),
+)
 
 
 def rows(path: Path, optimize: str) -> list[list[object]]:
@@ -41,15 +55,18 @@ def rows(path: Path, optimize: str) -> list[list[object]]:
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
     portable = sum(api.plan(model, optimize="size").arena.values())
     found: list[list[object]] = []
-    for core, other in zip(CORES, theirs, strict=True):
+    for core, other, record in zip(CORES, theirs, MEASURED_MS.get(path.stem, (None, None)), strict=True):
+        board = find(BOARDS[core])
         plan = api.plan(model, optimize=optimize, core=core)
         equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
-        measured = api.profile(model, plan, core, sample[0]).instructions
+        profile = api.profile(model, plan, core, sample[0], device=board)
+        measured, cycles = profile.instructions, profile.cycles
+        assert cycles is not None
+        ms = [f"{milliseconds(count, board.clock_hz):,.1f}" for count in (cycles.likely, cycles.fewest, cycles.most)]
         wanted = round(goal * 1_000_000) if core == CORES[0] else None
         arenas = sum(plan.arena.values()), portable
-        found.append(
-            [path.stem, core, equal, measured, per_mac(measured, macs), other, f"{other / measured:.2f}", wanted, *arenas]
-        )
+        counts = [measured, per_mac(measured, macs), other, f"{other / measured:.2f}", wanted]
+        found.append([path.stem, core, equal, *counts, board.name, f"{ms[0]} ({ms[1]} to {ms[2]})", record, *arenas])
     return found
 
 

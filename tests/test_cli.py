@@ -301,7 +301,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
     record = json.loads(capsys.readouterr().out)
     known = {key: lookup(record, key) for key in PROMISED}
     unknown = {key for key, value in known.items() if value is None}
-    assert unknown <= {"cycles", "latency_ms", "verify.first_difference", "plan.optimal"}
+    assert unknown <= {"verify.first_difference", "plan.optimal"}
     assert known["fits"] is True and known["verify.max_abs_diff"] == 0
     assert record["verify"]["ok"] is True and record["verify"]["samples"] == 3
     ram, flash = record["ram"], record["flash"]
@@ -372,6 +372,41 @@ def test_verify_and_profile(capsys, chain, emulator):
     printed = capsys.readouterr().out
     assert "instructions: " in printed and "stack" in printed and "softmax_4" in printed
     assert max(map(len, printed.splitlines())) <= 100
+
+
+@pytest.mark.emulator
+def test_profile_estimates_cycles_and_compares_with_an_earlier_one(capsys, chain, tmp_path, emulator):
+    earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
+    assert run("profile", chain, "--device", "stm32l4r5", "--json", "--trace", events) == 0
+    earlier.write_text(capsys.readouterr().out)
+    found = json.loads(earlier.read_text())
+    assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5
+    assert found["instructions"] < found["cycles"] < 4 * found["instructions"]
+    assert found["latency_ms"] == pytest.approx(found["cycles"] / 120e3, abs=0.001)
+    assert found["energy_mj"] == pytest.approx(found["latency_ms"] * 13.2 * 3 / 1000, abs=0.0001)
+    layers = [layer["cycles"] for layer in found["layers"] if layer["cycles"] is not None]
+    assert sum(layers) == pytest.approx(found["cycles"], rel=0.05)
+    traced = json.loads(events.read_text())
+    assert sum(event["dur"] for event in traced["traceEvents"]) == pytest.approx(sum(layers) / 120)
+
+    assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size", "--compare", earlier) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed and "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert run("profile", chain, "--device", "mps2-an386", "--compare", earlier) == 0
+    assert "answers at once" in capsys.readouterr().out
+    for broken in ("{", "[]", '{"macs": 1}', json.dumps(found | {"layers": [{"name": 1, "instructions": 2, "cycles": 3}]})):
+        earlier.write_text(broken)
+        assert str(earlier) in bad(capsys, "profile", chain, "--compare", earlier)
+
+
+@pytest.mark.emulator
+def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain, emulator):
+    assert run("profile", chain, "--device", "esp32-c3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(found[key] is None for key in ("cycles", "cycles_range", "latency_ms", "energy_mj"))
+    assert run("profile", chain, "--device", "esp32-c3") == 0
+    assert "cycles: not estimated" in capsys.readouterr().out
 
 
 @pytest.mark.emulator

@@ -30,6 +30,7 @@ from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.markdown import markdown
 from .report.record import comparison_record, device_record, explanation_record, front_record, record, reorder_record
+from .report.trace import trace
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -87,6 +88,12 @@ Layout = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
+]
+CompareWith = Annotated[
+    Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
+]
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Also write the steps as a trace for Perfetto or Chrome.")
 ]
 Samples = Annotated[
     int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
@@ -329,14 +336,18 @@ def profile(
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
+    compare_with: CompareWith = None,
+    trace_file: TraceFile = None,
     as_json: Json = False,
 ) -> int:
     """Measure one inference on an emulated core.
 
-    Instructions by layer, stack, and the sizes of code and data.
+    Instructions by layer, with the kernel that took them, the cycles and milliseconds that they are estimated to take on the
+    device, stack, and the sizes of code and data.
 
-    Example: tinyweave profile kws.tflite --device stm32f746
+    Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
+    before = _read_record(compare_with) if compare_with else None
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
@@ -344,12 +355,14 @@ def profile(
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
-        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None)
+        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
     found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+    if trace_file:
+        _write_file(trace_file, json.dumps(trace(found), indent=1) + "\n")
     if as_json:
         return _print_json(found)
     screen = text.console()
-    text.show_layers(screen, found)
+    text.show_profile(screen, found, before)
     text.show_memory(screen, found)
     text.show_instructions(screen, found)
     return 0
@@ -611,6 +624,19 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
             at += tensor.bytes
         samples.append(sample)
     return samples
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The record that `profile --json` printed into a file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a file of 'profile --json'") from error
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
+    if not text.can_be_compared(found):
+        raise CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
+    return dict(found)
 
 
 def _command(verb: str, model: Path, **options: Any) -> str:
