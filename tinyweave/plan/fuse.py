@@ -20,8 +20,8 @@ from .streaming import lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
-LONGEST_TILE = 4  # ops that run together
-NARROWEST = 4  # columns of a tile
+LONGEST_TILE = 6  # ops that run together
+NARROWEST = 4  # columns of a tile, which cost few calls; where work may be done again, calls may be more too
 TURNS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
 
@@ -216,7 +216,7 @@ def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Cand
                     break
                 least = macs
                 if macs <= budget:
-                    tile = Tile(run, NARROWEST, rows)
+                    tile = Tile(run, 1 if budget else NARROWEST, rows)
                     found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
 
