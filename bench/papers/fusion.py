@@ -171,7 +171,8 @@ def ours(name: str, layers: Sequence[Layer], core: str | None) -> int:
                 equal.append(verdicts[point.plan])
         theirs = [NO_CUT, ""] if cut is None else [kb(cut.ram), f"{exact_macs(layers, cut) / macs(layers):.3f}"]
         prototype = kb(PROTOTYPE[name][limit]) if limit in PROTOTYPE[name] else ""
-        print(f"| {limit} | " + " | ".join([*theirs, *cells, prototype, "yes" if all(equal) else "NO"]) + " |", flush=True)
+        verdict = "" if not equal else "yes" if all(equal) else "NO"
+        print(f"| {limit} | " + " | ".join([*theirs, *cells, prototype, verdict]) + " |", flush=True)
     missed = unmatched(layers, columns["paper's count, by rows"][1])
     print(f"\nlimits at which no plan needs as little RAM and as few MACs as the paper's cut: {', '.join(missed) or 'none'}")
     print(f"{sum(verdicts.values())} of {len(verdicts)} plans give the bytes of the reference")

@@ -100,7 +100,7 @@ def unfused(layers: Sequence[Layer]) -> Cut:
 
 
 def plan_ram(plan: Plan) -> int:
-    """What a plan needs by the same count: rings, tiles and whole maps, once where they overlap.
+    """What a plan in one memory needs by the same count: rings, tiles and whole maps, once where they overlap.
 
     Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
     """
