@@ -72,7 +72,21 @@ def _conv(graph: Graph, op: Op, variant: str) -> Counts:
         macs = SPECS[op.kind].macs(graph, op, True)
         return variant, (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
     pairs, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
-    return variant, (pairs * fours * words, pairs * fours, pairs * words, pairs * rows, count, 1.0)
+    gathered = "pixels" if rows == cols == 1 else "words" if depth % 4 == 0 else "bytes"
+    outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
+    did = (pairs * fours * words, pairs * fours, pairs * words, pairs * rows, count, outside * words, 1.0)
+    return f"{variant}, {gathered}", did
+
+
+def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
+    """(h, w) each: sizes of input, output, kernel, stride and the padding before."""
+    starts = tuple(before for before, _ in op.attrs["padding"])
+    return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
+
+
+def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
+    """How many of the windows along an axis see no padding."""
+    return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
 
 
 def _depthwise(graph: Graph, op: Op, variant: str) -> Counts:
@@ -80,7 +94,7 @@ def _depthwise(graph: Graph, op: Op, variant: str) -> Counts:
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, pixels = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
-    return variant + several, (macs, out.elements * rows, out.elements, pixels * rows, pixels, 1.0)
+    return variant + several, (macs, macs // out.shape[3], out.elements, pixels * rows, pixels, 1.0)
 
 
 def _lines(graph: Graph, op: Op, variant: str) -> Counts:
