@@ -10,6 +10,7 @@ chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .chain import Layer, macs
 
@@ -77,6 +78,25 @@ def _read(layer: Layer, span: Span, *, clipped: bool, split: bool) -> Span:
         begin -= layer.padding[0][0]
         end += layer.kernel[0] - layer.stride[0] - layer.padding[0][0]
     return (max(begin, 0), min(end, layer.h)) if clipped else (begin, end)
+
+
+class Patched(NamedTuple):
+    """The first `head` layers by patches of so many rows and columns, by the thesis' count; with head 0 none are."""
+
+    head: int
+    patch: int
+    ram: int
+    macs: int
+
+
+def all_patched(layers: Sequence[Layer]) -> list[Patched]:
+    """Every head with every size of patch, and the network layer by layer."""
+    found = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
+    for head in range(1, len(layers) + 1):
+        for patch in range(1, layers[head - 1].h_out):
+            work = patched_macs(layers, head, patch)
+            found.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
+    return found
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:
