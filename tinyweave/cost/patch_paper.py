@@ -90,10 +90,11 @@ class Patched(NamedTuple):
 
 
 def all_patched(layers: Sequence[Layer]) -> list[Patched]:
-    """Every head with every size of patch, and the network layer by layer."""
+    """The network layer by layer, and every head with every number of patches, as small as so many can be."""
     found = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
     for head in range(1, len(layers) + 1):
-        for patch in range(1, layers[head - 1].h_out):
+        side = layers[head - 1].h_out
+        for patch in sorted({-(-side // count) for count in range(2, side + 1)}):
             work = patched_macs(layers, head, patch)
             found.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
     return found
