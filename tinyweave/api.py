@@ -20,7 +20,10 @@ import numpy as np
 
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
+from .cost import counts
+from .cost.chain import Chain, chain_of
 from .cost.cycles import Cycles
+from .cost.macs import macs
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .importers import tflite
@@ -46,6 +49,7 @@ LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
 BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
+PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -282,6 +286,31 @@ def explain(model: Model, made: Plan, name: str) -> Explanation:
         raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
+
+
+def counted_chain(model: Model, count: str) -> Chain | None:
+    """What a paper's count is of in a model; None for `live`, which counts everything."""
+    if count not in PLAN_COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
+    if count == "live":
+        return None
+    with _counting(count):
+        return chain_of(model.graph)
+
+
+def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+    """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
+    with _counting(count):
+        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+
+
+@contextmanager
+def _counting(count: str) -> Iterator[None]:
+    """What a count is not defined for is said with its name."""
+    try:
+        yield
+    except CompileError as error:
+        raise CompileError(f"--count {count}: {error}") from error
 
 
 def reorder(model: Model, count: str = "live") -> Reordering:
