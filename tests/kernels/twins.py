@@ -15,7 +15,7 @@ import numpy as np
 from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
-from tinyweave.kernels import lines, pairs
+from tinyweave.kernels import lines, mve, pairs
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -60,7 +60,7 @@ def rescales(rng: Rng, sums: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    depthwise = "depthwise" in kernel
+    depthwise, vectors = "depthwise" in kernel, kernel.endswith("_mve")
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if depthwise:
@@ -80,22 +80,25 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if not (pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
+    if not (mve.rescales_exactly if vectors else pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
     tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
-    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
+    sign, own = -int(quantised["out_min"] < quantised["out_zero"]), {}
+    if vectors:
+        words, scratch, own = mve.stream(given), mve.scratch_of(rows, cols, depth), {"windows": mve.windows(rows, cols, depth)}
+    fast = rings.build(f"tw_conv_{kernel[-3:]}", conv=bare, stream=words, sign=sign, **own)
     if depthwise:
         block = lines.block(outside[1], cols, stride)
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
         scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
     return (
-        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(kernel[:-4], portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
     )
 
@@ -147,7 +150,7 @@ def add(rng: Rng) -> Twins:
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_dsp")},
     "tw_fully_connected_s8_dsp": fully_connected,
     "tw_add_s8_dsp": add,
 }

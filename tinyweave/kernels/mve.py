@@ -1,0 +1,62 @@
+"""What the kernels with the Arm MVE extension work with: their streams of weights, which networks they run, their scratch.
+
+In: a convolution, a depthwise one, or a dense layer. Out: tables in the order of tw_mve_pair.h and of the kernels' headers. Sums
+wrap as those of the portable kernels do, so all inputs, weights and biases are exact; shifts to the left are left to those.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op
+from ..ops.conv import groups, kernel_size, weights_zero
+from . import pairs
+
+LANES = 16  # TW_MVE_LANES
+FILTERS = 4  # of tw_mve_pair, at a time
+WINDOWS_BYTES, MOST_WINDOWS = 512, 8
+SHIFTS = range(-31, 0)  # as VRSHL takes them; half away from zero needs one that is not 0
+
+
+def up(count: int) -> int:
+    """To whole vectors."""
+    return -(-count // LANES) * LANES
+
+
+def rescales_exactly(given: pairs.Filters) -> bool:
+    """Whether VQRDMULH and VRSHL give the outputs of all sums."""
+    return bool(np.isin(given.shift[given.multiplier != 0], SHIFTS).all())
+
+
+def multiplies(graph: Graph, op: Op) -> bool:
+    """Whether the kernel for dense convolutions computes the op."""
+    plain = groups(graph, op) == 1 and tuple(op.attrs["dilation"]) == (1, 1) and weights_zero(graph, op) == 0
+    return plain and rescales_exactly(pairs.filters(graph, op))
+
+
+def scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the working memory of tw_conv_2d_s8_mve."""
+    return scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
+
+
+def scratch_of(rows: int, cols: int, depth: int) -> int:
+    """Bytes: some windows."""
+    return windows(rows, cols, depth) * up(rows * cols * depth)
+
+
+def windows(rows: int, cols: int, depth: int) -> int:
+    """How many windows are gathered before they are multiplied: of those that are small some, since a call has its costs."""
+    return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
+
+
+def stream(given: pairs.Filters) -> NDArray[np.uint32]:
+    """The words of tw_mve_pair.h; what is missing of the last four filters is 0."""
+    given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
+    count, taps = given.weights.shape
+    fours = count // FILTERS
+    weights = np.pad(given.weights, ((0, 0), (0, up(taps) - taps))).astype(np.int8)
+    chunks = weights.reshape(fours, FILTERS, -1, LANES).swapaxes(1, 2).copy().view("<u4").reshape(fours, -1)
+    shift = np.where(given.multiplier != 0, given.shift, 0)
+    words = [(part & pairs.WORD).astype(np.uint32).reshape(fours, -1) for part in (given.bias, given.multiplier, shift)]
+    return np.concatenate([words[0], chunks, *words[1:]], axis=1)

@@ -1,0 +1,233 @@
+/* tw_mve_pair.c - two pixels times four filters at a time, with the Arm MVE extension. */
+#include "tw_mve_pair.h"
+
+#include "tw_mve.h"
+
+#define FILTERS 4
+
+/* Pairs of pixels, whose outputs lie one after the other. The order is that in which the assembly reads it. */
+typedef struct {
+    const int8_t *x_0, *x_1;   /* the inputs of the first pair */
+    int32_t zero;
+    int8_t *to_0_end;          /* where the outputs of the first pixel end */
+    int32_t x_step;            /* bytes to the inputs of the next pair */
+    const uint32_t *stream;
+    int32_t pairs;
+    const int8_t *x_0_end;     /* where the inputs of the first pixel end */
+    int32_t low, high;
+    int8_t *to_1, *to_0;       /* the outputs of the first pair */
+} tw_mve_frame;
+
+#if TW_HAS_MVE
+
+/* VMLADAVA adds to registers of even numbers, and the assembly needs all of them, more than a compiler gives. It holds r0, r2,
+ * r4, r6: sums of pixel 0, r8, r10, r12, lr: of pixel 1; r1, r9: inputs of both; r11: where those of pixel 0 end; r3: stream;
+ * r7, r5: outputs; q4, q5: the clamp. On the stack lie the first seven members of a tw_mve_frame. Where sixteen inputs are all,
+ * they stay in q6 and q7, and r9 and r11 hold the zero point and where outputs end. */
+
+#define PRODUCTS(x_0, x_1)            \
+    "vldrb.8 q2, [r3], #16\n"         \
+    "vmladava.s8 r0, " x_0 ", q2\n"   \
+    "vldrb.8 q3, [r3], #16\n"         \
+    "vmladava.s8 r8, " x_1 ", q2\n"   \
+    "vldrb.8 q2, [r3], #16\n"         \
+    "vmladava.s8 r2, " x_0 ", q3\n"   \
+    "vmladava.s8 r10, " x_1 ", q3\n"  \
+    "vldrb.8 q3, [r3], #16\n"         \
+    "vmladava.s8 r4, " x_0 ", q2\n"   \
+    "vmladava.s8 r12, " x_1 ", q2\n"  \
+    "vmladava.s8 r6, " x_0 ", q3\n"   \
+    "vmladava.s8 lr, " x_1 ", q3\n"
+
+#define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
+
+#define FIX "vshr.s32 q3, q0, #31\nvadd.i32 q0, q0, q3\nvshr.s32 q3, q1, #31\nvadd.i32 q1, q1, q3\n"
+#define NO_FIX
+#define FINISH(load_ends, fix, zero, end) \
+    "vmov q0[2], q0[0], r0, r4\n"         \
+    "vmov q0[3], q0[1], r2, r6\n"         \
+    "vldrw.32 q2, [r3], #16\n"            \
+    "vmov q1[2], q1[0], r8, r12\n"        \
+    "vqrdmulh.s32 q0, q0, q2\n"           \
+    "vmov q1[3], q1[1], r10, lr\n"        \
+    "vqrdmulh.s32 q1, q1, q2\n"           \
+    load_ends                             \
+    fix                                   \
+    "vldrw.32 q2, [r3], #16\n"            \
+    "vrshl.s32 q0, q0, q2\n"              \
+    "vrshl.s32 q1, q1, q2\n"              \
+    "vadd.i32 q0, q0, " zero "\n"         \
+    "vadd.i32 q1, q1, " zero "\n"         \
+    "vmax.s32 q0, q0, q4\n"               \
+    "vmax.s32 q1, q1, q4\n"               \
+    "vmin.s32 q0, q0, q5\n"               \
+    "vmin.s32 q1, q1, q5\n"               \
+    "vstrb.32 q0, [r7], #4\n"             \
+    "vstrb.32 q1, [r5], #4\n"            \
+    "cmp r7, " end "\n"
+
+#define OF_MANY(fix)                                    \
+    "2:\n"                                              \
+    "ldrd r1, r9, [sp]\n"                               \
+    BIASES                                              \
+    "3:\n"                                              \
+    "vldrb.8 q0, [r1], #16\n"                           \
+    "vldrb.8 q1, [r9], #16\n"                           \
+    PRODUCTS("q0", "q1")                                \
+    "cmp r1, r11\n"                                      \
+    "bne 3b\n"                                          \
+    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2")  \
+    "bne 2b\n"
+
+#define OF_SIXTEEN(fix)                 \
+    "ldrd r1, r9, [sp]\n"               \
+    "vldrb.8 q6, [r1]\n"                \
+    "vldrb.8 q7, [r9]\n"                \
+    "ldrd r9, r11, [sp, #8]\n"           \
+    "2:\n"                              \
+    BIASES                              \
+    PRODUCTS("q6", "q7")                \
+    FINISH("", fix, "r9", "r11")         \
+    "bne 2b\n"
+
+#define PAIRS(groups)                     \
+    "push {r4-r11}\n"                     \
+    "ldm.w r0, {r1-r8}\n"                 \
+    "push {r1-r8}\n"                      \
+    "mov r3, r6\n"                        \
+    "mov r11, r8\n"                       \
+    "add r1, r0, #32\n"                   \
+    "ldm.w r1, {r2, r4, r5, r7}\n"        \
+    "vdup.32 q4, r2\n"                    \
+    "vdup.32 q5, r4\n"                    \
+    "1:\n"                                \
+    groups                                \
+    "ldr r0, [sp, #24]\n"                 \
+    "subs r0, r0, #1\n"                   \
+    "beq 4f\n"                            \
+    "str r0, [sp, #24]\n"                 \
+    "ldrd r2, r3, [sp, #16]\n"            \
+    "ldrd r0, r1, [sp]\n"                 \
+    "add r0, r0, r2\n"                    \
+    "add r1, r1, r2\n"                    \
+    "add r11, r11, r2\n"                    \
+    "strd r0, r1, [sp]\n"                 \
+    "sub r4, r5, r7\n"                   \
+    "mov r7, r5\n"                       \
+    "add r5, r5, r4\n"                  \
+    "str r5, [sp, #12]\n"                \
+    "b 1b\n"                              \
+    "4:\n"                                \
+    "add sp, sp, #32\n"                   \
+    "pop {r4-r11}\n"
+
+#define RUN(code)                                                                                               \
+    __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
+                     "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
+
+static void products(const tw_mve_frame *pair, int32_t sign)
+{
+    register const tw_mve_frame *frame __asm__("r0") = pair;
+    if (pair->x_0_end - pair->x_0 == TW_MVE_LANES) {
+        if (sign) {
+            RUN(PAIRS(OF_SIXTEEN(FIX)));
+        } else {
+            RUN(PAIRS(OF_SIXTEEN(NO_FIX)));
+        }
+    } else if (sign) {
+        RUN(PAIRS(OF_MANY(FIX)));
+    } else {
+        RUN(PAIRS(OF_MANY(NO_FIX)));
+    }
+}
+
+#else
+
+/* The outputs of four filters of one pixel; returns where the stream goes on. */
+static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uint32_t *stream, int32_t sign, int8_t *to)
+{
+    const int32_t bytes = (int32_t)(pair->x_0_end - pair->x_0);
+    const int8_t *weights = (const int8_t *)(stream + FILTERS);
+    uint32_t sums[FILTERS] = {stream[0], stream[1], stream[2], stream[3]};
+    for (int32_t begin = 0; begin < bytes; begin += TW_MVE_LANES) {
+        for (int32_t i = 0; i < FILTERS; ++i) {
+            for (int32_t k = begin; k < begin + TW_MVE_LANES; ++k) {
+                sums[i] += (uint32_t)(x[k] * *weights++);
+            }
+        }
+    }
+    stream += FILTERS + bytes;
+    for (int32_t i = 0; i < FILTERS; ++i) {
+        const int32_t multiplier = (int32_t)stream[i], shift = (int32_t)stream[FILTERS + i];
+        const int32_t scaled = tw_mve_rescale((int32_t)sums[i], multiplier, shift, sign);
+        to[i] = (int8_t)tw_clamp(scaled + pair->zero, pair->low, pair->high);
+    }
+    return stream + 2 * FILTERS;
+}
+
+static void products(const tw_mve_frame *pair, int32_t sign)
+{
+    const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
+    int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
+    for (int32_t i = 0; i < pair->pairs; ++i) {
+        const uint32_t *stream = pair->stream;
+        for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
+            four(pair, x_0, stream, sign, to_0);
+            stream = four(pair, x_1, stream, sign, to_1);
+        }
+        x_0 += pair->x_step;
+        x_1 += pair->x_step;
+        end = to_1 + (to_1 - to_0);
+        to_0 = to_1;
+        to_1 = end;
+    }
+}
+
+#endif
+
+/* The last one to three outputs of a pair, where no four are left: they have a group of filters as others do. */
+static void products_of_rest(const tw_mve_frame *pair, const tw_mve_layer *layer, int32_t rest)
+{
+    const int32_t fours = layer->filters - rest;
+    int8_t last_0[FILTERS], last_1[FILTERS];
+    tw_mve_frame part = *pair;
+    part.stream += fours / FILTERS * (3 * FILTERS + layer->bytes);
+    part.to_0 = last_0;
+    part.to_1 = last_1;
+    part.to_0_end = last_0 + FILTERS;
+    products(&part, layer->sign);
+    for (int32_t i = 0; i < rest; ++i) {
+        pair->to_1[fours + i] = last_1[i];
+        pair->to_0[fours + i] = last_0[i];
+    }
+}
+
+void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t rest = layer->filters % FILTERS;
+    tw_mve_frame pair;
+    pair.zero = layer->zero;
+    pair.x_step = 2 * step;
+    pair.stream = layer->stream;
+    pair.low = layer->low;
+    pair.high = layer->high;
+    while (pixels > 0) {
+        const int32_t second = pixels > 1; /* the last pixel may be both of its pair */
+        pair.pairs = second && rest == 0 ? pixels / 2 : 1;
+        pair.x_0 = from;
+        pair.x_1 = from + second * step;
+        pair.x_0_end = from + layer->bytes;
+        pair.to_0 = to;
+        pair.to_1 = to + second * layer->filters;
+        pair.to_0_end = to + layer->filters - rest;
+        if (layer->filters >= FILTERS) {
+            products(&pair, layer->sign);
+        }
+        if (rest > 0) {
+            products_of_rest(&pair, layer, rest);
+        }
+        pixels -= pair.pairs * (1 + second);
+        from += pair.pairs * 2 * step;
+        to += pair.pairs * 2 * layer->filters;
+    }
+}
