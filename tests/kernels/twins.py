@@ -64,10 +64,10 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if depthwise:
-        units = depth = max(depth, lines.PLANES)
+        units = depth = depth if vectors else max(depth, lines.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
-        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+        if not vectors and not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
             return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
@@ -80,6 +80,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    if vectors and depthwise and not mve.adds_in_16_bits(given):
+        return None
     if not (mve.rescales_exactly if vectors else pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
@@ -89,10 +91,13 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
     sign, own = -int(quantised["out_min"] < quantised["out_zero"]), {}
-    if vectors:
+    if vectors and depthwise:
+        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols)
+    elif vectors:
         words, scratch, own = mve.stream(given), mve.scratch_of(rows, cols, depth), {"windows": mve.windows(rows, cols, depth)}
-    fast = rings.build(f"tw_conv_{kernel[-3:]}", conv=bare, stream=words, sign=sign, **own)
-    if depthwise:
+    struct = "tw_depthwise_mve" if vectors and depthwise else f"tw_conv_{kernel[-3:]}"
+    fast = rings.build(struct, conv=bare, stream=words, sign=sign, **own)
+    if depthwise and not vectors:
         block = lines.block(outside[1], cols, stride)
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
         scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
@@ -150,7 +155,11 @@ def add(rng: Rng) -> Twins:
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_dsp")},
+    **{
+        f"tw_{kind}_s8_{variant}": lambda rng, kind=kind, variant=variant: convolution(rng, f"tw_{kind}_s8_{variant}")
+        for kind in ("conv_2d", "depthwise_conv_2d")
+        for variant in ("dsp", "mve")
+    },
     "tw_fully_connected_s8_dsp": fully_connected,
     "tw_add_s8_dsp": add,
 }

@@ -118,7 +118,8 @@ def emit_conv(layer: Layer) -> Code:
 
 
 def streamed_convolution(layer: Layer) -> Code:
-    """A call of a kernel that takes tw_conv_mve or tw_conv_dsp, or for depthwise ones tw_depthwise_dsp, which begins with it."""
+    """A call of a kernel that takes tw_conv_dsp or tw_conv_mve, or for depthwise ones tw_depthwise_dsp, which begins with the
+    first, or tw_depthwise_mve."""
     graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
     depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
     plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
@@ -129,19 +130,21 @@ def streamed_convolution(layer: Layer) -> Code:
         {"pad": plane.pad, "groups": channels if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
-    if layer.kernel == "tw_conv_2d_s8_mve":
-        words = mve.stream(given)
+    is_mve = layer.kernel.endswith("_mve")
+    if is_mve:
+        words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
     else:
         words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
     base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
-    if depthwise:
+    if is_mve:
+        own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
+        params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
+    elif depthwise:
         own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
-        is_mve = layer.kernel == "tw_conv_2d_s8_mve"
-        own = {"windows": mve.windows(rows, cols, channels)} if is_mve else {}
-        params = layer.struct("tw_conv_mve" if is_mve else "tw_conv_dsp", *base, own)
+        params = layer.struct("tw_conv_dsp", *base)
     return Code(params, image_calls(layer), window_note(note, attrs["stride"]) + activation_note(attrs["activation"]))
 
 

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
+from ..ops import SPECS
 from ..ops.conv import groups, kernel_size, weights_zero
-from . import pairs
+from . import lag, pairs
 
 LANES = 16  # TW_MVE_LANES
 FILTERS = 4  # of tw_mve_pair, at a time
+ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # of channels in tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 8
 SHIFTS = range(-31, 0)  # as VRSHL takes them; half away from zero needs one that is not 0
 
@@ -60,3 +62,59 @@ def stream(given: pairs.Filters) -> NDArray[np.uint32]:
     shift = np.where(given.multiplier != 0, given.shift, 0)
     words = [(part & pairs.WORD).astype(np.uint32).reshape(fours, -1) for part in (given.bias, given.multiplier, shift)]
     return np.concatenate([words[0], chunks, *words[1:]], axis=1)
+
+
+def takes_taps(graph: Graph, op: Op) -> bool:
+    """Whether the kernel for depthwise convolutions computes the op."""
+    if graph.input(op).shape[3] != graph.output(op).shape[3] or weights_zero(graph, op) != 0:
+        return False
+    given = pairs.filters(graph, op)
+    return adds_in_16_bits(given) and rescales_exactly(given)
+
+
+def adds_in_16_bits(given: pairs.Filters) -> bool:
+    """Whether two products of any inputs add up in 16 bits."""
+    return bool((given.weights > -128).all())
+
+
+def taps_scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the working memory of tw_depthwise_conv_2d_s8_mve."""
+    return taps_scratch_of(*kernel_size(graph, op))
+
+
+def taps_scratch_of(rows: int, cols: int) -> int:
+    """Bytes: a window of sixteen channels."""
+    return LANES * rows * cols
+
+
+def pixels_at_once(channels: int, stride: int) -> int:
+    """How many neighbouring pixels are sixteen channels."""
+    return LANES // channels if stride == 1 and LANES % channels == 0 else 1
+
+
+def taps_stream(given: pairs.Filters, stride: int) -> NDArray[np.uint32]:
+    """The words of tw_mve_taps.h; what is missing of the last sixteen channels is 0."""
+    again = pixels_at_once(len(given.bias), stride)
+    repeated = pairs.Filters(*(np.concatenate([part] * again) for part in given))
+    padded = repeated.padded(up(len(repeated.bias)))
+    blocks = len(padded.bias) // LANES
+    weights = padded.weights.reshape(blocks, LANES, -1).swapaxes(1, 2).astype(np.int8).copy()
+    shift = np.where(padded.multiplier != 0, padded.shift, 0)
+    words = [
+        (part & pairs.WORD).astype(np.uint32).reshape(blocks, LANES)[:, ORDER] for part in (padded.bias, padded.multiplier, shift)
+    ]
+    return np.concatenate([words[0], weights.view("<u4").reshape(blocks, -1), *words[1:]], axis=1)
+
+
+def taps_lags(graph: Graph, op: Op) -> lag.Lags:
+    """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
+    x, window = graph.input(op), SPECS[op.kind].window(graph, op)
+    if x.shape[0] != 1 or window is None:
+        return {}
+    c, stride = x.shape[3], op.attrs["stride"][1]
+    first = lag.first_pixels(x.shape[1:3], graph.output(op).shape[1:3], window, op.attrs["dilation"])
+    begins = np.arange(0, c, LANES)
+    ends = np.minimum(begins + LANES, c) + (pixels_at_once(c, stride) - 1) * c
+    read = first[:, None] * c + begins
+    written = np.minimum(np.arange(len(first))[:, None] * c + ends, len(first) * c)
+    return {0: lag.trailing(np.minimum(read, lag.NEVER).ravel(), written.ravel())}

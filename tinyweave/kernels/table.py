@@ -156,6 +156,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
+    _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
     _row(
         "tw_depthwise_column_s8_dsp",
         ("depthwise_conv_2d",),

@@ -1,41 +1,11 @@
 /* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie, others gathered
  * before.
- *
- * Taps outside of the map hold the input's zero point, which the biases of the stream take off again.
  */
 #include "tw_conv_2d_s8_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_pair.h"
-
-/* Gathers a window that lies inside the map, from `offset` on. */
-static inline void gather_inside(const tw_conv *p, const int8_t *data, const tw_window *window, int32_t offset, int8_t *to)
-{
-    const int32_t run = p->kernel.w * p->in.c;
-    for (int32_t i = p->kernel.h; i > 0; --i) {
-        tw_mve_copy(to, data + offset, run);
-        to += run;
-        offset = tw_down(offset, window->step, window->ring);
-    }
-}
-
-/* Gathers any window, whose first column is `left`. */
-static void gather_across(const tw_conv *p, const int8_t *data, const tw_window *window, int32_t left, int8_t *to)
-{
-    const int32_t c = p->in.c, run = p->kernel.w * c, above = window->row_tap * c;
-    const int32_t before = tw_clamp(-left, 0, p->kernel.w);
-    const int32_t inside = tw_min(p->kernel.w, p->in.w - left) - before;
-    int32_t offset = window->row_offset + (left + before) * c;
-    tw_mve_fill(to, p->in_zero, p->kernel.h * run);
-    to += above + before * c;
-    if (inside > 0) {
-        for (int32_t i = window->rows; i > 0; --i) {
-            tw_mve_copy(to, data + offset, inside * c);
-            to += run;
-            offset = tw_down(offset, window->step, window->ring);
-        }
-    }
-}
+#include "tw_mve_windows.h"
 
 /* Whether the rows of a range lie one after the other. */
 static int is_together(const tw_view *view, tw_range range, int32_t bytes)
@@ -89,34 +59,37 @@ static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const
                      int8_t *windows)
 {
     const tw_conv *p = &params->conv;
-    const int8_t *const data = (const int8_t *)in->data;
-    const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, step = stride * p->in.c;
-    int8_t *to = (int8_t *)out->data, *window_to = windows, *const end = windows + params->windows * layer->bytes;
+    const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, bytes = layer->bytes;
+    int8_t *to = (int8_t *)out->data;
+    int32_t waiting = 0; /* windows whose outputs are still to be computed */
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        if (window_to == windows) {
+        if (waiting == 0) {
             to = (int8_t *)tw_pixel(out, y, range.col_begin, p->out.c);
         }
         const tw_window window = tw_window_rows(p, in, y);
         const int32_t last = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
-        const int32_t left_end = range.col_end * stride - p->pad.w;
-        int32_t left = range.col_begin * stride - p->pad.w, offset = window.row_offset + left * p->in.c;
-        for (; left < left_end; left += stride, offset += step) {
+        int32_t x = range.col_begin;
+        while (x < range.col_end) {
+            const int32_t left = x * stride - p->pad.w;
+            int32_t count = 1;
             if (left >= 0 && left <= last) {
-                gather_inside(p, data, &window, offset, window_to);
+                count = tw_min(tw_min(range.col_end - x, (last - left) / stride + 1), params->windows - waiting);
+                tw_mve_windows_inside(p, in, &window, left, count, windows + waiting * bytes);
             } else {
-                gather_across(p, data, &window, left, window_to);
+                tw_mve_windows_across(p, in, &window, left, windows + waiting * bytes);
             }
-            window_to += layer->bytes;
-            if (window_to == end) {
-                tw_mve_pair_products(layer, windows, layer->bytes, params->windows, to);
-                to += params->windows * p->out.c;
-                window_to = windows;
+            x += count;
+            waiting += count;
+            if (waiting == params->windows) {
+                tw_mve_pair_products(layer, windows, bytes, waiting, to);
+                to += waiting * p->out.c;
+                waiting = 0;
             }
         }
-        if (window_to > windows && (!goes_on || y + 1 == range.row_end)) {
-            tw_mve_pair_products(layer, windows, layer->bytes, (int32_t)(window_to - windows) / layer->bytes, to);
-            window_to = windows;
+        if (waiting > 0 && (!goes_on || y + 1 == range.row_end)) {
+            tw_mve_pair_products(layer, windows, bytes, waiting, to);
+            waiting = 0;
         }
     }
 }
@@ -124,7 +97,7 @@ static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const
 void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
     const tw_conv *p = &params->conv;
-    const int32_t bytes = (p->kernel.h * p->kernel.w * p->in.c + TW_MVE_LANES - 1) & -TW_MVE_LANES;
+    const int32_t bytes = tw_mve_up(p->kernel.h * p->kernel.w * p->in.c);
     const tw_mve_layer layer = {params->stream, bytes, p->out.c, p->out_zero, p->out_min, p->out_max, params->sign};
     const int is_pixel = p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
         && (p->out.h - 1) * p->stride.h < p->in.h && (p->out.w - 1) * p->stride.w < p->in.w;

@@ -18,6 +18,9 @@
 
 #define TW_MVE_LANES 16  /* bytes of a vector */
 
+/* To whole vectors. */
+static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
+
 #if !TW_HAS_MVE
 
 /* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is 0.
@@ -41,7 +44,7 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
         "vstrb.8 q0, [%0], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "memory");
+        : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
     for (int32_t i = 0; i < count; ++i) {
         to[i] = from[i];
@@ -60,7 +63,7 @@ static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
         "vstrb.8 q0, [%0], #16\n"
         "letp lr, 1b\n"
         "2:\n"
-        : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "memory");
+        : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
     for (int32_t i = 0; i < count; ++i) {
         to[i] = (int8_t)value;
