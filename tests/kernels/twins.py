@@ -92,7 +92,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
     sign, own = -int(quantised["out_min"] < quantised["out_zero"]), {}
     if vectors and depthwise:
-        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols)
+        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
     elif vectors:
         words, scratch, own = mve.stream(given), mve.scratch_of(rows, cols, depth), {"windows": mve.windows(rows, cols, depth)}
     struct = "tw_depthwise_mve" if vectors and depthwise else f"tw_conv_{kernel[-3:]}"

@@ -79,12 +79,12 @@ def adds_in_16_bits(given: pairs.Filters) -> bool:
 
 def taps_scratch(graph: Graph, op: Op) -> int:
     """Bytes of the working memory of tw_depthwise_conv_2d_s8_mve."""
-    return taps_scratch_of(*kernel_size(graph, op))
+    return taps_scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
-def taps_scratch_of(rows: int, cols: int) -> int:
-    """Bytes: a window of sixteen channels."""
-    return LANES * rows * cols
+def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
+    """Bytes: where the taps lie; zero points; a window of sixteen channels."""
+    return (4 + LANES) * rows * cols + up(channels)
 
 
 def pixels_at_once(channels: int, stride: int) -> int:

@@ -1,107 +1,165 @@
-/* tw_mve_taps.c - one window of sixteen channels, with the Arm MVE extension. */
+/* tw_mve_taps.c - windows of sixteen channels, with the Arm MVE extension. */
 #include "tw_mve_taps.h"
 
 #include "tw_mve.h"
 
 #if TW_HAS_MVE
 
-/* Sums of products of 16 bits, of even and of odd channels, are added to those of 32 bits. */
-#define WIDEN(even, odd)                                   \
-    sum_0 = vaddq_s32(sum_0, vmovlbq_s16(even));           \
-    sum_1 = vaddq_s32(sum_1, vmovltq_s16(even));           \
-    sum_2 = vaddq_s32(sum_2, vmovlbq_s16(odd));            \
-    sum_3 = vaddq_s32(sum_3, vmovltq_s16(odd))
+int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
 
-static inline int32x4_t rescale(int32x4_t sum, const int32_t *multiplier, int32_t sign)
-{
-    int32x4_t high = vqrdmulhq_s32(sum, vldrwq_s32(multiplier));
-    if (sign) {
-        high = vaddq_s32(high, vshrq_n_s32(high, 31));
-    }
-    return vrshlq_s32(high, vldrwq_s32(multiplier + TW_MVE_LANES));
-}
+/* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No register
+ * is left in which the weights of a second tap could stay, so they are loaded twice. */
+#define BIASES                     \
+    "vldrw.32 q4, [%[w]], #16\n"   \
+    "vldrw.32 q5, [%[w]], #16\n"   \
+    "vldrw.32 q6, [%[w]], #16\n"   \
+    "vldrw.32 q7, [%[w]], #16\n"
+#define FIRST                      \
+    "vldrb.8 q0, [%[x]]\n"         \
+    "vldrb.8 q1, [%[w]], #16\n"    \
+    "vmullb.s8 q2, q0, q1\n"       \
+    "vmullt.s8 q3, q0, q1\n"
+#define SECOND                     \
+    "vldrb.8 q0, [%[y]]\n"         \
+    "vldrb.8 q1, [%[w]]\n"         \
+    "vmullb.s8 q1, q0, q1\n"       \
+    "vadd.i16 q2, q2, q1\n"        \
+    "vldrb.8 q1, [%[w]], #16\n"    \
+    "vmullt.s8 q0, q0, q1\n"       \
+    "vadd.i16 q3, q3, q0\n"
+#define WIDEN                      \
+    "vmovlb.s16 q0, q2\n"          \
+    "vmovlt.s16 q1, q2\n"          \
+    "vadd.i32 q4, q4, q0\n"        \
+    "vadd.i32 q5, q5, q1\n"        \
+    "vmovlb.s16 q0, q3\n"          \
+    "vmovlt.s16 q1, q3\n"          \
+    "vadd.i32 q6, q6, q0\n"        \
+    "vadd.i32 q7, q7, q1\n"
 
-static inline void finish(const tw_mve_window *window, int32x4_t sum_0, int32x4_t sum_1, int32x4_t sum_2, int32x4_t sum_3,
-                          const int32_t *multiplier, int32_t sign, int32_t count, int8_t *to)
-{
-    int16x8_t even = vuninitializedq_s16(), odd = vuninitializedq_s16();
-    even = vqmovnbq_s32(even, rescale(sum_0, multiplier, sign));
-    even = vqmovntq_s32(even, rescale(sum_1, multiplier + 4, sign));
-    odd = vqmovnbq_s32(odd, rescale(sum_2, multiplier + 8, sign));
-    odd = vqmovntq_s32(odd, rescale(sum_3, multiplier + 12, sign));
-    int8x16_t all = vuninitializedq_s8();
-    all = vqmovnbq_s16(all, vqaddq_n_s16(even, (int16_t)window->zero));
-    all = vqmovntq_s16(all, vqaddq_n_s16(odd, (int16_t)window->zero));
-    all = vmaxq_s8(all, vdupq_n_s8((int8_t)window->low));
-    all = vminq_s8(all, vdupq_n_s8((int8_t)window->high));
-    __asm__ volatile(
-        "vctp.8 %2\n"
-        "vpst\n"
-        "vstrbt.8 %q1, [%0]\n"
-        : : "r"(to), "w"(all), "r"(count) : "memory");
-}
+#define FIX(sum) "vshr.s32 q1, " sum ", #31\nvadd.i32 " sum ", " sum ", q1\n"
+#define NO_FIX(sum)
+#define RESCALE(sum, fix)                  \
+    "vldrw.32 q0, [%[w]], #16\n"           \
+    "vqrdmulh.s32 " sum ", " sum ", q0\n"  \
+    fix(sum)                               \
+    "vldrw.32 q0, [%[w], #48]\n"           \
+    "vrshl.s32 " sum ", " sum ", q0\n"
+#define FINISH(fix)                \
+    RESCALE("q4", fix)             \
+    RESCALE("q5", fix)             \
+    "vqmovnb.s32 q4, q4\n"         \
+    "vqmovnt.s32 q4, q5\n"         \
+    RESCALE("q6", fix)             \
+    RESCALE("q7", fix)             \
+    "vqmovnb.s32 q6, q6\n"         \
+    "vqmovnt.s32 q6, q7\n"         \
+    "add %[w], %[w], #64\n"        \
+    "ldrd %[x], %[y], [%[layer], #24]\n" \
+    "vqadd.s16 q4, q4, %[x]\n"     \
+    "vqadd.s16 q6, q6, %[x]\n"     \
+    "ldr %[x], [%[layer], #32]\n"  \
+    "vdup.8 q2, %[y]\n"            \
+    "vqmovnb.s16 q4, q4\n"         \
+    "vqmovnt.s16 q4, q6\n"         \
+    "vdup.8 q3, %[x]\n"            \
+    "vmax.s8 q4, q4, q2\n"         \
+    "vctp.8 %[left]\n"             \
+    "vmin.s8 q4, q4, q3\n"         \
+    "vpst\n"                       \
+    "vstrbt.8 q4, [%[to]]\n"
 
-void tw_mve_taps(const tw_mve_window *window, const int8_t *data, int32_t offset, const uint32_t *stream, int32_t count,
-                 int8_t *to)
+#define PRODUCTS                       \
+    "lsr lr, %[taps], #1\n"            \
+    "wls lr, lr, 2f\n"                 \
+    "1:\n"                             \
+    "ldrd %[x], %[y], [%[tap]], #8\n"  \
+    "add %[x], %[x], %[from]\n"        \
+    "add %[y], %[y], %[from]\n"        \
+    FIRST SECOND WIDEN                 \
+    "le lr, 1b\n"                      \
+    "2:\n"                             \
+    "tst %[taps], #1\n"                \
+    "beq 3f\n"                         \
+    "ldr %[x], [%[tap]]\n"             \
+    "add %[x], %[x], %[from]\n"        \
+    FIRST WIDEN                        \
+    "3:\n"
+
+#define RUN(fix)                                                                                                        \
+    __asm__ volatile(BIASES PRODUCTS FINISH(fix)                                                                        \
+                     : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap)                                \
+                     : [from] "r"(x + done), [taps] "r"(count), [layer] "r"(taps), [left] "r"(channels - done),         \
+                       [to] "r"(to + done)                                                                              \
+                     : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
+                       "d14", "d15", "cc", "memory")
+
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
+                          int8_t *to)
 {
-    const int32_t step = window->step, row_step = window->row_step, ring = window->ring;
-    const int8_t *weights = (const int8_t *)(stream + TW_MVE_LANES);
-    int32x4_t sum_0 = vldrwq_s32((const int32_t *)stream), sum_1 = vldrwq_s32((const int32_t *)stream + 4);
-    int32x4_t sum_2 = vldrwq_s32((const int32_t *)stream + 8), sum_3 = vldrwq_s32((const int32_t *)stream + 12);
-    for (int32_t row = window->rows; row > 0; --row) {
-        const int8_t *x = data + offset;
-        for (int32_t twos = window->cols >> 1; twos > 0; --twos) {
-            const int8x16_t x_0 = vldrbq_s8(x), w_0 = vldrbq_s8(weights);
-            int16x8_t even = vmullbq_int_s8(x_0, w_0), odd = vmulltq_int_s8(x_0, w_0);
-            const int8x16_t x_1 = vldrbq_s8(x + step), w_1 = vldrbq_s8(weights + TW_MVE_LANES);
-            even = vaddq_s16(even, vmullbq_int_s8(x_1, w_1));
-            odd = vaddq_s16(odd, vmulltq_int_s8(x_1, w_1));
-            WIDEN(even, odd);
-            x += 2 * step;
-            weights += 2 * TW_MVE_LANES;
+    const int32_t count = taps->taps, channels = end - begin, sign = taps->sign;
+    const int8_t *const stream = (const int8_t *)taps->stream + begin * (12 + count);
+    for (; pixels > 0; --pixels) {
+        const int8_t *w = stream, *first, *second;
+        for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
+            const int32_t *tap = taps->tap;
+            if (sign) {
+                RUN(FIX);
+            } else {
+                RUN(NO_FIX);
+            }
         }
-        if (window->cols & 1) {
-            const int8x16_t x_0 = vldrbq_s8(x), w_0 = vldrbq_s8(weights);
-            const int16x8_t even = vmullbq_int_s8(x_0, w_0), odd = vmulltq_int_s8(x_0, w_0);
-            WIDEN(even, odd);
-            weights += TW_MVE_LANES;
+        for (int32_t i = 0; i < taps->above; ++i) {
+            taps->tap[i] -= x_step;
         }
-        offset = tw_down(offset, row_step, ring);
-    }
-    if (window->sign) {
-        finish(window, sum_0, sum_1, sum_2, sum_3, (const int32_t *)weights, 1, count, to);
-    } else {
-        finish(window, sum_0, sum_1, sum_2, sum_3, (const int32_t *)weights, 0, count, to);
+        for (int32_t i = count - taps->below; i < count; ++i) {
+            taps->tap[i] -= x_step;
+        }
+        x += x_step;
+        to += channels;
     }
 }
 
 #else
 
-void tw_mve_taps(const tw_mve_window *window, const int8_t *data, int32_t offset, const uint32_t *stream, int32_t count,
-                 int8_t *to)
+int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
+{
+    (void)zeros; /* which may lie too far away for an offset of 32 bits */
+    (void)x;
+    return INT32_MIN;
+}
+
+/* The first `count` outputs of sixteen from channel `channel` on; returns where the stream goes on. */
+static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, const uint32_t *stream, int32_t count, int8_t *to)
 {
     const int8_t *weights = (const int8_t *)(stream + TW_MVE_LANES);
-    uint32_t sums[TW_MVE_LANES]; /* of the channels in their own order */
-    for (int32_t i = 0; i < TW_MVE_LANES; ++i) {
-        sums[i] = stream[(i & 1) * 8 + (i & 2) * 2 + i / 4];
-    }
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *x = data + offset;
-        for (int32_t col = 0; col < window->cols; ++col) {
-            for (int32_t i = 0; i < TW_MVE_LANES; ++i) {
-                sums[i] += (uint32_t)(x[i] * weights[i]);
-            }
-            x += window->step;
-            weights += TW_MVE_LANES;
+    uint32_t sums[TW_MVE_LANES] = {0};
+    for (int32_t k = 0; k < taps->taps; ++k) {
+        const int8_t *x = taps->tap[k] == INT32_MIN ? taps->zeros : from + taps->tap[k];
+        for (int32_t i = 0; i < TW_MVE_LANES; ++i) {
+            sums[i] += (uint32_t)(x[i] * *weights++);
         }
-        offset = tw_down(offset, window->row_step, window->ring);
     }
-    stream += TW_MVE_LANES + window->rows * window->cols * (TW_MVE_LANES / 4);
+    const uint32_t *const bias = stream, *const multiplier = bias + TW_MVE_LANES + taps->taps * (TW_MVE_LANES / 4);
     for (int32_t i = 0; i < count; ++i) {
-        const int32_t at = (i & 1) * 8 + (i & 2) * 2 + i / 4;
-        const int32_t scaled = tw_mve_rescale((int32_t)sums[i], (int32_t)stream[at], (int32_t)stream[TW_MVE_LANES + at],
-                                              window->sign);
-        to[i] = (int8_t)tw_clamp(scaled + window->zero, window->low, window->high);
+        const int32_t at = (i & 1) * 8 + (i & 2) * 2 + i / 4; /* in the stream's order of channels */
+        const int32_t scaled = tw_mve_rescale((int32_t)(sums[i] + bias[at]), (int32_t)multiplier[at],
+                                              (int32_t)multiplier[TW_MVE_LANES + at], taps->sign);
+        to[i] = (int8_t)tw_clamp(scaled + taps->zero, taps->low, taps->high);
+    }
+    return multiplier + 2 * TW_MVE_LANES;
+}
+
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
+                          int8_t *to)
+{
+    for (; pixels > 0; --pixels) {
+        const uint32_t *stream = taps->stream + begin / 4 * (12 + taps->taps);
+        for (int32_t done = 0; done < end - begin; done += TW_MVE_LANES) {
+            stream = sixteen(taps, x + done, stream, tw_min(end - begin - done, TW_MVE_LANES), to + done);
+        }
+        x += x_step;
+        to += end - begin;
     }
 }
 
