@@ -108,7 +108,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
-def fully_connected(rng: Rng) -> Twins | None:
+def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     filters, most, per_channel = weights(rng, (units, depth)), int(rng.choice([0, 1000, 1 << 21])), int(rng.integers(2))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
@@ -117,15 +117,20 @@ def fully_connected(rng: Rng) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    if not pairs.sums_exactly(given):
+    vectors = kernel.endswith("_mve")
+    if not vectors and not pairs.sums_exactly(given):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
-    words = pairs.eight_at_a_time(given)
     portable = rings.build("tw_fully_connected", **common, **quantised, weights=filters, bias=bias)
-    bare = rings.build("tw_fully_connected", **common, **quantised, weights=None, bias=None)
-    fast = rings.build("tw_fully_connected_dsp", dense=bare, stream=words)
+    if vectors:
+        words = mve.wrapped(given.bias)
+        fast = rings.build("tw_fully_connected", **common, **{**quantised, "in_zero": 0}, weights=filters, bias=words)
+    else:
+        words = pairs.eight_at_a_time(given)
+        bare = rings.build("tw_fully_connected", **common, **quantised, weights=None, bias=None)
+        fast = rings.build("tw_fully_connected_dsp", dense=bare, stream=words)
     source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (filters, bias, multiplier, shift, words)
-    calls = Call("tw_fully_connected_s8", portable, (0,)), Call("tw_fully_connected_s8_dsp", fast, (0,))
+    calls = Call("tw_fully_connected_s8", portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -160,7 +165,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
         for kind in ("conv_2d", "depthwise_conv_2d")
         for variant in ("dsp", "mve")
     },
-    "tw_fully_connected_s8_dsp": fully_connected,
+    **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
     "tw_add_s8_dsp": add,
 }
 

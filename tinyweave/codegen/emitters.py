@@ -194,13 +194,16 @@ def emit_fully_connected(layer: Layer) -> Code:
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
     is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
-    tables = {}
-    if not is_streamed:
+    in_zero, tables = layer.input().zero_point, {}
+    if layer.kernel == "tw_fully_connected_s8_mve":
+        in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
+        tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
+    elif not is_streamed:
         tables["weights"] = layer.table("weights", weights, "int8_t")
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
+        {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
         tables,
         {
             "multiplier": layer.table("multiplier", multiplier, "int64_t"),

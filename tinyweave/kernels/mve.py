@@ -31,6 +31,11 @@ def rescales_exactly(given: pairs.Filters) -> bool:
     return bool(np.isin(given.shift[given.multiplier != 0], SHIFTS).all())
 
 
+def wrapped(values: pairs.Numbers) -> NDArray[np.int32]:
+    """Modulo 2^32."""
+    return (values & pairs.WORD).astype(np.uint32).view(np.int32)
+
+
 def multiplies(graph: Graph, op: Op) -> bool:
     """Whether the kernel for dense convolutions computes the op."""
     plain = groups(graph, op) == 1 and tuple(op.attrs["dilation"]) == (1, 1) and weights_zero(graph, op) == 0
@@ -60,7 +65,7 @@ def stream(given: pairs.Filters) -> NDArray[np.uint32]:
     weights = np.pad(given.weights, ((0, 0), (0, up(taps) - taps))).astype(np.int8)
     chunks = weights.reshape(fours, FILTERS, -1, LANES).swapaxes(1, 2).copy().view("<u4").reshape(fours, -1)
     shift = np.where(given.multiplier != 0, given.shift, 0)
-    words = [(part & pairs.WORD).astype(np.uint32).reshape(fours, -1) for part in (given.bias, given.multiplier, shift)]
+    words = [wrapped(part).view(np.uint32).reshape(fours, -1) for part in (given.bias, given.multiplier, shift)]
     return np.concatenate([words[0], chunks, *words[1:]], axis=1)
 
 
@@ -100,9 +105,8 @@ def taps_stream(given: pairs.Filters, stride: int) -> NDArray[np.uint32]:
     blocks = len(padded.bias) // LANES
     weights = padded.weights.reshape(blocks, LANES, -1).swapaxes(1, 2).astype(np.int8).copy()
     shift = np.where(padded.multiplier != 0, padded.shift, 0)
-    words = [
-        (part & pairs.WORD).astype(np.uint32).reshape(blocks, LANES)[:, ORDER] for part in (padded.bias, padded.multiplier, shift)
-    ]
+    parts = (padded.bias, padded.multiplier, shift)
+    words = [wrapped(part).view(np.uint32).reshape(blocks, LANES)[:, ORDER] for part in parts]
     return np.concatenate([words[0], weights.view("<u4").reshape(blocks, -1), *words[1:]], axis=1)
 
 
@@ -118,3 +122,8 @@ def taps_lags(graph: Graph, op: Op) -> lag.Lags:
     read = first[:, None] * c + begins
     written = np.minimum(np.arange(len(first))[:, None] * c + ends, len(first) * c)
     return {0: lag.trailing(np.minimum(read, lag.NEVER).ravel(), written.ravel())}
+
+
+def rescales_once(graph: Graph, op: Op) -> bool:
+    """Whether the kernel for dense layers computes the op: the product's low word is rounded away."""
+    return weights_zero(graph, op) == 0 and bool((pairs.filters(graph, op).shift <= pairs.ONCE_MOST_SHIFT).all())

@@ -169,6 +169,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
+    _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row, cores=MVE),
     _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
