@@ -1,8 +1,10 @@
 """Runs trials of kernels on an emulated core, many in one run.
 
-In: trials, what rings.py draws; the core. Out: per trial the bytes of its output, which was computed range by range. All lies in one
+In: trials, as rings.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
 memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
-that are such offsets, the calls. What is not written must stay as it was. A kernel's call in C is one line of a generated program.
+that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
+COUNT`, from the folder above, raises where a kernel with vectors differs from its twin in the library, or writes where it
+must not.
 """
 
 from __future__ import annotations
@@ -10,18 +12,21 @@ from __future__ import annotations
 import ctypes
 import shutil
 import struct
+import sys
+import tempfile
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from kernels import rings
+from kernels import rings, twins
 from kernels.rings import Rng, Trial
 
 from tinyweave.kernels.table import sources
 from tinyweave.simulate import emulated
 
 GUARD, ALIGN = 48, 16
+AT_A_TIME = 500
 PROGRAM = """\
 #include "trials.h"
 
@@ -101,7 +106,9 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
         sizes = [(x.shape, image.add(x.data.tobytes(), int(rng.integers(4)))) for x in trial.inputs]
         outs.append(image.add(rng.bytes(h * w * pixel), int(rng.integers(4))))
         written.append((outs[-1], h * w * pixel))
-        views = [(v, i == 0) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])] for i, v in enumerate((at, iw * c, ih, 0, 0))]
+        views = [
+            (v, i == 0) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])] for i, v in enumerate((at, iw * c, ih, 0, 0))
+        ]
         image.bytes += rng.bytes(GUARD)
         for call in trial.calls:
             params = image.words(struct_words(image, call.params, arrays))
@@ -131,7 +138,9 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     given = bytes(image.bytes)
     done = emulated.invoke(emulated.build(folder, "trials", core), {"sram": len(given)}, [given], [len(given)])
     before, after = (np.frombuffer(data, np.uint8).copy() for data in (given, done.outputs[0]))
-    outputs = [after[at : at + int(np.prod(trial.out))].reshape(trial.out).copy() for at, trial in zip(outs, trials, strict=True)]
+    outputs = [
+        after[at : at + int(np.prod(trial.out))].reshape(trial.out).copy() for at, trial in zip(outs, trials, strict=True)
+    ]
     before[:] = _moved(before, image.places, after)
     for at, size in written:
         before[at : at + size] = after[at : at + size]
@@ -146,3 +155,33 @@ def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.n
     pointers = found[slots].view("<u4")
     found[slots] = (pointers + (after[slots].view("<u4")[0] - pointers[0])).view(np.uint8)
     return found
+
+
+def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str, folder: Path) -> None:
+    """Runs trials of a kernel on the core and their twins in the library; numbers: (seed, how many)."""
+    seed, count = numbers
+    number = 0
+    while count > 0:
+        about, expected, chosen = [], [], []
+        while len(chosen) < min(count, AT_A_TIME):
+            drawn = twins.DRAWN[name](np.random.default_rng([seed, number]))
+            number += 1
+            if drawn is not None:
+                about.append(f"{name}, seed {seed}, number {number - 1}")
+                expected.append(twins.whole(library, drawn[0]))
+                chosen.append(drawn[1])
+        found = run(chosen, core, folder, np.random.default_rng([seed, number]))
+        for label, left, right in zip(about, expected, found, strict=True):
+            assert np.array_equal(left, right), label
+        count -= len(chosen)
+
+
+def main(path: str, core: str, seed: int, count: int) -> None:
+    library = ctypes.CDLL(path)
+    for name in (name for name in twins.DRAWN if name.endswith("_mve")):
+        with tempfile.TemporaryDirectory() as folder:
+            compare(library, name, (seed, count), core, Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -49,25 +49,25 @@ def clamp(rng: Rng) -> dict[str, int]:
     return {"out_zero": zero, "out_min": low, "out_max": int(rng.integers(zero, 128))}
 
 
-def rescales(rng: Rng, sums: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Multipliers and shifts that spread sums of about this size over int8, more or less; some of other sizes."""
     multiplier = rng.integers(1 << 30, 1 << 31, count)
     multiplier = np.where(rng.integers(8, size=count) == 0, rng.choice([0, 1 << 30, (1 << 31) - 1], count), multiplier)
     exponent = max(sums.bit_length() - 7, 2) + rng.integers(-2, 3, count)
-    shift = -np.clip(np.where(rng.integers(8, size=count) == 0, rng.integers(1, 32, count), exponent), 2, 31)
+    shift = -np.clip(np.where(rng.integers(8, size=count) == 0, rng.integers(1, 32, count), exponent), least, 31)
     return multiplier.astype(np.int32), shift.astype(np.int8)
 
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    depthwise, vectors = "depthwise" in kernel, kernel.endswith("_mve")
+    depthwise = "depthwise" in kernel
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if depthwise:
-        units = depth = depth if vectors else max(depth, lines.PLANES)
+        units = depth = max(depth, lines.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
-        if not vectors and not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
             return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
@@ -80,31 +80,64 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if vectors and depthwise and not mve.adds_in_16_bits(given):
-        return None
-    if not (mve.rescales_exactly if vectors else pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
+    if not (pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
     tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
-    sign, own = -int(quantised["out_min"] < quantised["out_zero"]), {}
-    if vectors and depthwise:
-        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
-    elif vectors:
-        words, scratch, own = mve.stream(given), mve.scratch_of(rows, cols, depth), {"windows": mve.windows(rows, cols, depth)}
-    struct = "tw_depthwise_mve" if vectors and depthwise else f"tw_conv_{kernel[-3:]}"
-    fast = rings.build(struct, conv=bare, stream=words, sign=sign, **own)
-    if depthwise and not vectors:
+    if depthwise:
         block = lines.block(outside[1], cols, stride)
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
         scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
     return (
-        Trial([Call(kernel[:-4], portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
+    )
+
+
+def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
+    """One for MVE: sums may wrap, multipliers of 0 have any shift, depthwise ones may be dilated."""
+    depthwise = "depthwise" in kernel
+    depth, units = int(rng.choice([1, 2, 4, 8, 16, 32, *rng.integers(1, 70, 6)])), int(rng.integers(1, 40))
+    units = depth if depthwise else units
+    chosen: dict[str, Any] = {"room": 9 if rng.integers(4) else 40}
+    if rng.integers(2):
+        chosen["kernel"] = (3, 3) if depthwise else (1, 1)
+        chosen["stride"] = (1, 1) if rng.integers(2) else tuple(rng.integers(1, 3, 2).tolist())
+    chosen["padded"] = bool(rng.integers(2))
+    geometry, inside, outside, reads = rings.windowed(rng, depth, depthwise and not rng.integers(4), **chosen)
+    rows, cols = geometry["kernel"]
+    taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
+    filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
+    bias = rng.integers(-most, most + 1, units).astype(np.int32)
+    multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units, 1)
+    shift = np.where(multiplier == 0, rng.integers(-31, 2, units), shift).astype(np.int8)
+    quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
+    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    if depthwise and not mve.adds_in_16_bits(given):
+        return None
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
+    common = {**shapes, **geometry, **quantised}
+    tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
+    portable = rings.build("tw_conv", **common, **tables)
+    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
+    sign = -int(quantised["out_min"] < quantised["out_zero"])
+    if depthwise:
+        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
+        fast = rings.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
+    else:
+        words, scratch = mve.stream(given), mve.scratch_of(rows, cols, depth)
+        fast = rings.build("tw_conv_mve", conv=bare, stream=words, sign=sign, windows=mve.windows(rows, cols, depth))
+    source = inputs(rng, rings.operand(rng, inside, reads))
+    return (
+        Trial([Call(kernel.removesuffix("_mve"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(kernel, fast, (0,), scratch)], [source], shapes["out"], (words,)),
     )
 
 
@@ -122,13 +155,10 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_fully_connected", **common, **quantised, weights=filters, bias=bias)
-    if vectors:
-        words = mve.wrapped(given.bias)
-        fast = rings.build("tw_fully_connected", **common, **{**quantised, "in_zero": 0}, weights=filters, bias=words)
-    else:
-        words = pairs.eight_at_a_time(given)
-        bare = rings.build("tw_fully_connected", **common, **quantised, weights=None, bias=None)
-        fast = rings.build("tw_fully_connected_dsp", dense=bare, stream=words)
+    words = mve.wrapped(given.bias) if vectors else pairs.eight_at_a_time(given)
+    own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
+    fast = rings.build("tw_fully_connected", **{**common, **quantised, **own})
+    fast = fast if vectors else rings.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (filters, bias, multiplier, shift, words)
     calls = Call("tw_fully_connected_s8", portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
@@ -160,11 +190,8 @@ def add(rng: Rng) -> Twins:
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    **{
-        f"tw_{kind}_s8_{variant}": lambda rng, kind=kind, variant=variant: convolution(rng, f"tw_{kind}_s8_{variant}")
-        for kind in ("conv_2d", "depthwise_conv_2d")
-        for variant in ("dsp", "mve")
-    },
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
+    **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
     "tw_add_s8_dsp": add,
 }

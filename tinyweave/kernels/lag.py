@@ -107,20 +107,6 @@ def by_two_pixels(graph: Graph, op: Op) -> Lags:
     return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
 
 
-def by_some_pixels(graph: Graph, op: Op) -> Lags:
-    """Dense convolutions that read the windows of some pixels before they write any of them; those of one tap read two pixels for
-    every four output channels of both, whichever two it is."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
-        return {}
-    first, depth, units = first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"]), x.shape[3], out.shape[3]
-    written = np.arange(len(first)) * units
-    if window.extent == (1, 1):
-        written = np.minimum(written + 2 * units, len(first) * units) - 1 - (units - 1) % 4
-    later = np.minimum.accumulate(first[::-1])[::-1] * depth
-    return {0: max(int((written - later).max(initial=0)), 0)}
-
-
 @lru_cache(maxsize=1 << 12)
 def _in_twos(
     size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
@@ -153,11 +139,20 @@ def by_row(graph: Graph, op: Op) -> Lags:
     return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
 
 
+def by_row_of_fours(graph: Graph, op: Op) -> Lags:
+    """fully_connected that reads a row for every four of its outputs, then for the rest."""
+    return _row_for_some(graph, op, 4)
+
+
 def by_row_of_eights(graph: Graph, op: Op) -> Lags:
     """fully_connected that reads a row for every eight of its outputs, then for the rest."""
+    return _row_for_some(graph, op, 8)
+
+
+def _row_for_some(graph: Graph, op: Op, at_once: int) -> Lags:
     units, depth = graph.input(op, 1).shape
     rows = np.arange(graph.input(op).elements // depth)
-    written = rows[:, None] * units + [(units - 1) // 8 * 8, units]
+    written = rows[:, None] * units + [(units - 1) // at_once * at_once, units]
     return {0: trailing((rows * depth).repeat(2), written.ravel())}
 
 

@@ -1,7 +1,8 @@
 """What the kernels with the Arm MVE extension work with: their streams of weights, which networks they run, their scratch.
 
-In: a convolution, a depthwise one, or a dense layer. Out: tables in the order of tw_mve_pair.h and of the kernels' headers. Sums
-wrap as those of the portable kernels do, so all inputs, weights and biases are exact; shifts to the left are left to those.
+In: a convolution, a depthwise one, or a dense layer. Out: tables in the order of tw_mve_pair.h and of the kernels' headers.
+Sums wrap as those of the portable kernels do, so all inputs, weights and biases are exact; shifts to the left are left to
+those.
 """
 
 from __future__ import annotations
@@ -55,6 +56,25 @@ def scratch_of(rows: int, cols: int, depth: int) -> int:
 def windows(rows: int, cols: int, depth: int) -> int:
     """How many windows are gathered before they are multiplied: of those that are small some, since a call has its costs."""
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
+
+
+def lags(graph: Graph, op: Op) -> lag.Lags:
+    """Some windows are gathered before any of their outputs is written. Those of one tap are read again, two at a time, for
+    every four outputs of both, in rows if the stride is not 1."""
+    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
+    if x.shape[0] != 1 or window is None:
+        return {}
+    (rows, cols), depth, units = kernel_size(graph, op), x.shape[3], out.shape[3]
+    first = lag.first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
+    at_once, run = windows(rows, cols, depth), len(first)
+    if rows == cols == 1 and tuple(op.attrs["stride"]) != (1, 1):
+        run = out.shape[2]
+    begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
+    ends = np.append(begins[1:], len(first)) * units
+    read = np.minimum.reduceat(first, begins) * depth
+    if rows == cols == 1:
+        read, ends = read.repeat(2), np.stack((ends - 1 - (units - 1) % FILTERS, ends), axis=1).ravel()
+    return {0: lag.trailing(read, ends)}
 
 
 def stream(given: pairs.Filters) -> NDArray[np.uint32]:
@@ -112,16 +132,23 @@ def taps_stream(given: pairs.Filters, stride: int) -> NDArray[np.uint32]:
 
 def taps_lags(graph: Graph, op: Op) -> lag.Lags:
     """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
-    x, window = graph.input(op), SPECS[op.kind].window(graph, op)
+    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if x.shape[0] != 1 or window is None:
         return {}
-    c, stride = x.shape[3], op.attrs["stride"][1]
-    first = lag.first_pixels(x.shape[1:3], graph.output(op).shape[1:3], window, op.attrs["dilation"])
-    begins = np.arange(0, c, LANES)
-    ends = np.minimum(begins + LANES, c) + (pixels_at_once(c, stride) - 1) * c
-    read = first[:, None] * c + begins
-    written = np.minimum(np.arange(len(first))[:, None] * c + ends, len(first) * c)
-    return {0: lag.trailing(np.minimum(read, lag.NEVER).ravel(), written.ravel())}
+    c, (h, w) = x.shape[3], out.shape[1:3]
+    first = lag.first_pixels(x.shape[1:3], (h, w), window, op.attrs["dilation"])
+    at_once = pixels_at_once(c, op.attrs["stride"][1])
+    if at_once == 1:
+        begins = np.arange(0, c, LANES)
+        read = np.minimum(first[:, None] * c + begins, lag.NEVER)
+        return {0: lag.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())}
+    # some pixels at once where all of their windows are inside
+    pad, end = window.pad[1], min(w, x.shape[2] - window.extent[1] + window.pad[1] + 1)
+    together = range(pad, end - at_once + 1, at_once)
+    cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]
+    begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()
+    read = np.minimum(np.minimum.reduceat(first, begins) * c, lag.NEVER)
+    return {0: lag.trailing(read, np.append(begins[1:], h * w) * c)}
 
 
 def rescales_once(graph: Graph, op: Op) -> bool:

@@ -1,5 +1,5 @@
-/* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie, others gathered
- * before.
+/* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie,
+ * others gathered before.
  */
 #include "tw_conv_2d_s8_mve.h"
 
@@ -18,8 +18,8 @@ static int is_together(const tw_view *view, tw_range range, int32_t bytes)
 
 /* The outputs of pixels that lie `step` apart and are windows themselves: read where they are, but for the last ones if what is
  * read beyond them is of no pixel. */
-static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels,
-                            int8_t *to, int8_t *windows)
+static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step,
+                            int32_t pixels, int8_t *to, int8_t *windows)
 {
     const int32_t depth = params->conv.in.c, spare = (pixels - 1) * step + depth - layer->bytes;
     int32_t direct = spare >= 0 ? tw_min(spare / step + 1, pixels) : 0;
@@ -38,8 +38,8 @@ static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer
 }
 
 /* A range of a convolution whose windows are pixels. */
-static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out, tw_range range,
-                      int8_t *windows)
+static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
+                      tw_range range, int8_t *windows)
 {
     const tw_conv *p = &params->conv;
     const int32_t step = p->stride.w * p->in.c;
@@ -55,8 +55,8 @@ static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, cons
 }
 
 /* A range of any other one. */
-static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out, tw_range range,
-                     int8_t *windows)
+static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
+                     tw_range range, int8_t *windows)
 {
     const tw_conv *p = &params->conv;
     const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, bytes = layer->bytes;

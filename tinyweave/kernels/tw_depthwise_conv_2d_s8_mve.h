@@ -12,8 +12,8 @@ typedef struct {
     int32_t sign;            /* as in a tw_mve_taps */
 } tw_depthwise_mve;
 
-/* scratch: aligned to words; a word per tap, the channels of a pixel up to a multiple of 16, sixteen bytes per tap. All inputs of
- * sixteen outputs are read before these are written. */
+/* scratch: aligned to words; a word per tap, the channels of a pixel up to a multiple of 16, sixteen bytes per tap. All
+ * inputs of sixteen outputs are read before these are written. */
 void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch);
 
 /* The same for a range of the output, from and to parts of maps. */

@@ -5,7 +5,8 @@
 
 #define FILTERS 4
 
-/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer, and again with the last one. */
+/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer, and again with the last one.
+ * */
 static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums);
 
 /* The outputs of four sums, of filter `unit` and those after it. */

@@ -4,8 +4,8 @@
 
 #include "tw_fully_connected_s8.h"
 
-/* Four filters share each input. Of the biases the input's zero point times the weights is taken off, so in_zero is 0; all shifts
- * are at most -2. Rescales each sum with a single rounding. Needs no scratch. */
+/* Four filters share each input. Of the biases the input's zero point times the weights is taken off, so in_zero is 0; all
+ * shifts are at most -2. Rescales each sum with a single rounding. Needs no scratch. */
 void tw_fully_connected_s8_mve(const tw_fully_connected *p, const void *in, void *out);
 
 /* The same for a range of the output, from and to parts of maps. */

@@ -1,8 +1,8 @@
 /* tw_mve.h - what kernels with the Arm MVE extension, Helium (Cortex-M55, M85), share. Each has its plain C beside it, for the
  * host and for compilers that lack it, which gives the same bytes.
  *
- * VQRDMULH rounds as tw_high_mul does. VRSHL rounds half up; where a negative half must go away from zero, 1 is taken off what is
- * negative before it, as tw_rounding_shift does.
+ * VQRDMULH rounds as tw_high_mul does. VRSHL rounds half up; where a negative half must go away from zero, 1 is taken off
+ * what is negative before it, as tw_rounding_shift does.
  */
 #ifndef TW_MVE_H
 #define TW_MVE_H
@@ -23,8 +23,8 @@ static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 
 
 #if !TW_HAS_MVE
 
-/* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is 0.
- * sign: -1, or 0 where a negative half need not go away from zero. */
+/* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is
+ * 0. sign: -1, or 0 where a negative half need not go away from zero. */
 static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
 {
     const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);

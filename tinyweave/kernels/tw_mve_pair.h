@@ -14,7 +14,7 @@ typedef struct {
     int32_t bytes;              /* of a pixel's inputs, a multiple of 16 */
     int32_t filters;
     int32_t zero, low, high;    /* the output's zero point, the clamp */
-    int32_t sign;               /* -1: rescaling must round negative halves away from zero; 0: they end at the clamp either way */
+    int32_t sign;               /* -1: rescaling must round negative halves away from zero; 0: they end at the clamp anyway */
 } tw_mve_layer;
 
 /* Writes the outputs of `pixels` pixels, one after the other, whose inputs begin at `from` and every `step` bytes after it. */

@@ -7,8 +7,8 @@
 
 int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
 
-/* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No register
- * is left in which the weights of a second tap could stay, so they are loaded twice. */
+/* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No
+ * register is left in which the weights of a second tap could stay, so they are loaded twice. */
 #define BIASES                     \
     "vldrw.32 q4, [%[w]], #16\n"   \
     "vldrw.32 q5, [%[w]], #16\n"   \
