@@ -165,7 +165,7 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     return portable_trial, fast_trial
 
 
-def add(rng: Rng) -> Twins:
+def add(rng: Rng, kernel: str) -> Twins:
     shape = tuple(int(n) for n in rng.integers(1, (5, 9, 12)))
     half = {"multiplier": 1 << 30, "shift": 0}
     exponent = int(rng.choice([0, *range(1, 5), int(rng.integers(1, 32))]))
@@ -179,13 +179,16 @@ def add(rng: Rng) -> Twins:
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
     portable = rings.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
-    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"], "exponent": exponent}
-    own |= {"out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
-    fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
+    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
+    if kernel.endswith("_mve"):
+        fast = rings.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
+    else:
+        own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
+        fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
     sources = [inputs(rng, rings.operand(rng, shape)) for _ in range(2)]
     return (
         Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
-        Trial([Call("tw_add_s8_dsp", fast, (swapped, 1 - swapped))], sources, shape),
+        Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, shape),
     )
 
 
@@ -193,7 +196,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
-    "tw_add_s8_dsp": add,
+    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
 }
 
 

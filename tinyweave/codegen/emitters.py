@@ -292,7 +292,7 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 
 def emit_add(layer: Layer) -> Code:
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
-    if layer.kernel == "tw_add_s8_dsp":
+    if layer.kernel in ("tw_add_s8_dsp", "tw_add_s8_mve"):
         return emit_add_of_halved(layer)
     params = layer.struct(
         "tw_add",
@@ -314,14 +314,24 @@ def emit_add_of_halved(layer: Layer) -> Code:
     scaled, limits = operands[1 - plain], clamp(layer, op.attrs["activation"])
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
-    params = layer.struct(
-        "tw_add_dsp",
+    common: tuple[Members, ...] = (
         {"shape": (n * h, w, c)},
         {**zeros, "out_zero": layer.output.zero_point, **limits},
-        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
-        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
-        {"sign": -int(pairs.needs_sign(graph, op))},
     )
+    if layer.kernel == "tw_add_s8_mve":
+        rescales: tuple[Members, ...] = (
+            {"multiplier": scaled.multiplier, "shift": scaled.shift},
+            {"out_multiplier": output.multiplier, "out_shift": output.shift},
+        )
+        params = layer.struct("tw_add_mve", *common, *rescales)
+    else:
+        params = layer.struct(
+            "tw_add_dsp",
+            *common,
+            {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
+            {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
+            {"sign": -int(pairs.needs_sign(graph, op))},
+        )
     return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
 
 

@@ -178,6 +178,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_resize_bilinear_s8", lag=lag.resized),
     _row("tw_batch_matmul_s8", lag=lag.multiplied),
     _row("tw_mean_s8", applies=_reduces, lag=lag.reduced),
+    _row("tw_add_s8_mve", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=MVE),
     _row("tw_add_s8_dsp", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=DSP),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),
