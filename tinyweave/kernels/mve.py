@@ -18,7 +18,7 @@ from . import lag, pairs
 LANES = 16  # TW_MVE_LANES
 FILTERS = 4  # of tw_mve_pair, at a time
 ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # of channels in tw_mve_taps.h
-WINDOWS_BYTES, MOST_WINDOWS = 512, 8
+WINDOWS_BYTES, MOST_WINDOWS = 512, 16
 SHIFTS = range(-31, 0)  # as VRSHL takes them; half away from zero needs one that is not 0
 
 

@@ -52,6 +52,31 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
 #endif
 }
 
+/* Copies `run` bytes, at least one, `times` times; steps: from one to the next. */
+static inline void tw_mve_copies(int8_t *to, int32_t to_step, const int8_t *from, int32_t from_step, int32_t run, int32_t times)
+{
+#if TW_HAS_MVE
+    const int32_t whole = tw_mve_up(run);
+    __asm__ volatile(
+        "1:\n"
+        "dlstp.8 lr, %[run]\n"
+        "2:\n"
+        "vldrb.8 q0, [%[from]], #16\n"
+        "vstrb.8 q0, [%[to]], #16\n"
+        "letp lr, 2b\n"
+        "add %[from], %[from], %[from_gap]\n"
+        "add %[to], %[to], %[to_gap]\n"
+        "subs %[times], %[times], #1\n"
+        "bne 1b\n"
+        : [to] "+r"(to), [from] "+r"(from), [times] "+r"(times)
+        : [run] "r"(run), [from_gap] "r"(from_step - whole), [to_gap] "r"(to_step - whole) : "lr", "d0", "d1", "cc", "memory");
+#else
+    for (int32_t i = 0; i < times; ++i) {
+        tw_mve_copy(to + i * to_step, from + i * from_step, run);
+    }
+#endif
+}
+
 /* Writes `count` bytes of this value. */
 static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
 {

@@ -66,60 +66,83 @@ typedef struct {
     "vstrb.32 q1, [r5], #4\n"            \
     "cmp r7, " end "\n"
 
-#define OF_MANY(fix)                                    \
+#define CHUNK                  \
+    "vldrb.8 q0, [r1], #16\n"  \
+    "vldrb.8 q1, [r9], #16\n"  \
+    PRODUCTS("q0", "q1")
+
+#define OF_MANY(chunks, fix)                            \
     "2:\n"                                              \
     "ldrd r1, r9, [sp]\n"                               \
     BIASES                                              \
     "3:\n"                                              \
-    "vldrb.8 q0, [r1], #16\n"                           \
-    "vldrb.8 q1, [r9], #16\n"                           \
-    PRODUCTS("q0", "q1")                                \
-    "cmp r1, r11\n"                                      \
+    chunks                                              \
+    "cmp r1, r11\n"                                     \
     "bne 3b\n"                                          \
     FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2")  \
     "bne 2b\n"
 
-#define OF_SIXTEEN(fix)                 \
-    "ldrd r1, r9, [sp]\n"               \
-    "vldrb.8 q6, [r1]\n"                \
-    "vldrb.8 q7, [r9]\n"                \
-    "ldrd r9, r11, [sp, #8]\n"           \
-    "2:\n"                              \
-    BIASES                              \
-    PRODUCTS("q6", "q7")                \
-    FINISH("", fix, "r9", "r11")         \
+#define OF_SIXTEEN(fix)           \
+    "2:\n"                        \
+    BIASES                        \
+    PRODUCTS("q6", "q7")          \
+    FINISH("", fix, "r9", "r11")  \
     "bne 2b\n"
 
-#define PAIRS(groups)                     \
-    "push {r4-r11}\n"                     \
-    "ldm.w r0, {r1-r8}\n"                 \
-    "push {r1-r8}\n"                      \
-    "mov r3, r6\n"                        \
-    "mov r11, r8\n"                       \
-    "add r1, r0, #32\n"                   \
-    "ldm.w r1, {r2, r4, r5, r7}\n"        \
-    "vdup.32 q4, r2\n"                    \
-    "vdup.32 q5, r4\n"                    \
-    "1:\n"                                \
-    groups                                \
-    "ldr r0, [sp, #24]\n"                 \
-    "subs r0, r0, #1\n"                   \
-    "beq 4f\n"                            \
-    "str r0, [sp, #24]\n"                 \
-    "ldrd r2, r3, [sp, #16]\n"            \
-    "ldrd r0, r1, [sp]\n"                 \
-    "add r0, r0, r2\n"                    \
-    "add r1, r1, r2\n"                    \
-    "add r11, r11, r2\n"                    \
-    "strd r0, r1, [sp]\n"                 \
-    "sub r4, r5, r7\n"                   \
-    "mov r7, r5\n"                       \
-    "add r5, r5, r4\n"                  \
-    "str r5, [sp, #12]\n"                \
-    "b 1b\n"                              \
-    "4:\n"                                \
-    "add sp, sp, #32\n"                   \
+#define ENTER                       \
+    "push {r4-r11}\n"               \
+    "ldm.w r0, {r1-r8}\n"           \
+    "push {r1-r8}\n"                \
+    "mov r3, r6\n"                  \
+    "mov r11, r8\n"                 \
+    "add r1, r0, #32\n"             \
+    "ldm.w r1, {r2, r4, r5, r7}\n"  \
+    "vdup.32 q4, r2\n"              \
+    "vdup.32 q5, r4\n"
+#define NEXT_PAIR                   \
+    "ldr r0, [sp, #24]\n"           \
+    "subs r0, r0, #1\n"             \
+    "beq 4f\n"                      \
+    "str r0, [sp, #24]\n"           \
+    "ldrd r2, r3, [sp, #16]\n"      \
+    "sub r4, r5, r7\n"              \
+    "mov r7, r5\n"                  \
+    "add r5, r5, r4\n"
+#define LEAVE                       \
+    "4:\n"                          \
+    "add sp, sp, #32\n"             \
     "pop {r4-r11}\n"
+
+#define PAIRS_OF_MANY(chunks, fix)  \
+    ENTER                           \
+    "1:\n"                          \
+    OF_MANY(chunks, fix)            \
+    NEXT_PAIR                       \
+    "ldrd r0, r1, [sp]\n"           \
+    "add r0, r0, r2\n"              \
+    "add r1, r1, r2\n"              \
+    "add r11, r11, r2\n"            \
+    "strd r0, r1, [sp]\n"           \
+    "str r5, [sp, #12]\n"           \
+    "b 1b\n"                        \
+    LEAVE
+
+#define PAIRS_OF_SIXTEEN(fix)       \
+    ENTER                           \
+    "ldrd r1, r2, [sp]\n"           \
+    "ldrd r9, r11, [sp, #8]\n"      \
+    "vldrb.8 q6, [r1]\n"            \
+    "vldrb.8 q7, [r2]\n"            \
+    "1:\n"                          \
+    OF_SIXTEEN(fix)                 \
+    NEXT_PAIR                       \
+    "mov r11, r5\n"                 \
+    "add r1, r1, r2\n"              \
+    "add r2, r1, r2, lsr #1\n"      \
+    "vldrb.8 q6, [r1]\n"            \
+    "vldrb.8 q7, [r2]\n"            \
+    "b 1b\n"                        \
+    LEAVE
 
 #define RUN(code)                                                                                               \
     __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
@@ -128,16 +151,23 @@ typedef struct {
 static void products(const tw_mve_frame *pair, int32_t sign)
 {
     register const tw_mve_frame *frame __asm__("r0") = pair;
-    if (pair->x_0_end - pair->x_0 == TW_MVE_LANES) {
+    const int32_t chunks = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
+    if (chunks == 1) {
         if (sign) {
-            RUN(PAIRS(OF_SIXTEEN(FIX)));
+            RUN(PAIRS_OF_SIXTEEN(FIX));
         } else {
-            RUN(PAIRS(OF_SIXTEEN(NO_FIX)));
+            RUN(PAIRS_OF_SIXTEEN(NO_FIX));
+        }
+    } else if (chunks % 2 == 0) {
+        if (sign) {
+            RUN(PAIRS_OF_MANY(CHUNK CHUNK, FIX));
+        } else {
+            RUN(PAIRS_OF_MANY(CHUNK CHUNK, NO_FIX));
         }
     } else if (sign) {
-        RUN(PAIRS(OF_MANY(FIX)));
+        RUN(PAIRS_OF_MANY(CHUNK, FIX));
     } else {
-        RUN(PAIRS(OF_MANY(NO_FIX)));
+        RUN(PAIRS_OF_MANY(CHUNK, NO_FIX));
     }
 }
 

@@ -10,13 +10,7 @@ void tw_mve_windows_inside(const tw_conv *p, const tw_view *in, const tw_window 
     const int32_t run = p->kernel.w * p->in.c, step = p->stride.w * p->in.c, bytes = tw_mve_up(p->kernel.h * run);
     int32_t offset = window->row_offset + left * p->in.c;
     for (int32_t row = p->kernel.h; row > 0; --row) {
-        const int8_t *from = (const int8_t *)in->data + offset;
-        int8_t *run_to = to;
-        for (int32_t i = count; i > 0; --i) {
-            tw_mve_copy(run_to, from, run);
-            from += step;
-            run_to += bytes;
-        }
+        tw_mve_copies(to, bytes, (const int8_t *)in->data + offset, step, run, count);
         to += run;
         offset = tw_down(offset, window->step, window->ring);
     }
