@@ -1,23 +1,26 @@
 """How fast are the real models on emulated cores?
 
 In: a folder of .tflite files (--models). Out: per model and core instructions of one invoke, per MAC of the original network,
-those of TFLite Micro with CMSIS-NN, the goal, the arena with the kernels for the core and with those for all cores. Exit code 1
-when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not reached.
+those of TFLite Micro with CMSIS-NN, how many times fewer ours are, the goal, how many times fewer than ours on the first core,
+the arena with the kernels for the core and with those for all cores. Exit code 1 when a byte differs from the reference, the
+arena touched is not the one claimed, or a goal is not reached.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from itertools import zip_longest
 from pathlib import Path
 
 from models import lcg_samples, number, per_mac
 
 from tinyweave import api
 from tinyweave.cost.macs import macs_original
+from tinyweave.simulate import emulated
 
 ROOT = Path(__file__).resolve().parents[1]
-CORES = ("cortex-m4", "cortex-m7")
+CORES = ("cortex-m4", "cortex-m7", "cortex-m55")  # the last one where QEMU is; of TFLite Micro nothing was measured on it
 
 # TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags: instructions on the emulated cores; and our
 # goal on the first, in millions
@@ -31,25 +34,37 @@ RECORDS = {
     "mit-han-lab__tinyengine__mcunetv2_large": ((861_750_120, 834_790_760), 260),
     "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": ((798_472_080, 789_749_280), 330),
 }
-COLUMNS = ("model", "core", "equal", "instructions", "per MAC", "TFLM", "times fewer", "goal", "arena", "of all cores")
+COLUMNS = (
+    "model",
+    "core",
+    "equal",
+    "instructions",
+    "per MAC",
+    "TFLM",
+    "times fewer",
+    "goal",
+    "of the first",
+    "arena",
+    "of all cores",
+)
 
 
-def rows(path: Path, optimize: str) -> list[list[object]]:
+def rows(path: Path, optimize: str) -> list[list]:
     """A row per core."""
     model = api.load(path)
     sample = lcg_samples(model.graph, 1)
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
     portable = sum(api.plan(model, optimize="size").arena.values())
-    found: list[list[object]] = []
-    for core, other in zip(CORES, theirs, strict=True):
+    found: list[list] = []
+    for core, other in zip_longest(filter(lambda core: emulated.missing(core) is None, CORES), theirs):
         plan = api.plan(model, optimize=optimize, core=core)
         equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
         measured = api.profile(model, plan, core, sample[0]).instructions
         wanted = round(goal * 1_000_000) if core == CORES[0] else None
         arenas = sum(plan.arena.values()), portable
-        found.append(
-            [path.stem, core, equal, measured, per_mac(measured, macs), other, f"{other / measured:.2f}", wanted, *arenas]
-        )
+        fewer = f"{other / measured:.2f}" if other else None
+        of_first = f"{found[0][3] / measured:.2f}" if found else None
+        found.append([path.stem, core, equal, measured, per_mac(measured, macs), other, fewer, wanted, of_first, *arenas])
     return found
 
 
