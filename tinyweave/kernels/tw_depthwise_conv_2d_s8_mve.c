@@ -52,14 +52,23 @@ static void copy_taps(const tw_mve_taps *taps, const int8_t *first, int32_t outs
     }
 }
 
+/* Whether the whole sixteens of all taps down to `row` can be read: two further rows, of which the first may have a gap at its end,
+ * follow in memory. */
+static int may_read_on(const tw_view *in, int32_t h, int32_t row)
+{
+    return in->first_row == 0 && in->ring_height >= h && row + 2 < h && in->row_stride >= TW_MVE_LANES;
+}
+
 /* The outputs of one pixel, whose window may lie anywhere. */
 static void one_pixel(const tw_conv *p, const tw_view *in, const tw_window *window, const tw_mve_taps *taps, int8_t *copy,
-                      int may_read_on, int8_t *to)
+                      int reads_on, int8_t *to)
 {
-    const int32_t channels = p->in.c, whole = may_read_on ? channels : channels & -TW_MVE_LANES;
+    const int32_t channels = p->in.c, whole = reads_on ? channels : channels & -TW_MVE_LANES;
     const int8_t *const first = (const int8_t *)in->data + window->offset;
     place(p, window, first, taps->zeros, taps->tap);
-    tw_mve_taps_products(taps, first, 0, 1, 0, whole, to);
+    if (whole > 0) {
+        tw_mve_taps_products(taps, first, 0, 1, 0, whole, to);
+    }
     if (whole < channels) {
         copy_taps(taps, first + whole, tw_mve_outside(taps->zeros, first), channels - whole, copy);
         for (int32_t i = 0; i < taps->taps; ++i) {
@@ -87,6 +96,8 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         tw_window window = tw_window_rows(p, &in, y);
+        const int reads_on = may_read_on(&in, p->in.h, y * p->stride.h - p->pad.h + (p->kernel.h - 1) * p->dilation.h);
+        const int32_t inside = (reads_on ? needed - at_once : last) - reach; /* windows up to here are read where they are */
         layer.above = window.row_tap;
         layer.below = taps - window.row_tap - window.rows * p->kernel.w;
         int32_t x = range.col_begin;
@@ -94,15 +105,15 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
             const int32_t left = x * stride - p->pad.w;
             int32_t pixels = 1;
             tw_window_cols(p, &window, x);
-            if (left >= 0 && left <= last - reach) {
+            if (left >= 0 && left <= inside) {
                 const int8_t *first = (const int8_t *)in.data + window.offset;
-                const int32_t times = tw_min(range.col_end - x, (last - reach - left) / stride + at_once) / at_once;
+                const int32_t times = tw_min(range.col_end - x, (inside - left) / stride + at_once) / at_once;
                 place(p, &window, first, zeros, list);
                 tw_mve_taps_products(&layer, first, at_once * stride * channels, times, 0, at_once * channels, to);
                 pixels = times * at_once;
             } else {
                 const int32_t column = left + (window.tap - window.row_tap + window.cols - 1) * p->dilation.w;
-                one_pixel(p, &in, &window, &layer, copy, column <= last, to);
+                one_pixel(p, &in, &window, &layer, copy, reads_on || column <= last, to);
             }
             x += pixels;
             to += pixels * channels;

@@ -94,10 +94,21 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
                        "d14", "d15", "cc", "memory")
 
+/* Moves the taps in rows outside of the map back by a step of the window. */
+static void move_back(const tw_mve_taps *taps, int32_t x_step)
+{
+    for (int32_t i = 0; i < taps->above; ++i) {
+        taps->tap[i] -= x_step;
+    }
+    for (int32_t i = taps->taps - taps->below; i < taps->taps; ++i) {
+        taps->tap[i] -= x_step;
+    }
+}
+
 void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
                           int8_t *to)
 {
-    const int32_t count = taps->taps, channels = end - begin, sign = taps->sign;
+    const int32_t count = taps->taps, channels = end - begin, sign = taps->sign, moved = taps->above + taps->below;
     const int8_t *const stream = (const int8_t *)taps->stream + begin * (12 + count);
     for (; pixels > 0; --pixels) {
         const int8_t *w = stream, *first, *second;
@@ -109,11 +120,8 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
                 RUN(NO_FIX);
             }
         }
-        for (int32_t i = 0; i < taps->above; ++i) {
-            taps->tap[i] -= x_step;
-        }
-        for (int32_t i = count - taps->below; i < count; ++i) {
-            taps->tap[i] -= x_step;
+        if (moved) {
+            move_back(taps, x_step);
         }
         x += x_step;
         to += channels;
