@@ -72,8 +72,8 @@ def lags(graph: Graph, op: Op) -> lag.Lags:
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
-    if rows == cols == 1:
-        read, ends = read.repeat(2), np.stack((ends - 1 - (units - 1) % FILTERS, ends), axis=1).ravel()
+    if rows == cols == 1 and units >= FILTERS:
+        read, ends = read.repeat(2), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
     return {0: lag.trailing(read, ends)}
 
 

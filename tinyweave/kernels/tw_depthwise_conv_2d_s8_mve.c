@@ -52,8 +52,8 @@ static void copy_taps(const tw_mve_taps *taps, const int8_t *first, int32_t outs
     }
 }
 
-/* Whether the whole sixteens of all taps down to `row` can be read: two further rows, of which the first may have a gap at its end,
- * follow in memory. */
+/* Whether the whole sixteens of all taps down to `row` can be read: two further rows, of which the first may have a gap at
+ * its end, follow in memory. */
 static int may_read_on(const tw_view *in, int32_t h, int32_t row)
 {
     return in->first_row == 0 && in->ring_height >= h && row + 2 < h && in->row_stride >= TW_MVE_LANES;

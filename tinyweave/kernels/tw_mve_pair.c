@@ -4,8 +4,9 @@
 #include "tw_mve.h"
 
 #define FILTERS 4
+#define PAIRS 8  /* at a time, where outputs are left over */
 
-/* Pairs of pixels, whose outputs lie one after the other. The order is that in which the assembly reads it. */
+/* Pairs of pixels, whose outputs are equally far apart. The order is that in which the assembly reads it. */
 typedef struct {
     const int8_t *x_0, *x_1;   /* the inputs of the first pair */
     int32_t zero;
@@ -13,16 +14,17 @@ typedef struct {
     int32_t x_step;            /* bytes to the inputs of the next pair */
     const uint32_t *stream;
     int32_t pairs;
-    const int8_t *x_0_end;     /* where the inputs of the first pixel end */
+    int32_t gap;               /* bytes from where a pixel's outputs end to the next pixel */
     int32_t low, high;
     int8_t *to_1, *to_0;       /* the outputs of the first pair */
+    const int8_t *x_0_end;     /* where the inputs of the first pixel end */
 } tw_mve_frame;
 
 #if TW_HAS_MVE
 
 /* VMLADAVA adds to registers of even numbers, and the assembly needs all of them, more than a compiler gives. It holds r0, r2,
  * r4, r6: sums of pixel 0, r8, r10, r12, lr: of pixel 1; r1, r9: inputs of both; r11: where those of pixel 0 end; r3: stream;
- * r7, r5: outputs; q4, q5: the clamp. On the stack lie the first seven members of a tw_mve_frame. Where sixteen inputs are all,
+ * r7, r5: outputs; q4, q5: the clamp. On the stack lie the first eight members of a tw_mve_frame. Where sixteen inputs are all,
  * they stay in q6 and q7, and r9 and r11 hold the zero point and where outputs end. */
 
 #define PRODUCTS(x_0, x_1)            \
@@ -94,9 +96,8 @@ typedef struct {
     "ldm.w r0, {r1-r8}\n"           \
     "push {r1-r8}\n"                \
     "mov r3, r6\n"                  \
-    "mov r11, r8\n"                 \
     "add r1, r0, #32\n"             \
-    "ldm.w r1, {r2, r4, r5, r7}\n"  \
+    "ldm.w r1, {r2, r4, r5, r7, r11}\n" \
     "vdup.32 q4, r2\n"              \
     "vdup.32 q5, r4\n"
 #define NEXT_PAIR                   \
@@ -105,9 +106,10 @@ typedef struct {
     "beq 4f\n"                      \
     "str r0, [sp, #24]\n"           \
     "ldrd r2, r3, [sp, #16]\n"      \
+    "ldr r6, [sp, #28]\n"           \
     "sub r4, r5, r7\n"              \
-    "mov r7, r5\n"                  \
-    "add r5, r5, r4\n"
+    "add r7, r5, r6\n"              \
+    "add r5, r7, r4\n"
 #define LEAVE                       \
     "4:\n"                          \
     "add sp, sp, #32\n"             \
@@ -123,7 +125,8 @@ typedef struct {
     "add r1, r1, r2\n"              \
     "add r11, r11, r2\n"            \
     "strd r0, r1, [sp]\n"           \
-    "str r5, [sp, #12]\n"           \
+    "sub r4, r5, r6\n"              \
+    "str r4, [sp, #12]\n"           \
     "b 1b\n"                        \
     LEAVE
 
@@ -136,7 +139,7 @@ typedef struct {
     "1:\n"                          \
     OF_SIXTEEN(fix)                 \
     NEXT_PAIR                       \
-    "mov r11, r5\n"                 \
+    "sub r11, r5, r6\n"             \
     "add r1, r1, r2\n"              \
     "add r2, r1, r2, lsr #1\n"      \
     "vldrb.8 q6, [r1]\n"            \
@@ -199,6 +202,7 @@ static void products(const tw_mve_frame *pair, int32_t sign)
 {
     const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
     int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
+    const int32_t apart = (int32_t)(to_1 - to_0);
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
         for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
@@ -207,57 +211,56 @@ static void products(const tw_mve_frame *pair, int32_t sign)
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;
-        end = to_1 + (to_1 - to_0);
-        to_0 = to_1;
-        to_1 = end;
+        to_0 = to_1 + pair->gap;
+        to_1 = to_0 + apart;
+        end = to_1 - pair->gap;
     }
 }
 
 #endif
 
-/* The last one to three outputs of a pair, where no four are left: they have a group of filters as others do. */
-static void products_of_rest(const tw_mve_frame *pair, const tw_mve_layer *layer, int32_t rest)
-{
-    const int32_t fours = layer->filters - rest;
-    int8_t last_0[FILTERS], last_1[FILTERS];
-    tw_mve_frame part = *pair;
-    part.stream += fours / FILTERS * (3 * FILTERS + layer->bytes);
-    part.to_0 = last_0;
-    part.to_1 = last_1;
-    part.to_0_end = last_0 + FILTERS;
-    products(&part, layer->sign);
-    for (int32_t i = 0; i < rest; ++i) {
-        pair->to_1[fours + i] = last_1[i];
-        pair->to_0[fours + i] = last_0[i];
-    }
-}
-
+/* The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. Where pixels are read
+ * from a map that is overwritten, they are computed first. */
 void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
 {
-    const int32_t rest = layer->filters % FILTERS;
-    tw_mve_frame pair;
-    pair.zero = layer->zero;
-    pair.x_step = 2 * step;
-    pair.stream = layer->stream;
-    pair.low = layer->low;
-    pair.high = layer->high;
+    const int32_t rest = layer->filters % FILTERS, fours = layer->filters - rest;
+    int8_t last[2 * PAIRS * FILTERS];
+    tw_mve_frame frame;
+    frame.zero = layer->zero;
+    frame.x_step = 2 * step;
+    frame.low = layer->low;
+    frame.high = layer->high;
     while (pixels > 0) {
         const int32_t second = pixels > 1; /* the last pixel may be both of its pair */
-        pair.pairs = second && rest == 0 ? pixels / 2 : 1;
-        pair.x_0 = from;
-        pair.x_1 = from + second * step;
-        pair.x_0_end = from + layer->bytes;
-        pair.to_0 = to;
-        pair.to_1 = to + second * layer->filters;
-        pair.to_0_end = to + layer->filters - rest;
-        if (layer->filters >= FILTERS) {
-            products(&pair, layer->sign);
-        }
+        const int32_t pairs = second ? tw_min(pixels / 2, rest ? PAIRS : pixels) : 1, count = pairs * (1 + second);
+        frame.x_0 = from;
+        frame.x_1 = from + second * step;
+        frame.x_0_end = from + layer->bytes;
+        frame.pairs = pairs;
         if (rest > 0) {
-            products_of_rest(&pair, layer, rest);
+            frame.stream = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+            frame.gap = 0;
+            frame.to_0 = last;
+            frame.to_1 = last + second * FILTERS;
+            frame.to_0_end = last + FILTERS;
+            products(&frame, layer->sign);
         }
-        pixels -= pair.pairs * (1 + second);
-        from += pair.pairs * 2 * step;
-        to += pair.pairs * 2 * layer->filters;
+        if (fours > 0) {
+            frame.stream = layer->stream;
+            frame.gap = rest;
+            frame.to_0 = to;
+            frame.to_1 = to + second * layer->filters;
+            frame.to_0_end = to + fours;
+            products(&frame, layer->sign);
+        }
+        for (int32_t i = 0; i < count && rest > 0; ++i) {
+            int8_t *const rest_to = to + i * layer->filters + fours;
+            for (int32_t k = 0; k < rest; ++k) {
+                rest_to[k] = last[i * FILTERS + k];
+            }
+        }
+        to += count * layer->filters;
+        pixels -= count;
+        from += count * step;
     }
 }
