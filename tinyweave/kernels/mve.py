@@ -59,20 +59,20 @@ def windows(rows: int, cols: int, depth: int) -> int:
 
 
 def lags(graph: Graph, op: Op) -> lag.Lags:
-    """Some windows are gathered before any of their outputs is written. Those of one tap are read again, two at a time, for
-    every four outputs of both, in rows if the stride is not 1."""
+    """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
+    for every four outputs of both, in rows if the stride is not 1."""
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if x.shape[0] != 1 or window is None:
         return {}
-    (rows, cols), depth, units = kernel_size(graph, op), x.shape[3], out.shape[3]
+    (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
     first = lag.first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
-    at_once, run = windows(rows, cols, depth), len(first)
-    if rows == cols == 1 and tuple(op.attrs["stride"]) != (1, 1):
-        run = out.shape[2]
+    inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
+    are_pixels = rows == cols == 1 and window.pad == (0, 0) and inside
+    at_once, run = windows(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
-    if rows == cols == 1 and units >= FILTERS:
+    if are_pixels and units >= FILTERS:
         read, ends = read.repeat(2), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
     return {0: lag.trailing(read, ends)}
 

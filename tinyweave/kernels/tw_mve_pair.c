@@ -65,7 +65,7 @@ typedef struct {
     "vmin.s32 q0, q0, q5\n"               \
     "vmin.s32 q1, q1, q5\n"               \
     "vstrb.32 q0, [r7], #4\n"             \
-    "vstrb.32 q1, [r5], #4\n"            \
+    "vstrb.32 q1, [r5], #4\n"             \
     "cmp r7, " end "\n"
 
 #define CHUNK                  \

@@ -8,7 +8,8 @@
 int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
 
 /* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No
- * register is left in which the weights of a second tap could stay, so they are loaded twice. */
+ * register is left in which the weights of a second tap could stay, so they are loaded twice. No name of the predicate register
+ * is known to all compilers, so nothing else in this file may use it. */
 #define BIASES                     \
     "vldrw.32 q4, [%[w]], #16\n"   \
     "vldrw.32 q5, [%[w]], #16\n"   \
@@ -137,7 +138,7 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
     return INT32_MIN;
 }
 
-/* The first `count` outputs of sixteen from channel `channel` on; returns where the stream goes on. */
+/* The first `count` outputs of sixteen; returns where the stream goes on. */
 static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, const uint32_t *stream, int32_t count, int8_t *to)
 {
     const int8_t *weights = (const int8_t *)(stream + TW_MVE_LANES);
