@@ -39,6 +39,10 @@ bench: setup
 	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/models.py
 	$(BIN)/python bench/order.py
+	$(BIN)/python bench/papers/fusion.py
+	$(BIN)/python bench/papers/lecture.py
+	$(BIN)/python bench/papers/reordering.py
+	$(BIN)/python bench/papers/thesis.py
 	$(BIN)/python bench/plan.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py

@@ -1,9 +1,9 @@
 """How fast are the real models on emulated cores?
 
-In: a folder of .tflite files (--models). Out: per model and core instructions of one invoke, per MAC of the original network,
-those of TFLite Micro with CMSIS-NN, how many times fewer ours are, the goal, how many times fewer than ours on the first core,
-the arena with the kernels for the core and with those for all cores. Exit code 1 when a byte differs from the reference, the
-arena touched is not the one claimed, or a goal is not reached.
+In: a folder of .tflite files (--models). Out: per model and core, the Cortex-M55 where QEMU is, instructions of one invoke, per
+MAC of the original network, those of TFLite Micro with CMSIS-NN, the goal, the estimated milliseconds (fewest to most) on a board with that core, the best
+record that was measured on that board, the arena with the kernels for the core and with those for all cores. Exit code 1
+when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not reached.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from pathlib import Path
 from models import lcg_samples, number, per_mac
 
 from tinyweave import api
+from tinyweave.cost.cycles import milliseconds
 from tinyweave.cost.macs import macs_original
+from tinyweave.devices import find
 from tinyweave.simulate import emulated
 
 ROOT = Path(__file__).resolve().parents[1]
-CORES = ("cortex-m4", "cortex-m7", "cortex-m55")  # the last one where QEMU is; of TFLite Micro nothing was measured on it
+CORES = ("cortex-m4", "cortex-m7", "cortex-m55")  # of TFLite Micro nothing was measured on the last one
 
 # TFLite Micro + CMSIS-NN of August 2026, arm-none-eabi-gcc 12.2, its own flags: instructions on the emulated cores; and our
 # goal on the first, in millions
@@ -34,37 +36,42 @@ RECORDS = {
     "mit-han-lab__tinyengine__mcunetv2_large": ((861_750_120, 834_790_760), 260),
     "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": ((798_472_080, 789_749_280), 330),
 }
+# the boards of the records below, and the best of MLPerf Tiny's closed division on them, v0.5 to v1.3, in milliseconds
+BOARDS = {"cortex-m4": "stm32l4r5", "cortex-m7": "stm32h7a3"}
+MEASURED_MS = {
+    "mlcommons__tiny__vww_96_int8": (88.9, 23.8),
+    "mlcommons__tiny__pretrainedResnet_quant": (165.1, 40.8),
+    "mlcommons__tiny__kws_ref_model": (43.2, 11.3),
+    "mlcommons__tiny__ad01_int8": (4.05, 1.08),
+}
 COLUMNS = (
-    "model",
-    "core",
-    "equal",
-    "instructions",
-    "per MAC",
-    "TFLM",
-    "times fewer",
-    "goal",
-    "of the first",
-    "arena",
-    "of all cores",
+    *("model", "core", "equal", "instructions", "per MAC", "TFLM", "times fewer", "goal"),
+    *("board", "ms, estimated", "record ms", "arena", "of all cores"),
 )
 
 
-def rows(path: Path, optimize: str) -> list[list]:
+def rows(path: Path, optimize: str) -> list[list[object]]:
     """A row per core."""
     model = api.load(path)
     sample = lcg_samples(model.graph, 1)
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
     portable = sum(api.plan(model, optimize="size").arena.values())
-    found: list[list] = []
-    for core, other in zip_longest(filter(lambda core: emulated.missing(core) is None, CORES), theirs):
+    found: list[list[object]] = []
+    here = (core for core in CORES if emulated.missing(core) is None)
+    for core, other, record in zip_longest(here, theirs, MEASURED_MS.get(path.stem, ())):
+        board = find(BOARDS[core]) if core in BOARDS else None
         plan = api.plan(model, optimize=optimize, core=core)
         equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
-        measured = api.profile(model, plan, core, sample[0]).instructions
+        profile = api.profile(model, plan, core, sample[0], device=board)
+        measured, cycles = profile.instructions, profile.cycles
+        ms = None
+        if board and cycles:
+            likely, *bounds = (f"{milliseconds(n, board.clock_hz):,.1f}" for n in (cycles.likely, cycles.fewest, cycles.most))
+            ms = f"{likely} ({' to '.join(bounds)})"
         wanted = round(goal * 1_000_000) if core == CORES[0] else None
         arenas = sum(plan.arena.values()), portable
-        fewer = f"{other / measured:.2f}" if other else None
-        of_first = f"{found[0][3] / measured:.2f}" if found else None
-        found.append([path.stem, core, equal, measured, per_mac(measured, macs), other, fewer, wanted, of_first, *arenas])
+        counts = [measured, per_mac(measured, macs), other, f"{other / measured:.2f}" if other else None, wanted]
+        found.append([path.stem, core, equal, *counts, board.name if board else None, ms, record, *arenas])
     return found
 
 

@@ -21,6 +21,8 @@ from tinyweave.cli import main, read_inputs
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
+from tinyweave.nas.arch import Arch, Group, blocks
+from tinyweave.nas.network import to_graph
 
 # the keys that DESIGN promises
 PROMISED = [
@@ -203,6 +205,8 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
         (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
         (("devices", "toaster"), "unknown device 'toaster'"),
+        (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
+        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
     ],
@@ -301,7 +305,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
     record = json.loads(capsys.readouterr().out)
     known = {key: lookup(record, key) for key in PROMISED}
     unknown = {key for key, value in known.items() if value is None}
-    assert unknown <= {"cycles", "latency_ms", "verify.first_difference", "plan.optimal"}
+    assert unknown <= {"verify.first_difference", "plan.optimal"}
     assert known["fits"] is True and known["verify.max_abs_diff"] == 0
     assert record["verify"]["ok"] is True and record["verify"]["samples"] == 3
     ram, flash = record["ram"], record["flash"]
@@ -372,6 +376,41 @@ def test_verify_and_profile(capsys, chain, emulator):
     printed = capsys.readouterr().out
     assert "instructions: " in printed and "stack" in printed and "softmax_4" in printed
     assert max(map(len, printed.splitlines())) <= 100
+
+
+@pytest.mark.emulator
+def test_profile_estimates_cycles_and_compares_with_an_earlier_one(capsys, chain, tmp_path, emulator):
+    earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
+    assert run("profile", chain, "--device", "stm32l4r5", "--json", "--trace", events) == 0
+    earlier.write_text(capsys.readouterr().out)
+    found = json.loads(earlier.read_text())
+    assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5
+    assert found["instructions"] < found["cycles"] < 4 * found["instructions"]
+    assert found["latency_ms"] == pytest.approx(found["cycles"] / 120e3, abs=0.001)
+    assert found["energy_mj"] == pytest.approx(found["latency_ms"] * 13.2 * 3 / 1000, abs=0.0001)
+    layers = [layer["cycles"] for layer in found["layers"] if layer["cycles"] is not None]
+    assert sum(layers) == pytest.approx(found["cycles"], rel=0.05)
+    traced = json.loads(events.read_text())
+    assert sum(event["dur"] for event in traced["traceEvents"]) == pytest.approx(sum(layers) / 120)
+
+    assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size", "--compare", earlier) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed and "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert run("profile", chain, "--device", "mps2-an386", "--compare", earlier) == 0
+    assert "answers at once" in capsys.readouterr().out
+    for broken in ("{", "[]", '{"macs": 1}', json.dumps(found | {"layers": [{"name": 1, "instructions": 2, "cycles": 3}]})):
+        earlier.write_text(broken)
+        assert str(earlier) in bad(capsys, "profile", chain, "--compare", earlier)
+
+
+@pytest.mark.emulator
+def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain, emulator):
+    assert run("profile", chain, "--device", "esp32-c3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(found[key] is None for key in ("cycles", "cycles_range", "latency_ms", "energy_mj"))
+    assert run("profile", chain, "--device", "esp32-c3") == 0
+    assert "cycles: not estimated" in capsys.readouterr().out
 
 
 @pytest.mark.emulator
@@ -482,6 +521,36 @@ def test_reorder_as_json(capsys, chain):
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
+
+
+@pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
+def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> None:
+    model = tmp_path / "mobilenet.tflite"
+    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(Arch(48, 8, (Group(8, 2, (3, 3), (1, 4)),))), classes=10)))
+    assert run("plan", model, "--count", count, "--ram", "30k", "--max-mac-overhead", 1.2, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    found = record["count"]
+    assert found["name"] == count and len(found["left_out"]) == 3, "a skip, the mean, the classifier"
+    plan, whole, least, any_work, least_work = (
+        found[key] for key in ("plan", "layer_by_layer", "least_ram", "least_ram_any_work", "least_work")
+    )
+    assert plan["mac_overhead"] is None and plan["exact_mac_overhead"] == pytest.approx(record["mac_overhead"], abs=1e-4)
+    assert plan["ram"] <= record["ram"]["arena"]
+    assert whole["mac_overhead"] == 1 and whole["ram"] >= least["ram"] >= any_work["ram"]
+    assert least["mac_overhead"] <= 1.2 and least_work["ram"] <= 30 * 1024
+    assert run("plan", model, "--count", count, "--explain", record["layers"][-1]["name"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{count}, for comparison" in printed and "left out of all rows but the plan's: 1 add, 1 mean" in printed
+    assert run("plan", model, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["count"] is None
+
+
+def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: Path) -> None:
+    two = tmp_path / "edges.tflite"
+    two.write_bytes(to_tflite(tiny.edges()))
+    assert "--count fusion_paper: the network has no convolution" in bad(capsys, "plan", two, "--count", "fusion_paper")
+    assert run("plan", chain, "--device", "stm32h743", "--count", "fusion_paper") == 0, "one memory of several is enough"
+    assert "least F in" in capsys.readouterr().out
 
 
 def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys) -> None:

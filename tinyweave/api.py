@@ -13,12 +13,17 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
+from .cost import counts
+from .cost.chain import Chain, chain_of
+from .cost.cycles import Cycles
+from .cost.macs import macs
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .importers import tflite
@@ -44,6 +49,7 @@ LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
 BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
+PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -67,12 +73,19 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What one invoke on an emulated core took, all of it measured; ram and flash in bytes."""
+    """What one invoke on an emulated core took, all of it measured but cycles; ram and flash in bytes.
+
+    cycles: estimated, of the whole and per step; None for a core whose timings are not known. waits: cycles that a read of
+    the device's Flash waits, counted in them where its caches miss; None: not known, and none are counted.
+    """
 
     core: str
     compiler: str
     instructions: int
     per_step: tuple[int, ...]
+    cycles: Cycles | None
+    cycles_per_step: tuple[Cycles, ...]
+    waits: int | None
     arena: dict[str, int]
     touched: dict[str, int]
     static: int
@@ -275,6 +288,31 @@ def explain(model: Model, made: Plan, name: str) -> Explanation:
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
 
 
+def counted_chain(model: Model, count: str) -> Chain | None:
+    """What a paper's count is of in a model; None for `live`, which counts everything."""
+    if count not in PLAN_COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
+    if count == "live":
+        return None
+    with _counting(count):
+        return chain_of(model.graph)
+
+
+def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+    """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
+    with _counting(count):
+        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+
+
+@contextmanager
+def _counting(count: str) -> Iterator[None]:
+    """What a count is not defined for is said with its name."""
+    try:
+        yield
+    except CompileError as error:
+        raise CompileError(f"--count {count}: {error}") from error
+
+
 def reorder(model: Model, count: str = "live") -> Reordering:
     """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
 
@@ -421,11 +459,19 @@ def run(
     )
 
 
-def profile(model: Model, plan: Plan, core: str = DEFAULT_CORE, sample: Sequence[np.ndarray] | None = None) -> Profile:
-    """Measure one invoke on an emulated core."""
+def profile(
+    model: Model,
+    plan: Plan,
+    core: str = DEFAULT_CORE,
+    sample: Sequence[np.ndarray] | None = None,
+    *,
+    device: Device | None = None,
+) -> Profile:
+    """Measure one invoke on an emulated core; its cycles are estimated, with the Flash of `device` if that has such a core."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
-        return _profile(model, plan, Path(folder), core, sample if sample is not None else samples(model, 1, 0)[0])
+        inputs = sample if sample is not None else samples(model, 1, 0)[0]
+        return _profile(model, plan, Path(folder), core, inputs, device=device)
 
 
 def compare_boards(
@@ -451,23 +497,36 @@ def compare_boards(
 
 
 def _profile(
-    model: Model, plan: Plan, folder: Path, core: str, sample: Sequence[np.ndarray], *, by_step: bool = True
+    model: Model,
+    plan: Plan,
+    folder: Path,
+    core: str,
+    sample: Sequence[np.ndarray],
+    *,
+    device: Device | None = None,
+    by_step: bool = True,
 ) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
-    streamed = compare.streamed(plan)
-    a, b = (emulated.invoke(firmware, plan.arena, inputs, outputs, fill=fill, streamed=streamed) for fill in (0, 1))
+    waits = device.flash_waits if device and device.core == core else None
+    caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
+    run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, streamed=compare.streamed(plan))
+    a, b = run(firmware, caches=caches), run(firmware, fill=1)
+    whole, steps = emulated.cycles(core, a, waits), None
     per_step: Sequence[int] = ()
     if by_step:
-        traced = emulated.build(folder, model.name, core, trace=True)
-        per_step = emulated.invoke(traced, plan.arena, inputs, outputs, streamed=streamed).per_step
+        traced = run(emulated.build(folder, model.name, core, trace=True), caches=caches)
+        per_step, steps = traced.per_step, emulated.cycles(core, traced, waits)
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
         compiler=firmware.compiler,
         instructions=a.instructions,
         per_step=tuple(per_step),
+        cycles=whole[0] if whole else None,
+        cycles_per_step=tuple(steps or ()),
+        waits=waits,
         arena=dict(plan.arena),
         touched=touched(a, b),
         stack=a.stack,
@@ -506,7 +565,7 @@ def deploy(
     write(source(model, made, command, device), folder)
     core, cases = emulated_core(device), samples(model, count, seed, inputs)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
-    measured = _profile(model, made, folder, core, cases[0])
+    measured = _profile(model, made, folder, core, cases[0], device=device)
     return Deployment(model, made, measured, verification, device, allowed)
 
 

@@ -28,8 +28,10 @@ from .devices import Device, all_devices, find, parse_size
 from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
+from .report.counts import count_lines, count_record
 from .report.markdown import markdown
 from .report.record import comparison_record, device_record, explanation_record, front_record, record, reorder_record
+from .report.trace import trace
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -87,6 +89,12 @@ Layout = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
+]
+CompareWith = Annotated[
+    Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
+]
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Also write the steps as a trace for Perfetto or Chrome.")
 ]
 Samples = Annotated[
     int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
@@ -168,6 +176,10 @@ def plan(
     picture: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE", help="With --pareto: draw it, as .svg, or .png with cairosvg.")
     ] = None,
+    count: Annotated[
+        str,
+        typer.Option("--count", metavar="live|fusion_paper|patch_paper", help="Show what a paper finds by its count, too."),
+    ] = "live",
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -184,13 +196,19 @@ def plan(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chain = api.counted_chain(loaded, count)
+    if pareto and chain:
+        raise CompileError("--count is of one plan, not of --pareto", "leave out one of them")
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
     planned = _plan(loaded, board, limits, **chosen)
+    ends = {"max_mac_overhead": max_mac_overhead, "ram": limits.ram}
+    compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
     found["explain"] = explanation_record(explained) if explained else None
+    found["count"] = count_record(compared) if compared else None
     if out is not None:
         _write_file(out, to_json(planned))
     if as_json:
@@ -201,6 +219,9 @@ def plan(
         screen = text.console()
         text.show_plan(screen, planned, found)
         text.show_verdict(screen, found)
+    if compared and not as_json:
+        print()
+        text.show_lines(text.console(), count_lines(loaded.graph, compared, max_mac_overhead, limits.ram))
     return DOES_NOT_FIT if found["fits"] is False else 0
 
 
@@ -329,14 +350,18 @@ def profile(
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
+    compare_with: CompareWith = None,
+    trace_file: TraceFile = None,
     as_json: Json = False,
 ) -> int:
     """Measure one inference on an emulated core.
 
-    Instructions by layer, stack, and the sizes of code and data.
+    Instructions by layer, with the kernel that took them, the cycles and milliseconds that they are estimated to take on the
+    device, stack, and the sizes of code and data.
 
-    Example: tinyweave profile kws.tflite --device stm32f746
+    Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
+    before = _read_record(compare_with) if compare_with else None
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
@@ -344,12 +369,14 @@ def profile(
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
-        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None)
+        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
     found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+    if trace_file:
+        _write_file(trace_file, json.dumps(trace(found), indent=1) + "\n")
     if as_json:
         return _print_json(found)
     screen = text.console()
-    text.show_layers(screen, found)
+    text.show_profile(screen, found, before)
     text.show_memory(screen, found)
     text.show_instructions(screen, found)
     return 0
@@ -611,6 +638,19 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
             at += tensor.bytes
         samples.append(sample)
     return samples
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The record that `profile --json` printed into a file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a file of 'profile --json'") from error
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
+    if not text.can_be_compared(found):
+        raise CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
+    return dict(found)
 
 
 def _command(verb: str, model: Path, **options: Any) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from tinyweave.api import emulated_core
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
+from tinyweave.devices.device import Cache
 from tinyweave.ir import CompileError
 from tinyweave.simulate.cores import CORES
 
@@ -120,6 +121,18 @@ bytes = "26k"
 """
 
 
+CACHE = '[[cache]]\nkind = "unified"\nbytes = "1k"\nline = 16\n'
+
+
+def test_flash_and_its_cache(tmp_path):
+    path = tmp_path / "mine.toml"
+    flash = '[[memory]]\nname = "f"\nkind = "flash"\naddress = 0\nbytes = "1m"\nwait_states = 4\n'
+    path.write_text(GOOD.replace("sources", "run_ma = 3\nvolts = 1.8\nsources") + flash + CACHE + "ways = 4\n")
+    device = find(str(path))
+    assert (device.flash_waits, device.run_ma, device.volts) == (4, 3, 1.8)
+    assert device.caches == (Cache("unified", 1024, 16, 4),)
+
+
 def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)
@@ -143,6 +156,13 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ("0x1000_0000", "-4", r"memory\[1\]: has a negative number"),
         ('["the schematic"]', "[1]", "sources: must be a list of strings"),
         ("name =", "name", "not TOML"),
+        ("sources", "run_ma = 3\nsources", "run_ma: goes with volts"),
+        ("sources", "run_ma = -3\nvolts = 3\nsources", "run_ma: is -3, not positive"),
+        ("sources", "volts = inf\nrun_ma = 3\nsources", "volts: is inf, not positive"),
+        ("[[memory]]", '[[cache]]\nkind = "l2"\n[[memory]]', r"cache\[0\].kind: is 'l2', not one of code, data, unified"),
+        ("[[memory]]", f"{CACHE}ways = 3\n[[memory]]", r"cache\[0\]: lines must be a power of two, and bytes a multiple"),
+        ("[[memory]]", f"{CACHE}ways = 0\n[[memory]]", r"cache\[0\].ways: is 0, not positive"),
+        ("[[memory]]", f"{CACHE}ways = 4\n{CACHE}ways = 4\n[[memory]]", "cache: there is one of code and one of data"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, new: str, message: str):

@@ -20,6 +20,7 @@ from tinyweave.plan.rows import Rows
 from tinyweave.plan.streaming import streaming
 
 MAX_ELEMENTS = 6000
+MAX_SCALE = 2.0**16
 ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
 
 
@@ -589,6 +590,12 @@ BY_ROW: Growers = {
 }
 
 
+def _grows(tensor: Tensor) -> bool:
+    """Whether something may read it: products of products would get scales that no fixed-point multiplier reaches."""
+    scales = tensor.quant.scale if tensor.quant else ()
+    return bool(tensor.shape) and tensor.elements <= MAX_ELEMENTS and max(scales, default=0.0) <= MAX_SCALE
+
+
 def random_network(
     seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS, live: int = 8
 ) -> Graph:
@@ -606,7 +613,7 @@ def random_network(
         if len(g.ops) >= wanted:
             break
         growers[g.rng.choices(kinds, weights)[0]][1](g)
-        g.live = [name for name in g.live if g.tensors[name].shape and g.tensors[name].elements <= MAX_ELEMENTS][-live:]
+        g.live = [name for name in g.live if _grows(g.tensors[name])][-live:]
         if not g.live:
             g.live = list(inputs)
     read = {name for op in g.ops for name in op.inputs}

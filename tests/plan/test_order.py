@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Iterator
@@ -11,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from cases.graphs import GRAPHS, randwire
+from cases.sizes import figure_1, from_json
 
 from tinyweave import api
-from tinyweave.ir import Graph, Op, Tensor, verify
+from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.plan import order as order_module
 from tinyweave.plan.order import best_order, each_its_own, file_order, live_bytes
 from tinyweave.plan.overlap import views
@@ -157,23 +157,6 @@ def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
     assert not exact.gap
 
 
-def figure_1() -> Graph:
-    """The example of the reordering paper: seven ops, tensors by their sizes."""
-    sizes = {"in": 1568, "op1": 3136, "op2": 1568, "op3": 512, "op4": 512, "op5": 256, "op6": 256, "op7": 512}
-    reads = {
-        "op1": ["in"],
-        "op2": ["op1"],
-        "op3": ["op2"],
-        "op4": ["op1"],
-        "op5": ["op3"],
-        "op6": ["op4"],
-        "op7": ["op5", "op6"],
-    }
-    tensors = {name: Tensor(name, (size,), "int8") for name, size in sizes.items()}
-    ops = tuple(Op(name, "unknown", tuple(inputs), (name,)) for name, inputs in reads.items())
-    return verify(Graph("figure_1", tensors, ops, ("in",), ("op7",)))
-
-
 def test_figure_1_of_the_paper() -> None:
     graph = figure_1()
     owner = each_its_own(graph)
@@ -191,17 +174,6 @@ def test_mobilenet_of_the_paper(shared: Path) -> None:
     owner = each_its_own(graph)
     assert sum(graph.tensors[name].bytes for name in owner) == 241_030
     assert best_order(graph, owner).peak == max(live_bytes(graph, file_order(graph), owner)) == 55_296
-
-
-def from_json(path: Path) -> Graph:
-    record = json.loads(path.read_text())
-    tensors = {t["name"]: Tensor(t["name"], (t["size"],), "int8") for t in record["tensors"].values() if not t["const"]}
-    name = {int(index): t["name"] for index, t in record["tensors"].items()}
-    ops = tuple(
-        Op(f"op{op['id']}", op["op"].lower(), tuple(name[i] for i in op["inputs"]), (name[op["output"]],))
-        for op in record["ops"]
-    )
-    return verify(Graph(path.stem, tensors, ops, *(tuple(name[i] for i in record[key]) for key in ("inputs", "outputs"))))
 
 
 @pytest.mark.shared

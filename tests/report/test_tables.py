@@ -69,8 +69,12 @@ def test_constants_are_counted_where_they_are_read():
 def test_a_plan_adds_scratch_and_instructions():
     model = tiny.chain()
     plan = api.planning.plan(model, "layer")
-    rows = plan_layers(plan, per_step=[10, 20, 30, 40, 50])
+    rows = plan_layers(plan, "cortex-m4", [10, 20, 30, 40, 50], [11, 21, 31, 41, 51])
     assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
+    assert [row.cycles for row in rows] == [11, 21, 31, 41, 51]
+    assert [row.kernel for row in rows] == list(plan.variants)
+    assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why and rows[4].why == "the only one"
+    assert all(row.why is None and row.cycles is None for row in plan_layers(plan))
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]
     assert [row.live for row in rows] == live
     assert max(live) == plan.lower_bound

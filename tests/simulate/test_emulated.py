@@ -330,3 +330,39 @@ def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.Monkey
         emulated.invoke(firmware, ARENA, INPUTS, [32])
     with pytest.raises(CompileError, match=r"needs pyelftools"):
         emulated.build(write_model(), "tiny", "cortex-m4")
+
+
+def test_blocks_tell_how_often_they_ran_and_were_left_by_a_branch(write_model: Write) -> None:
+    loop = ("1: adds r2, r2, #1", "cmp r2, r3", "bne 1b")
+    got = run(write_model(assembly("push {r4, lr}", "movs r2, #0", "movs r3, #100", *loop, "movs r0, #0", "pop {r4, pc}")))
+    found = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1]]
+    assert found == [(3 + 3, 1, 1), (3, 99, 98), (2, 1, 0)], "the return goes out of what is counted"
+    assert sum(block.instructions * block.executions for block in got.blocks[-1]) == got.instructions
+    taken = 1 + 98
+    assert emulated.cycles("cortex-m4", got) == [
+        (3 + 2 + 300 + 1 + 3 + taken, 3 + 2 + 300 + 1 + 3 + 2 * taken, 309 + 3 * taken)
+    ]
+    assert emulated.cycles("rv32imc", got) is None
+
+
+@pytest.mark.parametrize(("cache", "misses"), [((64, 16, 4), 4), ((32, 16, 2), 8), ((32, 16, 1), 8), ((128, 32, 4), 2)])
+def test_caches_miss_what_they_cannot_hold(write_model: Write, cache: tuple[int, int, int], misses: int) -> None:
+    """Two passes over 64 bytes of constants, with loads that depend on a condition, which Unicorn once took wrong."""
+    load = ("cmp r2, #128", "it ne", "ldrne r4, [r1, r2]", "adds r2, #4", "cmp r2, #64", "bne 1b")
+    lines = (
+        "push {r4, lr}",
+        "movs r3, #2",
+        "2: adr r1, 3f",
+        "movs r2, #0",
+        f"1: {load[0]}",
+        *load[1:],
+        "subs r3, #1",
+        "bne 2b",
+    )
+    folder = write_model(assembly(*lines, "movs r0, #0", "pop {r4, pc}", ".balign 32", "3: .space 64, 7"))
+    got = run(folder, caches={"data": cache})
+    assert got.misses == {-1: {"data": misses}}
+    assert got.instructions == run(folder).instructions
+    code = run(folder, caches={"code": (1024, 16, 64)}).misses[-1]["code"]
+    assert code in (2, 3), "lines of 28 bytes of code"
+    assert run(folder, caches={"unified": (1024, 16, 64)}).misses[-1]["unified"] == code + 4

@@ -7,6 +7,7 @@ what is not known is None, never 0.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -25,13 +26,14 @@ else:
 
 FOLDER = Path(__file__).parent
 KINDS = ("sram", "dtcm", "itcm", "flash", "psram")
+CACHES = ("code", "data", "unified")
 DATA = ("dtcm", "sram")  # where data may lie on the chip, the faster first
 
 
 @dataclass(frozen=True)
 class Memory:
     """`kind` is sram or dtcm (data; the latter tightly coupled to the core), itcm (instructions only), flash (code and
-    constants) or psram (outside the chip)."""
+    constants) or psram (outside the chip). wait_states: of the core's cycles, how many a read waits at `clock_hz`."""
 
     name: str
     kind: str
@@ -41,8 +43,21 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """What keeps lines of the Flash that were read: of `code`, of `data` (constants), or `unified`; `line`: bytes of one."""
+
+    kind: str
+    bytes: int
+    line: int
+    ways: int
+
+
+@dataclass(frozen=True)
 class Device:
-    """A family of parts that share these facts; `aliases`: parts, boards; `nearest` stands for a core that is not emulated."""
+    """A family of parts that share these facts; `aliases`: parts, boards; `nearest` stands for a core that is not emulated.
+
+    run_ma, volts: the current that the chip takes while it computes at `clock_hz`, and at which supply.
+    """
 
     name: str
     core: str
@@ -53,6 +68,14 @@ class Device:
     aliases: tuple[str, ...] = ()
     nearest: str = ""
     note: str = ""
+    caches: tuple[Cache, ...] = ()
+    run_ma: float | None = None
+    volts: float | None = None
+
+    @property
+    def flash_waits(self) -> int | None:
+        """Cycles that a read of the Flash waits; None when not known."""
+        return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
     def ram(self) -> int:
@@ -136,10 +159,17 @@ def read(path: Path) -> Device:
         ) from error
     except (ValueError, RecursionError) as error:
         raise CompileError(f"{path}: not TOML: {error}", "see the files in tinyweave/devices for the form") from error
-    known = ("name", "core", "isa", "clock_hz", "nearest", "aliases", "sources", "note", "memory")
+    known = ("name", "core", "isa", "clock_hz", "nearest", "aliases", "sources", "note", "run_ma", "volts", "memory", "cache")
     _reject_unknown(path, record, known, "")
     banks = _get(path, record, "memory", list, "")
     memories = tuple(_memory(path, bank, f"memory[{index}].") for index, bank in enumerate(banks))
+    buffers = _get(path, record, "cache", list, "") if "cache" in record else []
+    caches = tuple(_cache(path, cache, f"cache[{index}].") for index, cache in enumerate(buffers))
+    kinds = sorted(cache.kind for cache in caches)
+    if len(set(kinds)) < len(kinds) or ("unified" in kinds and len(kinds) > 1):
+        raise _mistake(path, "cache", "there is one of code and one of data, or one that is unified")
+    if ("run_ma" in record) != ("volts" in record):
+        raise _mistake(path, "run_ma", "goes with volts")
     ordered = sorted(memories, key=lambda memory: memory.address)
     for low, high in pairwise(ordered):
         if low.address + low.bytes > high.address:
@@ -148,12 +178,15 @@ def read(path: Path) -> Device:
         name=_get(path, record, "name", str, "").lower(),
         core=_get(path, record, "core", str, "").lower(),
         isa=_get(path, record, "isa", str, "").lower(),
-        clock_hz=_positive(path, record, "clock_hz", ""),
+        clock_hz=_positive(path, record, "clock_hz", "", int),
         memories=memories,
         sources=_strings(path, record, "sources"),
         aliases=tuple(alias.lower() for alias in _strings(path, record, "aliases")),
         nearest=_get(path, record, "nearest", str, "").lower() if "nearest" in record else "",
         note=_get(path, record, "note", str, "") if "note" in record else "",
+        caches=caches,
+        run_ma=_positive(path, record, "run_ma", "") if "run_ma" in record else None,
+        volts=_positive(path, record, "volts", "") if "volts" in record else None,
     )
     if not device.ram:
         raise _mistake(path, "memory", "no bank of kind 'sram' or 'dtcm'")
@@ -183,6 +216,23 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
     return Memory(_get(path, bank, "name", str, where), kind, size, address, waits)
 
 
+def _cache(path: Path, cache: Any, where: str) -> Cache:
+    if not isinstance(cache, dict):
+        raise _mistake(path, where.rstrip("."), "must be a table, [[cache]]")
+    _reject_unknown(path, cache, ("kind", "bytes", "line", "ways"), where)
+    kind = _get(path, cache, "kind", str, where)
+    if kind not in CACHES:
+        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(CACHES)}")
+    try:
+        size = parse_size(_get(path, cache, "bytes", (int, str), where))
+    except CompileError as error:
+        raise _mistake(path, f"{where}bytes", error.why) from error
+    line, ways = (int(_positive(path, cache, key, where, int)) for key in ("line", "ways"))
+    if line & (line - 1) or size % (line * ways):
+        raise _mistake(path, where.rstrip("."), "lines must be a power of two, and bytes a multiple of line times ways")
+    return Cache(kind, size, line, ways)
+
+
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
     if key not in record:
         raise _mistake(path, f"{where}{key}", "is missing")
@@ -193,9 +243,9 @@ def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, 
     return value
 
 
-def _positive(path: Path, record: dict[str, Any], key: str, where: str) -> int:
-    value: int = _get(path, record, key, int, where)
-    if value <= 0:
+def _positive(path: Path, record: dict[str, Any], key: str, where: str, kind: type | tuple[type, ...] = (int, float)) -> Any:
+    value = _get(path, record, key, kind, where)
+    if not 0 < value < math.inf:
         raise _mistake(path, f"{where}{key}", f"is {value}, not positive")
     return value
 

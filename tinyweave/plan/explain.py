@@ -1,6 +1,7 @@
 """Why a tensor lies where it lies. In: a Plan and a name. Out: its bytes, its life, and with whom it shares bytes or cannot.
 
-Only reads the plan; what may overlap is asked of the rules of `overlap.py`, the reasons why not are worked out here.
+And why an op runs on its kernel. Only reads the plan; what may overlap is asked of the rules of `overlap.py`, the reasons why
+not are worked out here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
+from ..kernels.table import VARIANTS, variant_for
 from .plan import Buffer, Plan
 from .streaming import rules_of
 
@@ -184,3 +186,20 @@ def _without(plan: Plan, home: Buffer) -> int:
     """The most live bytes of a step if the buffer had none."""
     rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
     return max((rest.live(step) for step in range(len(plan.stages))), default=0)
+
+
+def kernel_reason(plan: Plan, index: int, core: str) -> str:
+    """Why op `index` of the graph has its kernel, of those that run on `core`."""
+    graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
+    if not name:
+        return "no code: what it makes lies where it must"
+    fastest = variant_for(graph, op, core)
+    if name != fastest.name:
+        if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.ranged:
+            return f"{fastest.name} cannot run by rows"
+        scratch = fastest.scratch(graph, op)
+        return f"{fastest.name} is faster, with {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
+    if fastest.cores:
+        return f"the fastest on a {core}"
+    others = [row.name for row in VARIANTS if op.kind in row.kinds and core in row.cores]
+    return f"{' and '.join(others)} cannot run it exactly" if others else "the only one"

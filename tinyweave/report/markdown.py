@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .record import Record
-from .text import align, clean, instructions_line, layer_rows, memory_rows, proof_lines, verdict_lines
+from .text import align, clean, cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, verdict_lines
 
 WIDE = 160
 
@@ -46,7 +46,7 @@ def _work(record: Record) -> str:
     lines = [
         f"- MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
         f"- {instructions_line(record)}",
-        "- cycles and milliseconds: not estimated by this version",
+        *(f"- {line}" for line in cycle_lines(record)),
     ]
     if record["compiler"]:
         lines.insert(2, f"- measured with: {_escape(record['compiler'])}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import __version__, api
 from ..codegen.model import buffer_labels
+from ..cost.cycles import Cycles, millijoules, milliseconds
 from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import Graph
@@ -38,7 +39,9 @@ def record(
 ) -> Record:
     """Everything that is known of one model, ready for json.dumps."""
     graph = model.graph
-    layers = plan_layers(plan, profile.per_step if profile else None) if plan else graph_layers(graph)
+    took = (profile.core, profile.per_step, [step.likely for step in profile.cycles_per_step]) if profile else ()
+    layers = plan_layers(plan, *took) if plan else graph_layers(graph)
+    cycles = profile.cycles if profile else None
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
     limits = limits or api.Limits(None, None)
@@ -87,8 +90,11 @@ def record(
         "macs": executed,
         "mac_overhead": _overhead(executed, least) if plan else None,
         "instructions": profile.instructions if profile else None,
-        "cycles": None,
-        "latency_ms": None,
+        "cycles": cycles.likely if cycles else None,
+        "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
+        "flash_waits": profile.waits if profile else None,
+        "latency_ms": _latency_ms(cycles, profile, device),
+        "energy_mj": _energy_mj(cycles, profile, device),
         "core": profile.core if profile else None,
         "compiler": profile.compiler if profile else None,
         "plan": {
@@ -138,6 +144,20 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits) ->
         "limit": limits.ram,
         "points": points,
     }
+
+
+def _latency_ms(cycles: Cycles | None, profile: api.Profile | None, device: Device | None) -> float | None:
+    """None where the emulated core is not the device's."""
+    if cycles is None or profile is None or device is None or device.core != profile.core:
+        return None
+    return round(milliseconds(cycles.likely, device.clock_hz), 3)
+
+
+def _energy_mj(cycles: Cycles | None, profile: api.Profile | None, device: Device | None) -> float | None:
+    latency_ms = _latency_ms(cycles, profile, device)
+    if latency_ms is None or device is None or device.run_ma is None or device.volts is None:
+        return None
+    return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
 
 
 def _overhead(executed: int, least: int) -> float | None:

@@ -10,20 +10,24 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..codegen.layer import shape_text
 from ..cost.macs import per_op
 from ..ir import Graph, Op, Tensor, is_constant
 from ..plan import Plan
+from ..plan.explain import kernel_reason
 from ..plan.overlap import views
 from ..plan.streaming import plan_macs
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One op: bytes of its activations in and out, of its constants, and live while it runs; `instructions` when measured."""
+    """One op: bytes of its activations in and out, of its constants, and live while it runs; of a plan its kernel, and why.
+
+    instructions, cycles: when measured, and estimated; those of a fused stage are at its last op.
+    """
 
     step: int
     name: str
@@ -35,20 +39,31 @@ class Layer:
     bytes_in: int
     bytes_out: int
     live: int
+    kernel: str | None = None
+    why: str | None = None
     instructions: int | None = None
+    cycles: int | None = None
 
 
 def graph_layers(graph: Graph) -> list[Layer]:
     """The rows of a graph in file order, before any planning."""
     order = [(index, index) for index in range(len(graph.ops))]
-    return _rows(graph, order, _live_of_graph(graph), per_op(graph, clipped=True), None)
+    return _rows(graph, order, _live_of_graph(graph), per_op(graph, clipped=True))
 
 
-def plan_layers(plan: Plan, per_step: Sequence[int] | None = None) -> list[Layer]:
-    """The rows of a plan in its order; `per_step` are measured instructions, shown at the last op of each stage."""
+def plan_layers(plan: Plan, core: str = "", instructions: Sequence[int] = (), cycles: Sequence[int] = ()) -> list[Layer]:
+    """The rows of a plan in its order; what its steps took on `core` is shown at the last op of each stage."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
-    return _rows(plan.graph, order, live, plan_macs(plan), per_step)
+    rows = _rows(plan.graph, order, live, plan_macs(plan))
+    last = dict(order)
+    found = []
+    for row, (step, index) in zip(rows, order, strict=True):
+        spent = (counts[step] if counts and last[step] == index else None for counts in (instructions, cycles))
+        count, estimate = spent
+        why = kernel_reason(plan, index, core) if core else None
+        found.append(replace(row, kernel=plan.variants[index] or None, why=why, instructions=count, cycles=estimate))
+    return found
 
 
 def peak(layers: Sequence[Layer]) -> Layer | None:
@@ -61,9 +76,7 @@ def _rows(
     order: Sequence[tuple[int, int]],
     live: Sequence[int],
     counts: Sequence[int],
-    per_step: Sequence[int] | None,
 ) -> list[Layer]:
-    last_of_step = dict(order)
     return [
         Layer(
             step=step,
@@ -76,7 +89,6 @@ def _rows(
             bytes_in=sum(t.bytes for t in _activations(graph, graph.ops[index])),
             bytes_out=sum(tensor.bytes for tensor in graph.outputs_of(graph.ops[index])),
             live=live[step],
-            instructions=per_step[step] if per_step is not None and last_of_step[step] == index else None,
         )
         for step, index in order
     ]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from ..codegen.model import buffer_labels
+from ..cost.cycles import milliseconds
 from ..devices import Device
 from ..plan import Plan
 from ..plan.explain import Explanation
@@ -24,6 +26,7 @@ from .record import Record
 WIDTH = 100
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
 MIN_BAR, GOOD_BAR, MAX_BAR = 4, 8, 24
+TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
 NUMBERS = (
     ("MACs", "macs"),
     ("instructions", "instructions"),
@@ -139,6 +142,88 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     kept = [column for column in columns if column[0] != left_out]
     rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
     return rows, frozenset({0, *range(4, len(kept))})
+
+
+def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
+    """Where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
+    layers = record["layers"]
+    key = "cycles" if record["cycles"] is not None else "instructions"
+    lines = align(*profile_rows(record))
+    room = max(MIN_BAR, min(MAX_BAR, (out.width if out.is_terminal else WIDTH) - max(map(len, lines)) - 1))
+    most, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
+    out.print(Text(lines[0], style="dim"))
+    for layer, line in zip(layers, lines[1:], strict=True):
+        spent = layer[key] or 0
+        out.print(Text(f"{line} {bar(spent, most, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == most else ""))
+    out.print()
+    if before:
+        heading(out, "changes")
+        for line in align(change_rows(record, before), frozenset({1, 2, 3})):
+            out.print(Text(f"  {line}"))
+        out.print()
+    if reasons := kernel_lines(record):
+        heading(out, "kernels that are not the fastest that there are")
+        show_lines(out, reasons)
+        out.print()
+
+
+def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
+    """What each layer took, as cells, headed, and which columns are numbers; a fused stage's is at its last layer."""
+    clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
+    rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
+    stages: dict[int, int] = {}
+    for layer in record["layers"]:
+        stages[layer["step"]] = stages.get(layer["step"], 0) + layer["macs"]
+        count, cycles, macs = layer["instructions"], layer["cycles"], stages[layer["step"]]
+        each = f"{count / macs:.2f}" if count and macs else "-"
+        ms = f"{milliseconds(cycles, clock_hz):.2f}" if cycles is not None and clock_hz else "-"
+        cells = [str(layer["step"] + 1), layer["name"], _kernel(layer), _count(layer["macs"] or None), _count(count)]
+        rows.append([*cells, each, _count(cycles), ms])
+    kept = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
+    return [[row[i] for i in kept] for row in rows], frozenset({0, *range(3, len(kept))})
+
+
+def _kernel(layer: Record) -> str:
+    """A kernel's name without what its layer's kind says."""
+    name = (layer["kernel"] or "-").removeprefix("tw_")
+    return name.removeprefix(f"{layer['kind']}_")
+
+
+def kernel_lines(record: Record) -> list[str]:
+    """Per reason the layers whose kernel could be faster."""
+    found: dict[str, list[str]] = {}
+    for layer in record["layers"]:
+        if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
+            found.setdefault(layer["why"], []).append(layer["name"])
+    return [f"  {why}: {', '.join(names)}" for why, names in found.items()]
+
+
+def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
+    """What has changed since an earlier record: totals, then the layers of both whose cost differs."""
+
+    def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
+        share = f"{new / old - 1:+.1%}" if old and new is not None else ""
+        return (name, _count(old), _count(new), share)
+
+    rows = [("", "before", "now", "")]
+    rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
+    rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
+    key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
+    old, new = ({layer["name"]: layer[key] for layer in found["layers"]} for found in (before, record))
+    names = dict.fromkeys([*old, *new])
+    rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+    return rows
+
+
+def can_be_compared(found: Any) -> bool:
+    """Whether this, out of a file, has what `change_rows` reads."""
+    try:
+        counts = [*(found[key] for key in ("macs", "instructions", "cycles")), *(found[part][key] for part, key in TOTALS)]
+        layers = [(layer["name"], layer["instructions"], layer["cycles"]) for layer in found["layers"]]
+    except (KeyError, TypeError):
+        return False
+    numbers = [*counts, *(count for _, *both in layers for count in both)]
+    return all(isinstance(name, str) for name, *_ in layers) and all(n is None or type(n) is int for n in numbers)
 
 
 def picture(plan: Plan) -> list[str]:
@@ -313,7 +398,29 @@ def show_verdict(out: Console, record: Record) -> None:
 
 def show_instructions(out: Console, record: Record) -> None:
     """The measured count, and per MAC."""
-    show_lines(out, [instructions_line(record)])
+    show_lines(out, [instructions_line(record), *cycle_lines(record)])
+
+
+def cycle_lines(record: Record) -> list[str]:
+    """What one inference takes on the device, estimated, and what the estimate rests on."""
+    if record["cycles"] is None:
+        return (
+            [] if record["core"] is None else [f"cycles: not estimated, for nobody has published timings of {record['core']}"]
+        )
+    (fewest, most), waits = record["cycles_range"], record["flash_waits"]
+    line = f"cycles: about {record['cycles']:,}" + (f" ({fewest:,} to {most:,})" if fewest < most else "")
+    if record["latency_ms"] is not None:
+        clock_hz = record["device"]["clock_hz"]
+        low, high = (f"{milliseconds(count, clock_hz):,.3g}" for count in (fewest, most))
+        line += (
+            f", {record['latency_ms']:,.3g} ms" + (f" ({low} to {high})" if low != high else "") + f" at {clock_hz / 1e6:g} MHz"
+        )
+    if record["energy_mj"] is not None:
+        line += f", {record['energy_mj']:,.3g} mJ"
+    flash = "Flash that answers at once, for its wait states are not known"
+    if waits is not None:
+        flash = f"{waits} cycles for each line that its caches miss in Flash"
+    return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
 
 
 def instructions_line(record: Record) -> str:

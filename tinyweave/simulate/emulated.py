@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import toolchain
+from ..cost.cycles import TIMINGS, Cycles, Instruction, waiting
+from ..cost.cycles import cycles as instruction_cycles
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
-from .run import FOLDER, Dump, Fault, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import FOLDER, Block, Dump, Fault, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -150,6 +152,7 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     streamed: Mapping[int, int] | None = None,
+    caches: Mapping[str, tuple[int, int, int]] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Run:
@@ -157,7 +160,8 @@ def invoke(
 
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
     bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; what it takes to
-    bring them is not counted. Raises Fault for an access to what is not the
+    bring them is not counted. caches: `code`, `data` or `unified` -> bytes, bytes of a line, ways; empty when invoke begins.
+    Raises Fault for an access to what is not the
     model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
     """
     if reason := missing(firmware.core):
@@ -172,7 +176,7 @@ def invoke(
     request = {
         "isa": core.isa,
         "cpu": core.cpu,
-        "aligned": core.aligned,
+        "aligned": core.aligned and fill % 2 == 0,  # a complementary run makes the same accesses, ten times as fast
         "hook": str(_hook()),
         "flash": elf.flash,
         "ram": elf.ram,
@@ -187,6 +191,7 @@ def invoke(
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
         "streamed": dict(streamed or {}),
+        "caches": dict(caches or {}),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
@@ -201,9 +206,13 @@ def invoke(
     if answer["stack_image"][:below] != stack[:below]:
         raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")
     functions: dict[str, int] = {}
-    for address, executed in answer["blocks"]:
-        name = _function(elf, address)[0]
-        functions[name] = functions.get(name, 0) + executed
+    blocks: dict[int, list[Block]] = {}
+    for step, ran in answer["blocks"].items():
+        for address, count, instructions, executions, taken in ran:
+            name, at = _function(elf, address)[0], address - elf.flash[0]
+            functions[name] = functions.get(name, 0) + instructions * executions
+            blocks.setdefault(step, []).append(Block(elf.flash[1][at : at + count], instructions, executions, taken))
+    steps = answer.get("steps") or {step: sum(b.instructions * b.executions for b in ran) for step, ran in blocks.items()}
     return Run(
         outputs=answer["outputs"][-1],
         fill=fill,
@@ -213,8 +222,10 @@ def invoke(
         earlier=answer["outputs"][:-1],
         instructions=answer["instructions"],
         init_instructions=answer["init_instructions"],
-        per_step=[answer["steps"].get(step, 0) for step in range(max(answer["steps"], default=-1) + 1)],
+        per_step=[steps.get(step, 0) for step in range(max(steps, default=-1) + 1)],
         functions=functions,
+        blocks=blocks,
+        misses=answer["misses"],
         stack=answer["stack"],
         seconds=answer["seconds"],
     )
@@ -254,6 +265,42 @@ def _hook() -> Path:
     return toolchain.cached(
         "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
     )
+
+
+def cycles(core: str, run: Run, waits: int | None = None) -> list[Cycles] | None:
+    """The estimated cycles of a run on `core`, per step, or in one of an untraced run; None for a core without timings.
+
+    waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
+    """
+    if core not in TIMINGS or not run.blocks:
+        return None
+    found = []
+    for step in range(max(run.blocks) + 1) if max(run.blocks) >= 0 else run.blocks:
+        total = Cycles(0, 0, 0)
+        for block in run.blocks.get(step, ()):
+            instructions = _disassembled(CORES[core].isa, block.code)
+            total = total.plus(*instruction_cycles(core, instructions, block.executions, block.taken))
+        missed = run.misses.get(step, {})
+        data = missed.get("data", 0) + missed.get("unified", 0)
+        found.append(total if waits is None else waiting(total, missed.get("code", 0), data, waits))
+    return found
+
+
+@lru_cache(maxsize=1 << 15)
+def _disassembled(isa: str, code: bytes) -> tuple[Instruction, ...]:
+    import capstone
+
+    modes = {"arm": (capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)}
+    found = capstone.Cs(*modes[isa])
+    found.detail = True
+    named = []
+    for instruction in found.disasm(code, 0):
+        read, written = (frozenset(map(instruction.reg_name, registers)) for registers in instruction.regs_access())
+        name = found.insn_name(instruction.id)
+        named.append(
+            Instruction(name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, read, written)
+        )
+    return tuple(named)
 
 
 def _function(elf: _Elf, address: int) -> tuple[str, int]:

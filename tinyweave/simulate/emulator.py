@@ -21,7 +21,9 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 import capstone
+import numpy as np
 import unicorn
+from numpy.typing import NDArray
 from unicorn import arm_const, riscv_const
 
 # where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; read_rows
@@ -59,6 +61,7 @@ class Isa:
     stack: int
     link: int
     pc: int
+    status: int
     mark: int
     endless: bytes
     back: bytes
@@ -69,11 +72,27 @@ class Block(ctypes.Structure):
     """tw_block of hook.c."""
 
     _fields_ = [
-        ("executed", ctypes.c_uint64),
+        ("executions", ctypes.c_uint64),
+        ("taken", ctypes.c_uint64),
         ("bytes", ctypes.c_uint32),
         ("instructions", ctypes.c_uint32),
         ("dip", ctypes.c_int32),
         ("flags", ctypes.c_uint32),
+    ]
+
+
+COUNTS = np.dtype(Block)
+
+
+class Cache(ctypes.Structure):
+    """tw_cache of hook.c."""
+
+    _fields_ = [
+        ("line_bits", ctypes.c_uint32),
+        ("sets", ctypes.c_uint32),
+        ("ways", ctypes.c_uint32),
+        ("lines", ctypes.c_void_p),
+        ("misses", ctypes.c_uint64),
     ]
 
 
@@ -84,6 +103,8 @@ class Counter(ctypes.Structure):
         ("first", ctypes.c_uint32),
         ("slots", ctypes.c_uint32),
         ("blocks", ctypes.c_void_p),
+        ("last", ctypes.c_void_p),
+        ("end", ctypes.c_uint64),
         ("instructions", ctypes.c_uint64),
         ("limit", ctypes.c_uint64),
         ("lowest_stack", ctypes.c_uint32),
@@ -91,9 +112,13 @@ class Counter(ctypes.Structure):
         ("unaligned", ctypes.c_uint32),
         ("stack_register", ctypes.c_int),
         ("read_register", ctypes.c_void_p),
+        ("write_register", ctypes.c_void_p),
+        ("status_register", ctypes.c_int),
         ("stop", ctypes.c_void_p),
         ("describe", DESCRIBE),
         ("trace", TRACE),
+        ("code", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
     ]
 
 
@@ -136,6 +161,7 @@ ISAS = {
         stack=arm_const.UC_ARM_REG_SP,
         link=arm_const.UC_ARM_REG_LR,
         pc=arm_const.UC_ARM_REG_PC,
+        status=arm_const.UC_ARM_REG_XPSR,
         mark=1,
         endless=bytes.fromhex("fee7"),
         back=bytes.fromhex("7047"),
@@ -150,6 +176,7 @@ ISAS = {
         stack=riscv_const.UC_RISCV_REG_SP,
         link=riscv_const.UC_RISCV_REG_RA,
         pc=riscv_const.UC_RISCV_REG_PC,
+        status=0,
         mark=0,
         endless=bytes.fromhex("01a0"),
         back=bytes.fromhex("8280"),
@@ -196,8 +223,9 @@ class Machine:
         self.fault: tuple[int, int] | None = None
         self.failure: Exception | None = None
         self.step = -1
-        self.step_instructions: dict[int, int] = {}
-        self.at_step = 0
+        self.step_counts: dict[int, NDArray[np.uint64]] = {}
+        self.step_misses: dict[int, dict[str, int]] = {}
+        self.caches: dict[str, tuple[Cache, Any]] = {}  # what is read through it -> the cache, and its lines
         self.dumps: dict[int, bytes] = {}
         read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
         self.place(*request["flash"], read | execute)
@@ -227,6 +255,16 @@ class Machine:
         """What has become of `data`."""
         return bytes(self.engine.mem_read(address, len(data)))
 
+    def add_caches(self) -> None:
+        """Caches before Flash: of code, of data, or one of both."""
+        for what, (bytes_, line, ways) in self.request["caches"].items():
+            sets = bytes_ // line // ways
+            lines = (ctypes.c_uint32 * (sets * ways))()
+            cache = Cache(line.bit_length() - 1, sets, ways, ctypes.addressof(lines), 0)
+            self.caches[what] = cache, lines
+            for part in ("code", "data") if what == "unified" else (what,):
+                setattr(self.counter, part, ctypes.addressof(cache))
+
     def count_blocks(self) -> None:
         library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
         hook = ctypes.CDLL(self.request["hook"])
@@ -240,6 +278,8 @@ class Machine:
             lowest_stack=self.stack_top,
             stack_register=self.isa.stack,
             read_register=ctypes.cast(library.uc_reg_read, ctypes.c_void_p),
+            write_register=ctypes.cast(library.uc_reg_write, ctypes.c_void_p),
+            status_register=self.isa.status,
             stop=ctypes.cast(library.uc_emu_stop, ctypes.c_void_p),
             describe=DESCRIBE(self.on_new_block),
             trace=TRACE(self.on_trace),
@@ -247,13 +287,17 @@ class Machine:
         library.uc_hook_add.argtypes = [
             ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
         ]  # fmt: skip
-        hooks = [(unicorn.UC_HOOK_BLOCK, hook.tw_on_block)]
+        self.add_caches()
+        everywhere, flash = (1, 0), (self.request["flash"][0], self.request["flash"][0] + len(self.request["flash"][1]) - 1)
+        hooks = [(unicorn.UC_HOOK_BLOCK, hook.tw_on_block, everywhere)]
         if self.request["aligned"]:
-            hooks.append((unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, hook.tw_on_access))
-        for kind, function in hooks:
+            hooks.append((unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, hook.tw_on_access, everywhere))
+        if self.counter.data:
+            hooks.append((unicorn.UC_HOOK_MEM_READ, hook.tw_on_constant, flash))
+        for kind, function, (begin, last) in hooks:
             error = library.uc_hook_add(
                 self.engine._uch, ctypes.byref(ctypes.c_size_t()), kind,
-                ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(self.counter), 1, 0,
+                ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(self.counter), begin, last,
             )  # fmt: skip
             if error:
                 raise unicorn.UcError(error)
@@ -288,24 +332,49 @@ class Machine:
             self.engine.emu_stop()
             return
         block = self.blocks[(address - self.counter.first) // 2]
+        if block.bytes:
+            self.failure = ValueError(f"the block at 0x{address:08x} had another length before")
+            self.engine.emu_stop()
         block.bytes, block.instructions, block.dip = size, instructions, dip
         block.flags = (LOWERS_STACK if dip else 0) | (SETS_STACK if computed else 0)
         if address == self.request["trace"]:  # it is not the model's: not counted
             block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
 
     def on_trace(self) -> None:
-        """A step has ended: credit it with the instructions since the one before, and take the dumps asked for."""
+        """A step has ended: credit it with what ran since the one before, and take the dumps asked for."""
         try:
             self.step = self.engine.reg_read(self.isa.arguments[0])
-            spent = self.counter.instructions - self.at_step
-            self.step_instructions[self.step] = self.step_instructions.get(self.step, 0) + spent
-            self.at_step = self.counter.instructions
+            self.credit(self.step)
             for index, (step, memory, offset, count) in enumerate(self.request["dump"]):
                 if step == self.step:
                     self.dumps[index] = bytes(self.engine.mem_read(self.starts[memory] + offset, count))
         except Exception as error:
             self.failure = error
             self.engine.emu_stop()
+
+    def credit(self, step: int) -> None:
+        """Add to a step what ran since the last call of this, and begin to count anew."""
+        table = np.frombuffer(self.blocks, COUNTS)
+        now = np.stack([table["executions"], table["taken"]])
+        if step in self.step_counts:
+            self.step_counts[step] += now
+        else:
+            self.step_counts[step] = now
+        table["executions"] = table["taken"] = 0
+        misses = self.step_misses.setdefault(step, dict.fromkeys(self.caches, 0))
+        for what, (cache, _) in self.caches.items():
+            misses[what] += cache.misses
+            cache.misses = 0
+
+    def spent(self, step: int) -> list[tuple[int, int, int, int, int]]:
+        """Of a step, per block: address, bytes, instructions, how often it ran, how often it was not left at its end."""
+        executions, taken = self.step_counts[step]
+        first, blocks = self.counter.first, self.blocks
+        return [
+            (first + 2 * slot, blocks[slot].bytes, blocks[slot].instructions, int(executions[slot]), int(taken[slot]))
+            for slot in np.flatnonzero(executions).tolist()
+            if not blocks[slot].flags & IS_TRACE
+        ]
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function to its end and return its result; the counts start anew."""
@@ -314,7 +383,11 @@ class Machine:
             write(register, value)
         write(isa.stack, self.stack_top)
         write(isa.link, RETURN | isa.mark)
-        self.counter.instructions = self.at_step = self.counter.look_at_stack = 0
+        self.counter.instructions = self.counter.look_at_stack = 0
+        self.counter.last = None
+        for cache, lines in self.caches.values():
+            cache.misses = 0
+            ctypes.memset(lines, 0, ctypes.sizeof(lines))
         ctypes.memset(self.blocks, 0, ctypes.sizeof(self.blocks))
         try:
             self.engine.emu_start(self.request["functions"][function] | isa.mark, RETURN)
@@ -351,15 +424,14 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                     raise Stopped("streams other inputs than the caller said", 0)
                 if to:
                     machine.engine.mem_write(to, data)
-            machine.step, machine.step_instructions, machine.dumps = -1, {}, {}
+            machine.step, machine.step_counts, machine.step_misses, machine.dumps = -1, {}, {}, {}
             function, start = "invoke", time.process_time()
             answer["status"] = answer["status"] or machine.call(function, STRUCT, STRUCT + IO)
             answer["seconds"] = time.process_time() - start
             answer["instructions"] = machine.counter.instructions
-            if machine.step >= 0:
-                machine.step_instructions[machine.step] += machine.counter.instructions - machine.at_step
-            first = machine.counter.first
-            answer["blocks"] = [(first + 2 * slot, b.executed) for slot, b in enumerate(machine.blocks) if b.executed]
+            machine.credit(machine.step)
+            answer["misses"] = machine.step_misses
+            answer["blocks"] = {step: machine.spent(step) for step in machine.step_counts}
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 function = "output"
@@ -370,7 +442,6 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     except unicorn.UcError as error:
         answer["stopped"] = {"what": f"gave a bad pointer ({error})", "pc": None, "address": None, "function": function}
     answer["step"] = machine.step
-    answer["steps"] = machine.step_instructions
     answer["dumps"] = machine.dumps
     answer["images"] = [machine.read(start, image) for start, _, image in request["memories"]]
     answer["stack"] = machine.stack_top - machine.counter.lowest_stack

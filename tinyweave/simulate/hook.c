@@ -1,12 +1,14 @@
-/* hook.c - counts what an emulated program executes, for emulator.py, at one call per basic block.
+/* hook.c - counts what an emulated program executes, for emulator.py, at one call per basic block, and what of its reads of
+ * code and constants a cache would miss.
  *
  * A block that has not been seen before is described by `describe` (its instructions, how far it lowers the stack pointer);
- * from then on it costs two additions. The stack pointer is read only where it may have changed downwards.
+ * from then on it costs a comparison and two additions. The stack pointer is read only where it may have changed downwards.
  */
 #include <stdint.h>
 
 typedef struct {
-    uint64_t executed;     /* instructions, over all its executions */
+    uint64_t executions;
+    uint64_t taken;        /* how often another block followed than the one behind it */
     uint32_t bytes;        /* 0 = not described yet */
     uint32_t instructions; /* per execution */
     int32_t dip;           /* the lowest stack pointer in it, relative to that at its start, <= 0 */
@@ -14,23 +16,56 @@ typedef struct {
 } tw_block;
 
 enum { LOWERS_STACK = 1, SETS_STACK = 2, IS_TRACE = 4 };
+enum { CONDITIONS = 0x0600FC00 }; /* in the status register: those of the instructions that follow */
+
+typedef struct {
+    uint32_t line_bits, sets, ways;
+    uint32_t *lines; /* per set its lines, the one used last first; of each its number, plus 1 */
+    uint64_t misses;
+} tw_cache;
 
 typedef struct {
     uint32_t first, slots; /* code starts at `first`, a slot per two bytes */
     tw_block *blocks;
+    tw_block *last; /* the block that ran before this one, which ends at `end` */
+    uint64_t end;
     uint64_t instructions, limit;
     uint32_t lowest_stack, look_at_stack;
     uint32_t unaligned; /* the address of the first access that is no multiple of its size, else 0 */
     int stack_register;
     int (*read_register)(void *engine, int which, void *value);
+    int (*write_register)(void *engine, int which, const void *value);
+    int status_register; /* of a core that can make instructions depend on a condition, else 0 */
     int (*stop)(void *engine);
     void (*describe)(uint64_t address, uint32_t bytes); /* must fill the block */
     void (*trace)(void);
+    tw_cache *code, *data; /* 0 = not looked at */
 } tw_counter;
+
+static void use(tw_cache *cache, uint32_t address, uint32_t bytes)
+{
+    const uint32_t end = (address + bytes - 1) >> cache->line_bits;
+    for (uint32_t line = address >> cache->line_bits; line <= end; line++) {
+        uint32_t *set = cache->lines + line % cache->sets * cache->ways;
+        uint32_t way = 0;
+        while (way < cache->ways - 1 && set[way] != line + 1) {
+            way++;
+        }
+        cache->misses += set[way] != line + 1;
+        for (; way > 0; way--) {
+            set[way] = set[way - 1];
+        }
+        set[0] = line + 1;
+    }
+}
 
 void tw_on_block(void *engine, uint64_t address, uint32_t bytes, tw_counter *counter)
 {
     const uint32_t slot = ((uint32_t)address - counter->first) / 2;
+    if (counter->last && address != counter->end) {
+        counter->last->taken++;
+    }
+    counter->last = 0;
     if (slot >= counter->slots) {
         return; /* where the program returns to */
     }
@@ -38,7 +73,12 @@ void tw_on_block(void *engine, uint64_t address, uint32_t bytes, tw_counter *cou
     if (block->bytes != bytes) {
         counter->describe(address, bytes);
     }
-    block->executed += block->instructions;
+    block->executions++;
+    if (counter->code) {
+        use(counter->code, (uint32_t)address, bytes);
+    }
+    counter->last = block;
+    counter->end = address + bytes;
     counter->instructions += block->instructions;
     if (block->flags | counter->look_at_stack) {
         uint32_t stack = 0;
@@ -64,5 +104,20 @@ void tw_on_access(void *engine, int type, uint64_t address, int bytes, int64_t v
     if (address % (uint64_t)bytes != 0 && counter->unaligned == 0) {
         counter->unaligned = (uint32_t)address;
         counter->stop(engine);
+    }
+}
+
+void tw_on_constant(void *engine, int type, uint64_t address, int bytes, int64_t value, tw_counter *counter)
+{
+    (void)type;
+    (void)value;
+    use(counter->data, (uint32_t)address, (uint32_t)bytes);
+    if (counter->status_register) { /* Unicorn forgets to end them where a load among them is looked at */
+        uint32_t status = 0;
+        counter->read_register(engine, counter->status_register, &status);
+        if (status & CONDITIONS) {
+            status &= ~(uint32_t)CONDITIONS;
+            counter->write_register(engine, counter->status_register, &status);
+        }
     }
 }

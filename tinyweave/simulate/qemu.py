@@ -200,7 +200,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
         for _ in board.call(STORE, stack_top, register, value):
             raise ConnectionError("QEMU does not let the board be set up")
 
-    answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": []}
+    answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": {}, "misses": {}}
     function, fed = "init", list[bytes]()
 
     def bring_rows() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,16 @@ class Region:
         return self.base + self.bytes
 
 
+class Block(NamedTuple):
+    """Instructions that run one after the other: their code, how many they are, how often they ran, and after how many of
+    these runs something else followed than what lies behind them."""
+
+    code: bytes
+    instructions: int
+    executions: int
+    taken: int
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """One inference. earlier: the outputs of those before it on the same memory. regions, images: every memory with its guards,
@@ -51,8 +62,9 @@ class Run:
 
     The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
     per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
-    invoke, per C function. stack: the most bytes of it that any of the model's functions used. seconds: of processor time
-    that emulating invoke took.
+    invoke, per C function. blocks: per traced step, or under -1 of an untraced run, what of the code ran; misses: likewise, per
+    cache how many of its lines were read from Flash; both are empty on QEMU. stack: the most bytes of it that any of the
+    model's functions used. seconds: of processor time that emulating invoke took.
     """
 
     outputs: list[bytes]
@@ -65,6 +77,8 @@ class Run:
     init_instructions: int | None = None
     per_step: list[int] = field(default_factory=list)
     functions: dict[str, int] = field(default_factory=dict)
+    blocks: dict[int, list[Block]] = field(default_factory=dict)
+    misses: dict[int, dict[str, int]] = field(default_factory=dict)
     stack: int | None = None
     seconds: float | None = None
 

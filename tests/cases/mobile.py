@@ -1,0 +1,69 @@
+"""Networks that papers count: narrow MobileNets, published TinyNAS results, chains of the fusion paper (JSON files)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tinyweave.cost.chain import Layer, square
+from tinyweave.nas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
+
+
+def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
+    """MobileNetV2 without classifier as in the code of the fusion paper: whole channels, and the first block expands too."""
+    whole = mobilenet_v2(side)
+    groups = tuple(replace(group, width=int(group.width * width)) for group in whole.groups)
+    arch = Arch(side, int(whole.stem * width), groups, int(whole.last * width))
+    stem, first, *rest = blocks(arch)
+    depthwise = first.layers[0]
+    return [stem, first._replace(layers=(square(depthwise.h, depthwise.c_in, depthwise.c_in), *first.layers)), *rest]
+
+
+def published(path: Path) -> Arch:
+    """A TinyNAS result."""
+    net = json.loads(path.read_text())
+    groups = list[Group]()
+    for entry in net["blocks"]:
+        conv = entry["mobile_inverted_conv"]
+        if conv["name"] == "ZeroLayer":  # the search took the block out
+            continue
+        kernel, expansion, width = conv["kernel_size"], conv["expand_ratio"], conv["out_channels"]
+        assert conv.get("mid_channels") in (None, conv["in_channels"] * expansion)
+        assert (entry["shortcut"] is not None) == (conv["stride"] == 1 and conv["in_channels"] == width)
+        if groups and conv["stride"] == 1 and width == groups[-1].width:
+            group = groups.pop()
+            groups.append(Group(width, group.stride, (*group.kernels, kernel), (*group.expansions, expansion)))
+        else:
+            groups.append(Group(width, conv["stride"], (kernel,), (expansion,)))
+    mix, classes = net["feature_mix_layer"], net["classifier"]["out_features"]
+    return verify(
+        Arch(net["resolution"], net["first_conv"]["out_channels"], tuple(groups), mix["out_channels"] if mix else 0, classes)
+    )
+
+
+def fusion_chains(path: Path) -> dict[str, list[Layer]]:
+    """The chains of the multi-stage fusion paper by name."""
+    return {name: [_from_record(record) for record in net["layers"]] for name, net in json.loads(path.read_text()).items()}
+
+
+def _from_record(record: dict[str, Any]) -> Layer:
+    pad = record["p"], record["p"]
+    shape = record["h"], record["w"], record["c"], record["co"]
+    return Layer(*shape, (record["k"],) * 2, (record["s"],) * 2, (pad, pad), record["op"] == "dwconv")
+
+
+def bottlenecks(found: Sequence[Layer]) -> list[Block]:
+    """The blocks of a chain of layers: a depthwise one with the 1x1 ones around it is a bottleneck, all others stand alone."""
+    made, at = list[Block](), 0
+    while at < len(found):
+        expanded = found[at].kernel == (1, 1) and not found[at].depthwise
+        run = tuple(found[at : at + 2 + expanded])
+        if [layer.depthwise for layer in run] != [False] * expanded + [True, False]:
+            run = run[:1]
+        same = (run[0].h, run[0].w, run[0].c_in) == (run[-1].h_out, run[-1].w_out, run[-1].c_out)
+        made.append(Block(run, same and len(run) > 1, linear=len(run) > 1))
+        at += len(run)
+    return made

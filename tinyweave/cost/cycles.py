@@ -1,0 +1,257 @@
+"""Cycles of instructions that ran one after the other, estimated from what is published of the cores.
+
+In: the instructions of a basic block, a core; lines missed by caches. Out: the fewest, the likely and the most cycles, where
+the extremes are those of what the sources leave open. All figures are estimates: nobody but the core itself knows.
+Sources: Cortex-M0 DDI 0432, M0+ DDI 0484, M3 DDI 0337 and M4 DDI 0439, "Instruction set summary" and "Load/store timings" of
+each. For the M7 Arm publishes none; what is here follows measurements at quinapalus.com/cm7cycles.html. For the M33 it
+publishes none either: its pipeline is as long as the M4's, whose figures stand for it, with more left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+
+class Instruction(NamedTuple):
+    """name: its mnemonic without condition and width. operands: as in assembly. read, written: registers."""
+
+    name: str
+    operands: str
+    read: frozenset[str]
+    written: frozenset[str]
+
+
+class Cycles(NamedTuple):
+    """An estimate and what it may be off by."""
+
+    fewest: int
+    likely: int
+    most: int
+
+    def plus(self, fewest: int, likely: int, most: int) -> Cycles:
+        return Cycles(self.fewest + fewest, self.likely + likely, self.most + most)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles of a kind of instruction.
+
+    indexed: of a store whose address is the sum of registers. multiple: of an access to several words, besides one for each.
+    behind: what an access takes less directly behind a load whose result it does not need for its address. computed: what an
+    access takes more whose address comes from the instruction before. accumulate, long: of multiplications that add, that
+    have 64 bits. reload: what a branch that is taken takes more. call: what a call takes more than that. missed: what a
+    conditional branch takes more that does not go where it mostly goes. result: with `dual`, when a loaded or multiplied
+    value may be used. dual: whether two instructions may start in one cycle.
+    """
+
+    load: int = 2
+    store: int = 1
+    indexed: int = 2
+    multiple: int = 1
+    behind: int = 1
+    computed: int = 1
+    multiply: int = 1
+    accumulate: int = 1
+    long: int = 1
+    divide: int = 7
+    predicate: int = 1
+    reload: int = 2
+    call: int = 0
+    missed: int = 0
+    result: int = 2
+    dual: bool = False
+
+
+M4 = Timing()
+M4_RANGE = (replace(M4, computed=0, divide=2, predicate=0, reload=1, indexed=1), M4, replace(M4, divide=12, reload=3))
+M3 = replace(M4, accumulate=2, long=4)
+M3_RANGE = (replace(M4_RANGE[0], accumulate=2, long=3), M3, replace(M4_RANGE[2], accumulate=2, long=7))
+M33_RANGE = (replace(M4_RANGE[0], load=1, behind=0), M4, M4_RANGE[2])
+M0_PLUS = Timing(store=2, behind=0, computed=0, divide=0, reload=1, call=1)
+M7 = Timing(load=1, indexed=1, multiple=0, behind=0, computed=0, divide=6, reload=1, missed=7, dual=True)
+M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(M7, divide=12, reload=2, missed=9, result=3))
+
+LINE_WORDS = 4  # of a cache's line of 16 bytes, and the double words of one of 32
+
+# core -> fewest, likely, most
+TIMINGS: dict[str, tuple[Timing, Timing, Timing]] = {
+    "cortex-m0": (replace(M0_PLUS, reload=2),) * 3,
+    "cortex-m0plus": (M0_PLUS,) * 3,
+    "cortex-m3": M3_RANGE,
+    "cortex-m4": M4_RANGE,
+    "cortex-m7": M7_RANGE,
+    "cortex-m33": M33_RANGE,
+}
+
+CONDITIONS = "eq ne hs cs lo cc mi pl vs vc hi ls ge lt gt le"
+CONDITIONAL = {"cbz", "cbnz", *(f"b{condition}" for condition in CONDITIONS.split())}
+LOADS = {"ldr", "ldrb", "ldrh", "ldrsb", "ldrsh", "vldr"}
+STORES = {"str", "strb", "strh", "vstr"}
+SEVERAL = {"ldm", "ldmdb", "pop", "vldmia", "vldmdb", "vpop", "stm", "stmdb", "push", "vstmia", "vstmdb", "vpush"}
+PAIRS = {"ldrd", "strd"}
+TABLES = {"tbb", "tbh"}
+CALLS = {"bl", "blx"}
+BRANCHES = {"b", "bx", *CALLS, *CONDITIONAL, *TABLES}
+LONG = {"smull", "umull", "smlal", "umlal", "umaal"}
+ADDING = {"mla", "mls"}
+SLOW_FLOATS = {
+    "vdiv": 14,
+    "vsqrt": 14,
+    "vmla": 3,
+    "vmls": 3,
+    "vnmla": 3,
+    "vnmls": 3,
+    "vfma": 3,
+    "vfms": 3,
+    "vfnma": 3,
+    "vfnms": 3,
+}
+DSP = (
+    "smla",
+    "smls",
+    "smmu",
+    "smmla",
+    "smmls",
+    "smul",
+    "smua",
+    "smus",
+    "sxt",
+    "uxt",
+    "pkh",
+    "ssat",
+    "usat",
+    "sadd",
+    "ssub",
+    "rev",
+)
+SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
+
+
+def cycles(core: str, instructions: Sequence[Instruction], executions: int, taken: int) -> Cycles:
+    """Of `executions` runs of a block of which `taken` were left by a branch; KeyError for a core not in TIMINGS."""
+    found = []
+    last = instructions[-1].name
+    for timing in TIMINGS[core]:
+        one = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
+        left = timing.reload + (timing.call if last in CALLS else 0)
+        missed = min(taken, executions - taken) if last in CONDITIONAL else 0
+        found.append(one * executions + left * taken + timing.missed * missed)
+    return Cycles(min(found), found[1], max(found))
+
+
+def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:
+    """With `waits` cycles for each line of code and of data that comes from Flash.
+
+    Fewest: code is there before it is needed. Most: a line takes its four words' time more to come in.
+    """
+    return found.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
+
+
+def milliseconds(count: int, clock_hz: int) -> float:
+    """How long so many cycles take."""
+    return count / clock_hz * 1e3
+
+
+def millijoules(latency_ms: float, run_ma: float, volts: float) -> float:
+    """What the chip takes from its supply in that time."""
+    return latency_ms * run_ma * volts / 1e3
+
+
+def _registers(instruction: Instruction) -> int:
+    """How many words an access to several moves."""
+    listed = instruction.operands.partition("{")[2].rstrip("}").split(",")
+    words = 0
+    for part in listed:
+        name, _, end = part.strip().partition("-")
+        count = int(end.strip()[1:]) - int(name[1:]) + 1 if end else 1
+        words += count * (2 if name.startswith("d") else 1)
+    return words
+
+
+def _is_access(name: str) -> bool:
+    return name in LOADS or name in STORES or name in PAIRS
+
+
+def _address(instruction: Instruction) -> frozenset[str]:
+    """The registers that an access gets its address from."""
+    inside = instruction.operands.partition("[")[2].partition("]")[0]
+    return frozenset(part.strip() for part in inside.split(",") if part.strip() in instruction.read)
+
+
+def _alone(instruction: Instruction, timing: Timing) -> int:
+    """Cycles of an instruction whatever is around it; a taken branch's reload apart."""
+    name = instruction.name
+    if name in LOADS:
+        return timing.load
+    if name in STORES:
+        return timing.indexed if len(_address(instruction)) > 1 else timing.store
+    if name in PAIRS:
+        return timing.multiple + 2
+    if name in SEVERAL:
+        return timing.multiple + _registers(instruction)
+    if name in TABLES:
+        return timing.load + 1
+    if name in ("sdiv", "udiv"):
+        return timing.divide
+    if name.startswith("it") and set(name[2:]) <= {"t", "e"}:
+        return timing.predicate
+    if name in SLOW_FLOATS:
+        return SLOW_FLOATS[name]
+    return timing.long if name in LONG else timing.accumulate if name in ADDING else timing.multiply if name == "mul" else 1
+
+
+def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
+    """In the order of the code, each after the one before."""
+    total, before = 0, None
+    for instruction in instructions:
+        count = _alone(instruction, timing)
+        if before and _is_access(instruction.name):
+            needed = bool(before.written & _address(instruction))
+            if before.name in LOADS and instruction.name not in PAIRS and not needed:
+                count -= timing.behind if count > 1 else 0
+            elif needed and not _is_access(before.name) and before.name not in SEVERAL:
+                count += timing.computed
+        total, before = total + count, instruction
+    return total
+
+
+def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
+    """Two neighbours may start together where neither needs the other, nor both the one unit that there is."""
+    ready: dict[str, int] = {}  # register -> the cycle from which it may be read
+    clock, before = 0, None  # the cycle at which the next may start, if it does not start with the one before
+    for instruction in instructions:
+        wanted = max((ready.get(register, 0) for register in instruction.read), default=0)
+        if before and wanted <= clock - 1 and _start_together(before, instruction):
+            start, before = clock - 1, None
+        else:
+            start, before = max(clock, wanted), instruction
+            count = _alone(instruction, timing)
+            clock = start + count
+            before = instruction if count == 1 else None
+        late = instruction.name in LOADS or instruction.name in LONG or instruction.name.startswith(("mul", "ml", "sm"))
+        for register in instruction.written:
+            ready[register] = start + (timing.result if late else 1)
+    return clock
+
+
+def _start_together(first: Instruction, second: Instruction) -> bool:
+    if first.written & (second.read | second.written) or {first.name, second.name} & (SEVERAL | PAIRS | SLOW_FLOATS.keys()):
+        return False
+    if first.name in BRANCHES or second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
+        return False
+    units: tuple[Callable[[Instruction], bool], ...] = (_multiplies, _accesses, _shifts)
+    return not any(unit(first) and unit(second) for unit in units)
+
+
+def _multiplies(instruction: Instruction) -> bool:
+    return instruction.name in LONG or instruction.name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus"))
+
+
+def _accesses(instruction: Instruction) -> bool:
+    return instruction.name in LOADS or instruction.name in STORES
+
+
+def _shifts(instruction: Instruction) -> bool:
+    return instruction.name.startswith(SHIFTS) or any(f"{shift} #" in instruction.operands for shift in SHIFTS[:4])

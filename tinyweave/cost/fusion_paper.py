@@ -1,0 +1,168 @@
+"""The count `fusion_paper`: RAM and multiply-accumulates of a chain cut into fused blocks, as multi-stage fusion counts them.
+
+In: Layers. Out: Blocks, and the paper's two problems solved exactly: least RAM within an overhead F (P1), least F within so
+much RAM (P2). A block computes one row of its output at a time, column by column, and keeps of each layer's input k columns of
+its tile (H-cache). The network's own input and output are not counted, nor skips. Source: msf-CNN (arXiv 2505.11483): eq. 5
+and 6 (RAM), 14 to 17 (MACs; the printed 16 has c_out twice), 11 to 13 (P1); where its text and its code differ, the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..plan import Plan
+from .chain import Layer, macs, plan_bytes, scratch_names
+
+
+class Block(NamedTuple):
+    """Layers [begin, end) that run fused, or one by itself, as the paper counts it."""
+
+    begin: int
+    end: int
+    ram: int
+    macs: int
+
+
+class Cut(NamedTuple):
+    """A chain cut into blocks."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def ram(self) -> int:
+        """Eq. 7."""
+        return max(block.ram for block in self.blocks)
+
+    @property
+    def macs(self) -> int:
+        """Eq. 8."""
+        return sum(block.macs for block in self.blocks)
+
+
+def block(layers: Sequence[Layer], begin: int, end: int) -> Block | None:
+    """Layers [begin, end) as a block; None where its tile is larger than its input, which the paper excludes."""
+    run = layers[begin:end]
+    outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
+    if len(run) == 1:
+        return Block(begin, end, outside, run[0].macs)
+    tiles, counted = _tiles(run), 0
+    if tiles[0][0] > min(run[0].h, run[0].w):
+        return None
+    for layer, (rows, step) in zip(run, tiles, strict=True):
+        steps = (layer.h + sum(layer.padding[0]) - rows) // step + 1  # only this layer's padding: too few
+        counted += steps * ((rows - layer.kernel[0]) // layer.stride[0] + 1) * layer.w_out * layer.macs_per_pixel
+    return Block(begin, end, outside + _buffers(run, *tiles[0]), counted)
+
+
+def exact_macs(layers: Sequence[Layer], cut: Cut) -> int:
+    """What a cut executes: the paper counts too few row steps. Rows outside a map are no work; padding within a window is."""
+    total = 0
+    for begin, end, *_ in cut.blocks:
+        run = layers[begin:end]
+        steps = [(row, row + 1) for row in range(run[-1].h_out)]  # of each step, the rows that a layer computes
+        for layer in reversed(run):
+            total += sum(last - first for first, last in steps) * layer.w_out * layer.macs_per_pixel
+            steps = [_read(layer, first, last) for first, last in steps]
+    return total
+
+
+def _tiles(run: Sequence[Layer]) -> list[tuple[int, int]]:
+    """Per layer of a block the rows of its input for one row of the block's output, and by how many the next ones lie lower."""
+    found, rows, step = list[tuple[int, int]](), 1, 1
+    for layer in reversed(run):
+        rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
+        found.append((rows, step))
+    return found[::-1]
+
+
+def _read(layer: Layer, begin: int, end: int) -> tuple[int, int]:
+    """The rows of a layer's input that rows [begin, end) of its output read, those outside the map left out."""
+    top = layer.padding[0][0]
+    return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
+
+
+def _buffers(run: Sequence[Layer], rows: int, step: int) -> int:
+    """Eq. 5 for all layers, the first one too, which the text leaves out. The code takes the rows that it finds in its last
+    tile, where padding can add some, and finds its place in a map from the strides alone."""
+    place, total = (run[0].h - rows) // step * step, 0
+    for layer in run:
+        place //= layer.stride[0]
+        total += layer.kernel[1] * rows * layer.c_in
+        (top, bottom), at_end = layer.padding[0], place + rows >= layer.h
+        rows = (rows - layer.kernel[0] + top * (place == 0) + bottom * at_end) // layer.stride[0] + 1
+    return total
+
+
+def unfused(layers: Sequence[Layer]) -> Cut:
+    """The paper's vanilla: each layer by itself."""
+    return Cut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
+
+
+def plan_ram(plan: Plan) -> int:
+    """What a plan in one memory needs by the same count: rings, tiles and whole maps, once where they overlap.
+
+    Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
+    """
+    inputs = {name for name in plan.graph.inputs if name not in plan.streamed}
+    return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
+
+
+def least_ram(layers: Sequence[Layer], overhead: float | None = None) -> Cut | None:
+    """P1: the least RAM with no more than `overhead` times the MACs of the chain, by the paper's count of both."""
+    limit = None if overhead is None else overhead * macs(layers)
+    edges = _edges(layers)
+    return _least(edges, lambda cut: limit is None or cut.macs <= limit)
+
+
+def least_macs(layers: Sequence[Layer], ram: int) -> Cut | None:
+    """P2: the fewest MACs in no more than `ram` bytes, and of those the least RAM."""
+    edges = _edges(layers)
+    best = _cheapest(edges, ram)
+    return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
+
+
+def _edges(layers: Sequence[Layer]) -> list[list[Block]]:
+    """Per layer all blocks that begin there."""
+    steps = range(len(layers))
+    return [[found for end in steps[at:] if (found := block(layers, at, end + 1))] for at in steps]
+
+
+def _least(edges: Sequence[Sequence[Block]], is_allowed: Callable[[Cut], bool]) -> Cut | None:
+    """The cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
+    sizes = sorted({found.ram for blocks in edges for found in blocks})
+    low, high, best = 0, len(sizes), None
+    while low < high:
+        middle = (low + high) // 2
+        cut = _cheapest(edges, sizes[middle])
+        if cut is not None and is_allowed(cut):
+            best, high = cut, middle
+        else:
+            low = middle + 1
+    return best
+
+
+def _cheapest(edges: Sequence[Sequence[Block]], ram: int) -> Cut | None:
+    """The cut into blocks of at most so much RAM with the fewest MACs: a shortest path over blocks as edges.
+
+    Of equal ones the first found, which has the longest last block.
+    """
+    best: list[int | None] = [0, *[None] * len(edges)]  # per layer the MACs of those before it
+    last: list[Block | None] = [None] * (len(edges) + 1)
+    for at, blocks in enumerate(edges):
+        before = best[at]
+        if before is None:
+            continue
+        for found in blocks:
+            if found.ram <= ram:
+                cost, known = before + found.macs, best[found.end]
+                if known is None or cost < known:
+                    best[found.end], last[found.end] = cost, found
+    path, end = list[Block](), len(edges)
+    while end:
+        found_last = last[end]
+        if found_last is None:
+            return None
+        path.append(found_last)
+        end = found_last.begin
+    return Cut(tuple(reversed(path)))
