@@ -1,9 +1,10 @@
 """How fast are the real models on emulated cores?
 
 In: a folder of .tflite files (--models). Out: per model and core, the Cortex-M55 where QEMU is, instructions of one invoke, per
-MAC of the original network, those of TFLite Micro with CMSIS-NN, the goal, the estimated milliseconds (fewest to most) on a board with that core, the best
-record that was measured on that board, the arena with the kernels for the core and with those for all cores. Exit code 1
-when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not reached.
+MAC of the original network, those of TFLite Micro with CMSIS-NN, the goal, the estimated milliseconds (fewest to most) on a
+board with that core, the best record that was measured on that board, the arena with the kernels for the core and with those
+for all cores. Exit code 1 when a byte differs from the reference, the arena touched is not the one claimed, or a goal is not
+reached.
 """
 
 from __future__ import annotations
