@@ -292,11 +292,6 @@ def test_devices(capsys):
     assert board["ram"] == 264 * 1024 and board["flash"] is None and board["sources"]
 
 
-@pytest.fixture
-def emulator() -> None:
-    pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
-
-
 @pytest.mark.emulator
 def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulator):
     out = tmp_path / "firmware" / "net"

@@ -240,7 +240,7 @@ def _show_front(
     most = {"max_mac_overhead": chosen["max_mac_overhead"]} if chosen["max_mac_overhead"] != 1 else {}
     core = board.core if board else api.DEFAULT_CORE
     plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
-    found = front_record(model, plans, limits)
+    found = front_record(model, plans, limits, board)
     if picture is not None:
         _write_file(picture, figure.figure(found, picture.name))
     if as_json:

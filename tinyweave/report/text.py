@@ -240,7 +240,7 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     out.print()
-    show_lines(out, [bound_line(record)])
+    show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
     heading(out, "the arena with one technique more at a time")
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
@@ -253,11 +253,14 @@ def show_front(out: Console, record: Record) -> None:
     points, streamed = record["points"], ", inputs by rows" if record["streamed"] else ""
     heading(out, f"{record['model']['name']}: the least RAM for the work{streamed}")
     largest, blocks = points[0]["arena"], _draws_blocks(out)
-    rows = [("MACs", "times", "arena", "")]
+    rows = [("MACs", "times", "cycles, about", "arena", "")]
     for point in points:
         times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.3f}"
-        rows.append((f"{point['macs']:,}", times, f"{point['arena']:,} B", bar(point["arena"], largest, MAX_BAR, blocks)))
-    for line, point in zip(align(rows, frozenset({0, 1, 2})), (None, *points), strict=True):
+        drawn = bar(point["arena"], largest, MAX_BAR, blocks)
+        rows.append((f"{point['macs']:,}", times, _count(point["cycles"]), f"{point['arena']:,} B", drawn))
+    if all(point["cycles"] is None for point in points):
+        rows = [(*row[:2], *row[3:]) for row in rows]
+    for line, point in zip(align(rows, frozenset({0, 1, 2, 3} - {len(rows[0]) - 1})), (None, *points), strict=True):
         fits = point is not None and point["fits"]
         out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
     if record["limit"] is not None:
@@ -282,6 +285,15 @@ def bound_line(record: Record) -> str:
     if not gap:
         return "proved: no other placement of these buffers needs less"
     return f"gap: another placement of these buffers could save at most {gap:,} B; none needs less than {bound:,} B"
+
+
+def foreseen_lines(record: Record) -> list[str]:
+    """How long a plan takes on its device, before anything was built."""
+    count, device = record["plan"]["cycles"], record["device"]
+    if count is None:
+        return []
+    ms = f"{record['plan']['latency_ms']:,.3g} ms at {device['clock_hz'] / 1e6:g} MHz"
+    return [f"time: about {count:,} cycles, {ms}, estimated from the layers' shapes for a {device['core']}; see 'profile'"]
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
