@@ -327,15 +327,18 @@ def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emul
 
 
 @pytest.mark.emulator
-def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core(capsys, chain, emulator, monkeypatch):
+def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
     built: list[str] = []
     build = api.emulated.build
     monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
     assert run("compare", chain, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(built) == len(set(built))
+    assert sorted(built) == sorted([*set(built), "cortex-m4"]), "the M4 with its own kernels, and with those of an ESP32"
     assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
     assert {board["measured_on"] for board in found["compare"]} == set(built)
+    by_name = {board["name"]: board for board in found["compare"]}
+    assert by_name["stm32l4r5"]["instructions"] < by_name["esp32"]["instructions"]
+    assert by_name["stm32l4r5"]["latency_ms"] > 0 and by_name["esp32"]["latency_ms"] is by_name["esp32-c3"]["cycles"] is None
     for board in found["compare"]:
         assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
         assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -476,24 +477,28 @@ def profile(
 
 def compare_boards(
     model: Model,
-    plan: Plan,
     devices: Sequence[Device] | None = None,
     *,
     sample: Sequence[np.ndarray] | None = None,
     progress: Progress | None = None,
+    **chosen: Any,
 ) -> list[Fit]:
-    """The model on every known board, or on `devices`: built and run once for each core that they have."""
-    chosen = all_devices() if devices is None else devices
-    cores = list(dict.fromkeys(map(emulated_core, chosen)))
-    profiles = {}
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        write(source(model, plan), Path(folder))
-        inputs = sample if sample is not None else samples(model, 1, 0)[0]
-        for done, core in enumerate(cores):
-            if progress:
-                progress(f"building and running on the emulated {core}", done, len(cores))
-            profiles[core] = _profile(model, plan, Path(folder), core, inputs, by_step=False)
-    return [Fit(device, profiles[emulated_core(device)]) for device in chosen]
+    """The model on every known board, or on `devices`, with the options of `plan`: planned for each core that they have, built
+    and run where the kernels or the emulated core differ."""
+    boards = all_devices() if devices is None else devices
+    plans = {core: plan(model, core=core, **chosen) for core in dict.fromkeys(device.core for device in boards)}
+    runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
+    profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
+    inputs = sample if sample is not None else samples(model, 1, 0)[0]
+    for device, run in runs.items():
+        if run in profiles:
+            continue
+        if progress:
+            progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
+        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+            write(source(model, plans[device.core]), Path(folder))
+            profiles[run] = _profile(model, plans[device.core], Path(folder), run[1], inputs, by_step=False)
+    return [Fit(device, profiles[runs[device]]) for device in boards]
 
 
 def _profile(

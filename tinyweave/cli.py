@@ -488,6 +488,7 @@ def compare(
     model: ModelFile,
     *,
     schedule: Schedule = "best",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -497,16 +498,17 @@ def compare(
 ) -> int:
     """Hold a model against every known board.
 
-    Builds and runs it once per core, and says for each board what is left of its RAM and Flash, or what is missing.
-    Exits with 1 if it fits none.
+    Plans, builds and runs it once per core, and says for each board how long it takes there (estimated), and what is left of
+    its RAM and Flash, or what is missing. Exits with 1 if it fits none.
 
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io, layout=layout)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = api.plan(loaded, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
-        boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
+        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **chosen)
     found = comparison_record(loaded, planned, boards)
     if as_json:
         _print_json(found)

@@ -226,6 +226,8 @@ def _fit(board: api.Fit) -> Record:
         | {
             "measured_on": board.profile.core,
             "instructions": board.profile.instructions,
+            "cycles": board.profile.cycles.likely if board.profile.cycles and device.core == board.profile.core else None,
+            "latency_ms": _latency_ms(board.profile.cycles, board.profile, device),
             "compiler": board.profile.compiler,
         }
     )

@@ -515,7 +515,7 @@ def show_comparison(out: Console, record: Record) -> None:
     """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {_counted(len(boards), 'board')}: fits {len(record['boards'])}")
-    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6}))
+    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}))
     out.print(Text(lines[0], style="dim"))
     for board, line in zip(boards, lines[1:], strict=True):
         out.print(Text(line, style="" if board["fits"] else "red"))
@@ -524,8 +524,8 @@ def show_comparison(out: Console, record: Record) -> None:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """A headed row per board: needed and left in bytes, left below 0 where it does not fit."""
-    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "RAM", "RAM left", "Flash", "Flash left", "")]
+    """A headed row per board: how long an inference takes; needed and left in bytes, left below 0 where it does not fit."""
+    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
         over = [name for name, part in (("RAM", ram), ("Flash", flash)) if part["left"] is not None and part["left"] < 0]
@@ -534,6 +534,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
                 board["name"],
                 board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
                 f"{board['clock_hz'] / 1e6:g}",
+                "-" if board["latency_ms"] is None else f"{board['latency_ms']:,.3g}",
                 *(_count(ram[key]) for key in ("total", "left")),
                 _count(flash["total"]),
                 "external" if flash["limit"] is None else _count(flash["left"]),
@@ -545,8 +546,10 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 def comparison_lines(record: Record) -> list[str]:
     """Where the RAM goes, whose figures are another core's, and how often the network was run."""
-    cores = {board["measured_on"]: board["instructions"] for board in record["compare"]}
+    cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
+    if any(board["latency_ms"] is not None for board in record["compare"]):
+        lines.append("ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states")
     if record["peak"]:
         lines.append(f"peak: {peak_text(record['peak'])}")
     played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
