@@ -180,6 +180,11 @@ def _conv_2d(rng: Rng) -> Iterator[Drawn]:
         weights = _weights(rng, (out_c, *kernel, group_in), 0)
         operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
+    for depth, out_c in ((16, 4), (16, 8), (24, 32), (32, 7)):  # of one pixel, as squeeze-and-excite has them
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        x, weights = activation("input", (1, 1, 1, depth), rng), _weights(rng, (out_c, 1, 1, depth), 0)
+        operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
+        yield f"pixel-{depth}to{out_c}", operands, out, attrs
     yield from _conv_2d_int16(rng)
 
 

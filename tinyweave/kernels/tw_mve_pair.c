@@ -206,8 +206,13 @@ static void products(const tw_mve_frame *pair, int32_t sign)
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
         for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
-            four(pair, x_0, stream, sign, to_0);
-            stream = four(pair, x_1, stream, sign, to_1);
+            int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written, which may lie over them */
+            four(pair, x_0, stream, sign, first);
+            stream = four(pair, x_1, stream, sign, second);
+            for (int32_t k = 0; k < FILTERS; ++k) {
+                to_0[k] = first[k];
+                to_1[k] = second[k];
+            }
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;
