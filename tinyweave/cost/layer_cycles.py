@@ -26,11 +26,11 @@ Counts = tuple[str, tuple[float, ...]]  # which constants, and how often what ea
 def plan_cycles(plan: Plan, core: str) -> int | None:
     """Of one inference; work that a plan does again is counted again. None where a kernel of it has no constants."""
     total = 0.0
-    for index, (op, variant, macs) in enumerate(zip(plan.graph.ops, plan.variants, plan_macs(plan), strict=True)):
+    for op, variant, macs in zip(plan.graph.ops, plan.variants, plan_macs(plan), strict=True):
         once = layer_cycles(plan.graph, op, variant, core)
         if once is None:
             return None
-        own = SPECS[op.kind].macs(plan.graph, plan.graph.ops[index], True)
+        own = SPECS[op.kind].macs(plan.graph, op, True)
         total += once * (macs / own if own else 1)
     return round(total)
 
