@@ -1,7 +1,8 @@
 """Every kernel for some cores beside the portable one of its kind: the same bytes, on random shapes, offsets and multipliers.
 
 In: --count of each, --first seed. Out: a line, or the first trial that differs (exit code 1). The kernels are built for this
-machine with sanitizers, so it is their plain C that runs; what runs on a core is in `models.py` and the tests.
+machine with sanitizers, so it is their plain C that runs. Those with vectors run on an emulated Cortex-M55 as well, where there
+is one; what runs on other cores is in `models.py` and the tests.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import tempfile
 from pathlib import Path
 
 from tinyweave.kernels.table import FOLDER, VARIANTS
+from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
+VECTOR_CORE = "cortex-m55"
 
 
 def main() -> int:
@@ -30,12 +33,21 @@ def main() -> int:
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         command = [sys.executable, "-m", "kernels.twins", library, str(options.first), str(options.count)]
-        done = subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False)
-    if done.returncode == 0:
-        print(
-            f"{sum(bool(row.cores) and row.ranged for row in VARIANTS)} kernels, {options.count:,} trials each: the same bytes"
-        )
-    return 1 if done.returncode else 0
+        if subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False).returncode:
+            return 1
+        own = [row for row in VARIANTS if row.cores and row.ranged]
+        print(f"{len(own)} kernels, {options.count:,} trials each: the same bytes", flush=True)
+        if reason := emulated.missing(VECTOR_CORE):
+            print(reason[0])
+            return 0
+        plain = Path(folder) / "plain.so"
+        subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "-o", plain, *sorted(FOLDER.glob("*.c"))], check=True)
+        command = [sys.executable, "-m", "kernels.on_core", plain, VECTOR_CORE, str(options.first), str(options.count)]
+        if subprocess.run(list(map(str, command)), cwd=TESTS, check=False).returncode:
+            return 1
+        vectors = sum(row.name.endswith("_mve") for row in own)
+        print(f"{vectors} kernels with vectors on an emulated {VECTOR_CORE}, {options.count:,} trials each: the same bytes")
+    return 0
 
 
 if __name__ == "__main__":

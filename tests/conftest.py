@@ -18,6 +18,11 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.fixture
+def emulator() -> None:
+    pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden C files with what is emitted now")
     parser.addoption("--fuzz-seed", type=int, default=0, help="the first random network")

@@ -21,6 +21,8 @@ from tinyweave.cli import main, read_inputs
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
+from tinyweave.nas.arch import Arch, Group, blocks
+from tinyweave.nas.network import to_graph
 
 # the keys that DESIGN promises
 PROMISED = [
@@ -203,6 +205,8 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
         (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
         (("devices", "toaster"), "unknown device 'toaster'"),
+        (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
+        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
     ],
@@ -288,11 +292,6 @@ def test_devices(capsys):
     assert board["ram"] == 264 * 1024 and board["flash"] is None and board["sources"]
 
 
-@pytest.fixture
-def emulator() -> None:
-    pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
-
-
 @pytest.mark.emulator
 def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulator):
     out = tmp_path / "firmware" / "net"
@@ -328,15 +327,18 @@ def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emul
 
 
 @pytest.mark.emulator
-def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core(capsys, chain, emulator, monkeypatch):
+def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
     built: list[str] = []
     build = api.emulated.build
     monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
     assert run("compare", chain, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(built) == len(set(built))
+    assert sorted(built) == sorted([*set(built), "cortex-m4"]), "the M4 with its own kernels, and with those of an ESP32"
     assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
     assert {board["measured_on"] for board in found["compare"]} == set(built)
+    by_name = {board["name"]: board for board in found["compare"]}
+    assert by_name["stm32l4r5"]["instructions"] < by_name["esp32"]["instructions"]
+    assert by_name["stm32l4r5"]["latency_ms"] > 0 and by_name["esp32"]["latency_ms"] is by_name["esp32-c3"]["cycles"] is None
     for board in found["compare"]:
         assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
         assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))
@@ -517,6 +519,36 @@ def test_reorder_as_json(capsys, chain):
     assert set(record["orders"]) == {"file", "best"}
     best = record["orders"]["best"]
     assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
+
+
+@pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
+def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> None:
+    model = tmp_path / "mobilenet.tflite"
+    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(Arch(48, 8, (Group(8, 2, (3, 3), (1, 4)),))), classes=10)))
+    assert run("plan", model, "--count", count, "--ram", "30k", "--max-mac-overhead", 1.2, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    found = record["count"]
+    assert found["name"] == count and len(found["left_out"]) == 3, "a skip, the mean, the classifier"
+    plan, whole, least, any_work, least_work = (
+        found[key] for key in ("plan", "layer_by_layer", "least_ram", "least_ram_any_work", "least_work")
+    )
+    assert plan["mac_overhead"] is None and plan["exact_mac_overhead"] == pytest.approx(record["mac_overhead"], abs=1e-4)
+    assert plan["ram"] <= record["ram"]["arena"]
+    assert whole["mac_overhead"] == 1 and whole["ram"] >= least["ram"] >= any_work["ram"]
+    assert least["mac_overhead"] <= 1.2 and least_work["ram"] <= 30 * 1024
+    assert run("plan", model, "--count", count, "--explain", record["layers"][-1]["name"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{count}, for comparison" in printed and "left out of all rows but the plan's: 1 add, 1 mean" in printed
+    assert run("plan", model, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["count"] is None
+
+
+def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: Path) -> None:
+    two = tmp_path / "edges.tflite"
+    two.write_bytes(to_tflite(tiny.edges()))
+    assert "--count fusion_paper: the network has no convolution" in bad(capsys, "plan", two, "--count", "fusion_paper")
+    assert run("plan", chain, "--device", "stm32h743", "--count", "fusion_paper") == 0, "one memory of several is enough"
+    assert "least F in" in capsys.readouterr().out
 
 
 def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys) -> None:

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "plan": {"ir", "ops", "kernels", "devices", "toolchain"},
     "cost": {"ir", "ops", "kernels", "devices", "plan"},
     "codegen": {"ir", "ops", "kernels", "plan", "version"},
+    "nas": {"ir", "ops", "plan", "cost"},
     "simulate": {"ir", "ops", "kernels", "plan", "cost", "codegen", "toolchain"},
     "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "version"},
     "api": {"ir", "ops", "importers", "exporters", "passes", "devices", "plan", "cost", "codegen", "simulate", "version"},

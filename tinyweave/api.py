@@ -15,12 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from . import plan as planning
 from .codegen import Origin, Source, emit, identifier
+from .cost import counts
+from .cost.chain import Chain, chain_of
 from .cost.cycles import Cycles
+from .cost.macs import macs
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .importers import tflite
@@ -46,6 +50,7 @@ LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
 BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
+PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -284,6 +289,31 @@ def explain(model: Model, made: Plan, name: str) -> Explanation:
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
 
 
+def counted_chain(model: Model, count: str) -> Chain | None:
+    """What a paper's count is of in a model; None for `live`, which counts everything."""
+    if count not in PLAN_COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
+    if count == "live":
+        return None
+    with _counting(count):
+        return chain_of(model.graph)
+
+
+def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+    """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
+    with _counting(count):
+        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+
+
+@contextmanager
+def _counting(count: str) -> Iterator[None]:
+    """What a count is not defined for is said with its name."""
+    try:
+        yield
+    except CompileError as error:
+        raise CompileError(f"--count {count}: {error}") from error
+
+
 def reorder(model: Model, count: str = "live") -> Reordering:
     """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
 
@@ -447,24 +477,28 @@ def profile(
 
 def compare_boards(
     model: Model,
-    plan: Plan,
     devices: Sequence[Device] | None = None,
     *,
     sample: Sequence[np.ndarray] | None = None,
     progress: Progress | None = None,
+    **chosen: Any,
 ) -> list[Fit]:
-    """The model on every known board, or on `devices`: built and run once for each core that they have."""
-    chosen = all_devices() if devices is None else devices
-    cores = list(dict.fromkeys(map(emulated_core, chosen)))
-    profiles = {}
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        write(source(model, plan), Path(folder))
-        inputs = sample if sample is not None else samples(model, 1, 0)[0]
-        for done, core in enumerate(cores):
-            if progress:
-                progress(f"building and running on the emulated {core}", done, len(cores))
-            profiles[core] = _profile(model, plan, Path(folder), core, inputs, by_step=False)
-    return [Fit(device, profiles[emulated_core(device)]) for device in chosen]
+    """The model on every known board, or on `devices`, with the options of `plan`: planned for each core that they have, built
+    and run where the kernels or the emulated core differ."""
+    boards = all_devices() if devices is None else devices
+    plans = {core: plan(model, core=core, **chosen) for core in dict.fromkeys(device.core for device in boards)}
+    runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
+    profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
+    inputs = sample if sample is not None else samples(model, 1, 0)[0]
+    for device, run in runs.items():
+        if run in profiles:
+            continue
+        if progress:
+            progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
+        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+            write(source(model, plans[device.core]), Path(folder))
+            profiles[run] = _profile(model, plans[device.core], Path(folder), run[1], inputs, by_step=False)
+    return [Fit(device, profiles[runs[device]]) for device in boards]
 
 
 def _profile(

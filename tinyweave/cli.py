@@ -28,6 +28,7 @@ from .devices import Device, all_devices, find, parse_size
 from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
+from .report.counts import count_lines, count_record
 from .report.markdown import markdown
 from .report.record import comparison_record, device_record, explanation_record, front_record, record, reorder_record
 from .report.trace import trace
@@ -175,6 +176,10 @@ def plan(
     picture: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE", help="With --pareto: draw it, as .svg, or .png with cairosvg.")
     ] = None,
+    count: Annotated[
+        str,
+        typer.Option("--count", metavar="live|fusion_paper|patch_paper", help="Show what a paper finds by its count, too."),
+    ] = "live",
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -191,13 +196,19 @@ def plan(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chain = api.counted_chain(loaded, count)
+    if pareto and chain:
+        raise CompileError("--count is of one plan, not of --pareto", "leave out one of them")
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
     planned = _plan(loaded, board, limits, **chosen)
+    ends = {"max_mac_overhead": max_mac_overhead, "ram": limits.ram}
+    compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
     found["explain"] = explanation_record(explained) if explained else None
+    found["count"] = count_record(compared) if compared else None
     if out is not None:
         _write_file(out, to_json(planned))
     if as_json:
@@ -208,6 +219,9 @@ def plan(
         screen = text.console()
         text.show_plan(screen, planned, found)
         text.show_verdict(screen, found)
+    if compared and not as_json:
+        print()
+        text.show_lines(text.console(), count_lines(loaded.graph, compared, max_mac_overhead, limits.ram))
     return DOES_NOT_FIT if found["fits"] is False else 0
 
 
@@ -226,7 +240,7 @@ def _show_front(
     most = {"max_mac_overhead": chosen["max_mac_overhead"]} if chosen["max_mac_overhead"] != 1 else {}
     core = board.core if board else api.DEFAULT_CORE
     plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
-    found = front_record(model, plans, limits)
+    found = front_record(model, plans, limits, board)
     if picture is not None:
         _write_file(picture, figure.figure(found, picture.name))
     if as_json:
@@ -474,6 +488,7 @@ def compare(
     model: ModelFile,
     *,
     schedule: Schedule = "best",
+    optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
     max_mac_overhead: Overhead = 1.0,
     io: Io = "model",
@@ -483,16 +498,17 @@ def compare(
 ) -> int:
     """Hold a model against every known board.
 
-    Builds and runs it once per core, and says for each board what is left of its RAM and Flash, or what is missing.
-    Exits with 1 if it fits none.
+    Plans, builds and runs it once per core, and says for each board how long it takes there (estimated), and what is left of
+    its RAM and Flash, or what is missing. Exits with 1 if it fits none.
 
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io, layout=layout)
-    planned = api.plan(loaded, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, optimize="size")
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    planned = api.plan(loaded, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
-        boards = api.compare_boards(loaded, planned, sample=given[0] if given else None, progress=report)
+        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **chosen)
     found = comparison_record(loaded, planned, boards)
     if as_json:
         _print_json(found)

@@ -20,13 +20,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from cases.mobile import Block, bottlenecks, fusion_chains, to_graph  # noqa: E402
+from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.cost.chain import Layer, macs  # noqa: E402
 from tinyweave.cost.fusion_paper import Cut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.cost.macs import macs as macs_of_graph  # noqa: E402
 from tinyweave.exporters.tflite import to_tflite  # noqa: E402
+from tinyweave.nas.arch import Block  # noqa: E402
+from tinyweave.nas.network import to_graph  # noqa: E402
 from tinyweave.plan import Plan  # noqa: E402
 from tinyweave.plan.streaming import plan_macs  # noqa: E402
 

@@ -13,21 +13,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from cases.mobile import Block, layers, mobilenet_v2, to_graph  # noqa: E402
-
-from tinyweave import api  # noqa: E402
-from tinyweave.cost.chain import Layer, macs, square  # noqa: E402
-from tinyweave.cost.macs import macs as macs_of_graph  # noqa: E402
-from tinyweave.cost.patch_paper import layer_bytes, patched_bytes, patched_macs  # noqa: E402
-from tinyweave.exporters.tflite import to_tflite  # noqa: E402
-from tinyweave.plan.streaming import plan_macs  # noqa: E402
+from tinyweave import api
+from tinyweave.cost.chain import Layer, macs, square
+from tinyweave.cost.macs import macs as macs_of_graph
+from tinyweave.cost.patch_paper import layer_bytes, patched_bytes, patched_macs
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
+from tinyweave.nas.network import to_graph
+from tinyweave.plan.streaming import plan_macs
 
 KIB = 1024
 SHAPES = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
 HALO = 0.12  # what the lecture adds to a patch
+LARGE = blocks(mobilenet_v2())
 HEAD = 5  # blocks of MobileNetV2 that make the map of 28 x 28
 
 
@@ -57,8 +55,7 @@ def patch_inference_sram(peak: float, patches: int, halo: float = HALO) -> float
 
 def by_patches(grid: int) -> float:
     """What MobileNetV2 needs by the thesis' count with grid x grid patches, KiB."""
-    blocks = mobilenet_v2()
-    return patched_bytes(layers(blocks), len(layers(blocks[:HEAD])), -(-28 // grid)) / KIB
+    return patched_bytes(layers(LARGE), len(layers(LARGE[:HEAD])), -(-28 // grid)) / KIB
 
 
 def four_layers(grid: int) -> float:
@@ -69,17 +66,16 @@ def four_layers(grid: int) -> float:
 
 def again_by_patches(grid: int) -> float:
     """What MobileNetV2 computes again with grid x grid patches of its first blocks, %."""
-    found = layers(mobilenet_v2())
-    head = len(layers(mobilenet_v2()[:HEAD]))
-    return 100 * (patched_macs(found, head, 28 // grid, clipped=True) / macs(found) - 1)
+    found = layers(LARGE)
+    return 100 * (patched_macs(found, len(layers(LARGE[:HEAD])), 28 // grid, clipped=True) / macs(found) - 1)
 
 
 def figures() -> list[tuple[str, str, float, float, str]]:
     """What, as printed, exact, found here, and what is behind a difference."""
-    net, large = five_layers(), mobilenet_v2()
+    net = five_layers()
     needs = [layer_bytes(layer, in_place=False) for layer in net]
     peak, at = peak_sram(net)
-    stem, first, second = (layers([block]) for block in large[:3])
+    stem, first, second = (layers([block]) for block in LARGE[:3])
     rows: list[tuple[str, str, float, float, str]] = [
         (f"conv {index}, bytes", f"{exact:,}", exact, found, "")
         for index, (exact, found) in enumerate(zip((46_080, 110_592, 110_592, 73_728, 55_296), needs, strict=True))

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.ops import SPECS, check
-from tinyweave.ops.window import same_padding
+from tinyweave.ops import check
 
-Rng = np.random.Generator
-Array = np.ndarray
-ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
+from .draw import ACTIVATIONS, Array, Drawn, DrawnGraph, Rng, activation, constant, integers, rescaled, scale, single_op, text
+from .weighted import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected, lstm, transpose_conv, windowed
 
 
 @dataclass(frozen=True)
@@ -37,23 +35,6 @@ def cases(kind: str) -> Iterator[Case]:
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
         styles = ("any", "extreme", "any", "extreme") if graph.init else ("any", "extreme")
         yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
-
-
-def single_op(kind: str, operands: list[Tensor | None], output: Tensor | list[Tensor], attrs: dict[str, Any]) -> Graph:
-    """A checked graph of one op; the outputs' shapes are inferred, inputs are the operands without data, state starts as 0."""
-    outputs = output if isinstance(output, list) else [output]
-    names = tuple(t.name for t in outputs)
-    present = [t for t in operands if t is not None]
-    state = [t for t in present if t.role == "state"]
-    initial = [constant(f"{t.name}.initial", np.full(t.shape, t.quant and t.zero_point, t.dtype), t.quant) for t in state]
-    init = tuple(Op(f"init_{t.name}", "assign_variable", (c.name,), (t.name,)) for t, c in zip(state, initial, strict=True))
-    op = Op(f"{kind}_0", kind, tuple(t and t.name for t in operands), (*names, *(t.name for t in state)), attrs)
-    tensors = {t.name: t for t in (*present, *initial, *outputs)}
-    inputs = tuple(dict.fromkeys(t.name for t in present if t.data is None and t.role != "state"))
-    graph = Graph(kind, tensors, (op,), inputs, names, init)
-    shapes = [tuple(int(extent) for extent in shape) for shape in SPECS[kind].infer(graph, op)]
-    shaped = {t.name: replace(t, shape=shape) for t, shape in zip((*outputs, *state), shapes, strict=True)}
-    return check(verify(replace(graph, tensors=tensors | shaped)))
 
 
 def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
@@ -76,254 +57,6 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
         else:
             arrays.append(rng.choice(np.array([info.min, info.max], tensor.dtype), tensor.shape))
     return arrays
-
-
-def scale(rng: Rng, low: float = 1e-3, high: float = 0.5) -> float:
-    """A float32 number, uniform in its logarithm; one in eight is a power of two, where products fall on halves."""
-    value = float(np.exp(rng.uniform(np.log(low), np.log(high))))
-    return float(np.float32(2.0 ** np.round(np.log2(value)) if rng.integers(8) == 0 else value))
-
-
-def activation(name: str, shape: tuple[int, ...], rng: Rng, *, dtype: str = "int8", quant: Quant | None = None) -> Tensor:
-    """A tensor without data; integers get a scale and zero point unless they are given."""
-    if quant is None and dtype != "float32":
-        info = np.iinfo(dtype)
-        zero_points = (int(info.min), 0, int(info.max), int(rng.integers(info.min, info.max)))
-        quant = Quant((scale(rng),), (0 if dtype in ("int16", "int32") else zero_points[rng.integers(4)],))
-    return Tensor(name, shape, dtype, quant)
-
-
-def rescaled(tensor: Tensor, value: float) -> Tensor:
-    """The tensor with another scale, rounded to float32, for the whole of it."""
-    assert tensor.quant is not None
-    return replace(tensor, quant=Quant((float(np.float32(value)),), tensor.quant.zero_point[:1]))
-
-
-def constant(name: str, data: Array, quant: Quant | None = None) -> Tensor:
-    return Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
-
-
-def integers(name: str, *values: Any) -> Tensor:
-    return constant(name, np.array(values, np.int32))
-
-
-Drawn = tuple[str, list[Tensor | None], "Tensor | list[Tensor]", dict[str, Any]]
-DrawnGraph = tuple[str, Graph]
-
-
-def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
-    channels = shape[axis]
-    data = rng.integers(-127, 128, shape).astype(np.int8)
-    if rng.integers(4) == 0:
-        data = rng.choice(np.array([-128, 127], np.int8), shape)
-    if rng.integers(2):
-        return constant("weights", data, Quant((scale(rng),), (0,)))
-    base = scale(rng)
-    scales = tuple(float(np.float32(base * factor)) for factor in rng.uniform(0.05, 1.0, channels))
-    return constant("weights", data, Quant(scales, (0,) * channels, axis))
-
-
-def _weighted(
-    rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
-) -> tuple[list[Tensor | None], Tensor]:
-    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times.
-
-    In one of five the weights are small and all scales powers of two: many outputs fall in the middle between two values.
-    """
-    spread = fan_in**0.5 * 75 * 75
-    if rng.integers(5) == 0:
-        x, weights = rescaled(x, 2.0**-4), rescaled(constant("weights", np.sign(weights.data), weights.quant), 2.0**-6)
-        out = rescaled(activation("output", (), rng), 2.0 ** (-10 + rng.integers(1, 4)))
-        spread = fan_in**0.5 * 75
-    else:
-        assert weights.quant is not None
-        fitting = x.scale * max(weights.quant.scale) * spread / 60
-        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-3.4, 3.4)))
-    assert weights.quant is not None
-    products = [float(np.float32(x.scale * s)) for s in weights.quant.scale]
-    if bias_is_optional and rng.integers(4) == 0:
-        return [x, weights], out
-    axis = None if len(products) == 1 else 0
-    data = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int32)
-    bias = constant("bias", data, Quant(tuple(products), (0,) * len(products), axis))
-    return [x, weights, bias], out
-
-
-def _windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any], str]:
-    """(map size, attributes with padding as SAME or VALID, kernel and what they are about)."""
-    kernel = tuple(int(k) for k in rng.choice([1, 2, 3, 3, 4, 5, 7], 2))
-    stride = tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2))
-    dilation = tuple(int(d) for d in rng.choice([1, 2, 3], 2)) if dilated and rng.integers(3) == 0 else (1, 1)
-    if dilation != (1, 1):
-        stride = (1, 1)
-    same = bool(rng.integers(2))
-    least = [1 if same else (k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    size = tuple(int(rng.integers(low, low + 10)) for low in least)
-    padding = tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) if same else (0, 0) for a in (0, 1))
-    attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
-    about = f"{kernel[0]}x{kernel[1]}/{stride[0]}x{stride[1]}{'-same' if same else '-valid'}-on-{size[0]}x{size[1]}"
-    if dilated:
-        attrs["dilation"] = dilation
-        about += f"-d{dilation[0]}x{dilation[1]}"
-    else:
-        attrs["kernel"] = kernel
-    return size, {**attrs, "_kernel": kernel}, about  # type: ignore[return-value]
-
-
-def _conv_2d(rng: Rng) -> Iterator[Drawn]:
-    for number in range(120):
-        size, attrs, about = _windowed(rng, dilated=True)
-        kernel = attrs.pop("_kernel")
-        groups = int(rng.choice([1, 2, 3])) if number % 4 == 0 else 1
-        group_in, out_c = int(rng.choice([1, 2, 3, 4, 5, 8, 16])), groups * int(rng.choice([1, 2, 3, 4, 8, 9]))
-        x = activation("input", (2 if number % 8 == 5 else 1, *size, groups * group_in), rng)
-        weights = _weights(rng, (out_c, *kernel, group_in), 0)
-        operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
-        yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
-    yield from _conv_2d_int16(rng)
-
-
-def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
-    """Operands with a bias, and an output; half of its scales let some outputs saturate."""
-    assert weights.quant is not None
-    products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
-    spread = fan_in**0.5 * 75 * 19000
-    out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
-    bias = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int64)
-    axis = None if len(products) == 1 else 0
-    return [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))], out
-
-
-def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
-    for number in range(40):
-        size, attrs, about = _windowed(rng, dilated=True)
-        kernel, groups = attrs.pop("_kernel"), 2 if number % 5 == 0 else 1
-        group_in, out_c = int(rng.choice([1, 3, 4, 16])), groups * int(rng.choice([1, 2, 5]))
-        x, weights = (
-            activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
-            _weights(rng, (out_c, *kernel, group_in), 0),
-        )
-        operands, out = _weighted_int16(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in)
-        yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
-
-
-def _depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
-    for number in range(120):
-        size, attrs, about = _windowed(rng, dilated=True)
-        kernel = attrs.pop("_kernel")
-        if attrs["stride"][0] != attrs["stride"][1]:
-            attrs["stride"] = (attrs["stride"][0],) * 2
-            same = any(map(any, attrs["padding"])) or "-same" in about
-            attrs["padding"] = tuple(
-                same_padding(size[a], kernel[a], attrs["stride"][a], attrs["dilation"][a]) if same else (0, 0) for a in (0, 1)
-            )
-        channels, multiplier = int(rng.choice([1, 2, 3, 4, 5, 8, 17])), int(rng.choice([1, 1, 1, 2, 3]))
-        x = activation("input", (3 if number % 8 == 5 else 1, *size, channels), rng)
-        weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
-        operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
-        yield f"{about}-{channels}x{multiplier}", operands, out, attrs
-    for number in range(40):  # as networks have them
-        extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
-        size, kernel = [int(n) for n in rng.integers(extent, (12, 34))], (extent, extent)
-        if number % 4 == 0:
-            size, kernel = [size[1], 1], (extent + number % 3, 1)
-            size[0] += 3
-        padding = tuple(same_padding(n, k, stride) for n, k in zip(size, kernel, strict=True))
-        x = activation("input", (1, *size, channels), rng)
-        weights = _weights(rng, (1, *kernel, channels), 3)
-        operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
-        attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
-        yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
-
-
-def _transpose_conv(rng: Rng) -> Iterator[Drawn]:
-    for number in range(100):
-        kernel, stride = (tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5], 2)) for _ in range(2))
-        h, w, depth, channels = (int(n) for n in rng.integers(1, (6, 6, 9, 10)))
-        same = bool(rng.integers(2))
-        size = [extent * s if same else (extent - 1) * s + k for extent, s, k in zip((h, w), stride, kernel, strict=True)]
-        padding = tuple(same_padding(e, k, s) if same else (0, 0) for e, k, s in zip(size, kernel, stride, strict=True))
-        batch = 2 if number % 8 == 5 else 1
-        dtype = "int16" if number % 3 == 2 else "int8"
-        x = activation("input", (batch, h, w, depth), rng, dtype=dtype)
-        weighted = _weighted_int16 if dtype == "int16" else _weighted
-        operands, out = weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
-        if number % 12 == 11:
-            operands.pop()
-        attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
-        about = f"{_text(kernel)}-by{_text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}-{dtype}"
-        yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
-
-
-MATRICES = (
-    ((1, 3, 5), (1, 5, 4)),
-    ((4, 7), (7, 2)),
-    ((2, 3, 4, 5), (2, 3, 5, 6)),
-    ((2, 3, 4, 5), (1, 1, 5, 6)),
-    ((3, 1, 5), (5, 6)),
-    ((2, 1, 4, 33), (3, 33, 1)),
-    ((1, 2, 2, 3, 4), (2, 1, 1, 4, 3)),
-)
-
-
-def _batch_matmul(rng: Rng) -> Iterator[Drawn]:
-    for (first, second), x, y, fixed in itertools.product(MATRICES, (False, True), (False, True), (False, True)):
-        a = activation("a", (*first[:-2], *reversed(first[-2:])) if x else first, rng)
-        b = activation("b", (*second[:-2], *reversed(second[-2:])) if y else second, rng)
-        fitting = a.scale * b.scale * first[-1] ** 0.5 * 90
-        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-2, 2)))
-        if fixed:
-            b = constant("b", rng.integers(-128, 128, b.shape).astype(np.int8), b.quant)
-        about = f"{_text(a.shape)}{'-turned' if x else ''}-by-{_text(b.shape)}{'-turned' if y else ''}"
-        yield about, [a, b], out, {"adj_x": x, "adj_y": y}
-
-
-def _fully_connected(rng: Rng) -> Iterator[Drawn]:
-    for number in range(120):
-        depth, units, batch = (
-            int(rng.choice([1, 2, 5, 16, 33, 200])),
-            int(rng.choice([1, 2, 7, 10])),
-            int(rng.choice([1, 1, 3])),
-        )
-        keep = bool(rng.integers(2))
-        shape = [(batch, depth), (1, batch, depth), (1, 1, batch, depth)][rng.integers(3)]
-        if not keep and depth % 2 == 0 and number % 3 == 0:
-            shape = (batch, 1, depth // 2, 2)
-        x = activation("input", shape, rng)
-        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
-        yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
-    for _ in range(30):  # more outputs than inputs
-        depth, units, batch = (int(n) for n in rng.integers((2, 9, 1), (20, 40, 4)))
-        x = activation("input", (batch, depth), rng)
-        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
-        yield f"{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
-
-
-def _lstm(rng: Rng) -> Iterator[Drawn]:
-    for number in range(24):
-        depth, cells = int(rng.choice([1, 3, 8, 17])), int(rng.choice([1, 2, 5, 16]))
-        batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
-        x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
-        out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.004, 0.02))
-        spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
-
-        def matrix(name: str, columns: int, source: Tensor, rows: int = cells, spread: float = spread) -> Tensor:
-            scale = float(np.float32(spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.5, 2)))
-            return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
-
-        weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
-        recurrent = [matrix(f"recurrent_{i}", cells, out) for i in range(4)]
-        bias = [
-            constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))
-            for i, w in enumerate(weights)
-        ]
-        bias = [replace(b, quant=Quant((float(np.float32(b.scale)),), (0,))) for b in bias]
-        hidden = Tensor("hidden", (batch, cells), "int8", out.quant, role="state")
-        cell = Tensor("cell", (batch, cells), "int16", Quant((2.0 ** -int(rng.integers(9, 16)),), (0,)), role="state")
-        operands = [x, *weights, *recurrent, None, None, None, *bias, None, None, hidden, cell, None, None, None, None]
-        clip = float(rng.choice([0.0, 0.25, 10.0]))
-        about = f"{batch}x{time}x{depth}to{cells}-clip{clip}{'-time-major' if time_major else ''}"
-        yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}
 
 
 SHAPE_PAIRS = (
@@ -354,7 +87,7 @@ def _add(rng: Rng) -> Iterator[Drawn]:
             b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
         if number % 11 == 7:
             b = a
-        yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+        yield f"{text(a.shape)}-{text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
 
 
 def _sum(rng: Rng) -> Iterator[Drawn]:
@@ -365,7 +98,7 @@ def _sum(rng: Rng) -> Iterator[Drawn]:
         )
         if rng.integers(2):
             out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
-        yield f"{_text(first)}-{_text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+        yield f"{text(first)}-{text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
 
 
 def _mul(rng: Rng) -> Iterator[Drawn]:
@@ -375,13 +108,9 @@ def _mul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
 
 
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
-
-
 def _pool(rng: Rng) -> Iterator[Drawn]:
     for number in range(100):
-        size, attrs, about = _windowed(rng, dilated=False)
+        size, attrs, about = windowed(rng, dilated=False)
         attrs.pop("_kernel")
         x = activation("input", (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
         yield about, [x], activation("output", (), rng, quant=x.quant), attrs
@@ -401,7 +130,7 @@ def _mean(rng: Rng) -> Iterator[Drawn]:
     for (shape, axes), keep, factor in itertools.product(chosen, (False, True), (1.0, None, None)):
         x, out = activation("input", shape, rng), activation("output", (), rng)
         out = replace(out, quant=x.quant) if factor else rescaled(out, x.scale * np.exp(rng.uniform(-2, 2)))
-        about = f"{_text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
+        about = f"{text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
         yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
 
 
@@ -411,10 +140,10 @@ def _softmax(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", shape, rng)
         x = x if in_scale is None else rescaled(x, in_scale)
         out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
-        yield f"{_text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
+        yield f"{text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
     for shape in shapes:
         out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-16,), (-32768,)))
-        yield f"{_text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
+        yield f"{text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
 
 
 def _log_softmax(rng: Rng) -> Iterator[Drawn]:
@@ -422,7 +151,7 @@ def _log_softmax(rng: Rng) -> Iterator[Drawn]:
     for shape, in_scale in itertools.product(shapes, (None, None, None, 1e-3, 0.05, 0.1, 1.5, 0.25)):
         x = activation("input", shape, rng)
         x = x if in_scale is None else rescaled(x, in_scale)
-        yield f"{_text(shape)}-scale{x.scale:.3g}", [x], activation("output", (), rng, quant=Quant((1 / 16,), (127,))), {}
+        yield f"{text(shape)}-scale{x.scale:.3g}", [x], activation("output", (), rng, quant=Quant((1 / 16,), (127,))), {}
 
 
 def _relu(rng: Rng) -> Iterator[Drawn]:
@@ -486,7 +215,7 @@ def _pad(rng: Rng) -> Iterator[Drawn]:
     ]
     for tensor in _layout_types(rng):
         for shape, paddings in chosen:
-            yield f"{_text(shape)}", [tensor("input", shape), integers("paddings", *paddings)], tensor("output", ()), {}
+            yield f"{text(shape)}", [tensor("input", shape), integers("paddings", *paddings)], tensor("output", ()), {}
 
 
 def _reshape(rng: Rng) -> Iterator[Drawn]:
@@ -496,7 +225,7 @@ def _reshape(rng: Rng) -> Iterator[Drawn]:
         if operand:
             operands.append(constant("shape", np.array(wanted, np.int32)))
         attrs = {"new_shape": None if operand else wanted}
-        yield f"{_text(shape)}-to-{_text(wanted)}{'' if operand else '-attr'}", operands, tensor("output", ()), attrs
+        yield f"{text(shape)}-to-{text(wanted)}{'' if operand else '-attr'}", operands, tensor("output", ()), attrs
 
 
 def _squeeze(rng: Rng) -> Iterator[Drawn]:
@@ -509,7 +238,7 @@ def _squeeze(rng: Rng) -> Iterator[Drawn]:
         ((5, 2), ()),
     ]
     for tensor, (shape, axes) in itertools.product(_layout_types(rng), chosen):
-        yield f"{_text(shape)}-{axes}", [tensor("input", shape)], tensor("output", ()), {"axes": axes}
+        yield f"{text(shape)}-{axes}", [tensor("input", shape)], tensor("output", ()), {"axes": axes}
 
 
 def _expand_dims(rng: Rng) -> Iterator[Drawn]:
@@ -551,7 +280,7 @@ def _transpose(rng: Rng) -> Iterator[Drawn]:
     ]
     for tensor, perm in itertools.product(_layout_types(rng), chosen):
         shape = (2, 4, 5, 3)[: len(perm)]
-        yield _text(perm), [tensor("input", shape), integers("perm", *perm)], tensor("output", ()), {}
+        yield text(perm), [tensor("input", shape), integers("perm", *perm)], tensor("output", ()), {}
 
 
 SLICES: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, int]], ...] = (
@@ -623,7 +352,7 @@ def _variable(kind: str) -> Callable[[Rng], Iterator[DrawnGraph]]:
             x = activation("x", shape, rng, dtype=dtype)
             full = rng.integers(-100, 100, shape).astype(dtype)
             for about, initial in (("zeros", np.zeros_like(full)), ("values", full)):
-                yield f"{dtype}-{_text(shape)}-{about}", through_state(kind, x, initial, computed=computed)
+                yield f"{dtype}-{text(shape)}-{about}", through_state(kind, x, initial, computed=computed)
 
     return draw
 
@@ -652,7 +381,7 @@ def _split(rng: Rng) -> Iterator[Drawn]:
         ((1, 4, 4, 3), 1, 1),
     )
     for tensor, (shape, count, axis) in itertools.product(_copied_types(rng), chosen):
-        yield f"{_text(shape)}-at{axis}", [_scalar("axis", axis), tensor("input", shape)], _outputs(tensor, count), {}
+        yield f"{text(shape)}-at{axis}", [_scalar("axis", axis), tensor("input", shape)], _outputs(tensor, count), {}
 
 
 def _split_v(rng: Rng) -> Iterator[Drawn]:
@@ -665,13 +394,13 @@ def _split_v(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, sizes, axis) in itertools.product(_copied_types(rng), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), integers("sizes", *sizes), _scalar("axis", axis)]
-        yield f"{_text(shape)}-{sizes}-at{axis}", operands, _outputs(tensor, len(sizes)), {}
+        yield f"{text(shape)}-{sizes}-at{axis}", operands, _outputs(tensor, len(sizes)), {}
 
 
 def _unpack(rng: Rng) -> Iterator[Drawn]:
     chosen = (((3, 4, 5), 0), ((4, 3, 5), 1), ((4, 5, 3), -1), ((2, 3, 2, 4), 2), ((5,), 0))
     for tensor, (shape, axis) in itertools.product(_copied_types(rng), chosen):
-        yield f"{_text(shape)}-at{axis}", [tensor("input", shape)], _outputs(tensor, shape[axis]), {"axis": axis}
+        yield f"{text(shape)}-at{axis}", [tensor("input", shape)], _outputs(tensor, shape[axis]), {"axis": axis}
 
 
 def _slice(rng: Rng) -> Iterator[Drawn]:
@@ -684,7 +413,7 @@ def _slice(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, begin, size) in itertools.product(_copied_types(rng), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), integers("begin", *begin), integers("size", *size)]
-        yield f"{_text(shape)}-{begin}-{size}".replace(" ", ""), operands, tensor("output", ()), {}
+        yield f"{text(shape)}-{begin}-{size}".replace(" ", ""), operands, tensor("output", ()), {}
 
 
 def _tile(rng: Rng) -> Iterator[Drawn]:
@@ -698,7 +427,7 @@ def _tile(rng: Rng) -> Iterator[Drawn]:
     chosen += (((1, 2, 2, 3, 2), (1, 3, 1, 2, 1)),)
     for tensor, (shape, multiples) in itertools.product(_copied_types(rng), chosen):
         yield (
-            f"{_text(shape)}-by{_text(multiples)}",
+            f"{text(shape)}-by{text(multiples)}",
             [tensor("input", shape), integers("by", *multiples)],
             tensor("output", ()),
             {},
@@ -710,7 +439,7 @@ def _broadcast_to(rng: Rng) -> Iterator[Drawn]:
     chosen += (((2, 1, 3, 1, 2), (2, 4, 3, 5, 2)), ((1, 2, 1, 3, 1), (4, 2, 3, 3, 2)))
     for tensor, (shape, wanted) in itertools.product(_copied_types(rng), chosen):
         yield (
-            f"{_text(shape)}-to{_text(wanted)}",
+            f"{text(shape)}-to{text(wanted)}",
             [tensor("input", shape), integers("shape", *wanted)],
             tensor("output", ()),
             {},
@@ -728,7 +457,7 @@ def _mirror_pad(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, paddings), mode in itertools.product(_copied_types(rng), chosen, ("reflect", "symmetric")):
         operands: list[Tensor | None] = [tensor("input", shape), integers("paddings", *paddings)]
-        yield f"{_text(shape)}-{mode}", operands, tensor("output", ()), {"mode": mode}
+        yield f"{text(shape)}-{mode}", operands, tensor("output", ()), {"mode": mode}
 
 
 RESIZES = (
@@ -747,7 +476,7 @@ def _resize(rng: Rng, dtypes: Iterator[Callable[[str, tuple[int, ...]], Tensor]]
         dtypes, RESIZES, ((False, False), (True, False), (False, True))
     ):
         n, c = (2, 3) if size == (7, 3) else (1, 1) if size == (5, 5) else (1, 4)
-        about = f"{_text(size)}-to{_text(out)}{'-aligned' if aligned else ''}{'-half' if half else ''}"
+        about = f"{text(size)}-to{text(out)}{'-aligned' if aligned else ''}{'-half' if half else ''}"
         attrs = {"align_corners": aligned, "half_pixel_centers": half}
         yield about, [tensor("input", (n, *size, c)), integers("size", *out)], tensor("output", ()), attrs
 
@@ -779,7 +508,7 @@ def _gather(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, axis, indices, batch) in itertools.product(_copied_types(rng), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), constant("indices", np.array(indices, np.int32))]
-        yield f"{_text(shape)}-at{axis}-b{batch}", operands, tensor("output", ()), {"axis": axis, "batch_dims": batch}
+        yield f"{text(shape)}-at{axis}-b{batch}", operands, tensor("output", ()), {"axis": axis, "batch_dims": batch}
 
 
 def _gather_nd(rng: Rng) -> Iterator[Drawn]:
@@ -796,21 +525,21 @@ def _gather_nd(rng: Rng) -> Iterator[Drawn]:
         if fixed:
             indices = constant("indices", rng.integers(0, shape[: wanted[-1]], wanted).astype(np.int32))
         operands: list[Tensor | None] = [tensor("input", shape), indices]
-        yield f"{_text(shape)}-by{_text(wanted)}{'-fixed' if fixed else ''}", operands, tensor("output", ()), {}
+        yield f"{text(shape)}-by{text(wanted)}{'-fixed' if fixed else ''}", operands, tensor("output", ()), {}
 
 
 def _depth_to_space(rng: Rng) -> Iterator[Drawn]:
     for tensor, (shape, block) in itertools.product(
         itertools.islice(_copied_types(rng), 3), (((1, 4, 5, 12), 2), ((2, 3, 1, 9), 3), ((1, 2, 3, 4), 1), ((1, 1, 1, 16), 4))
     ):
-        yield f"{_text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
+        yield f"{text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
 
 
 def _space_to_depth(rng: Rng) -> Iterator[Drawn]:
     for tensor, (shape, block) in itertools.product(
         itertools.islice(_copied_types(rng), 3), (((1, 4, 6, 5), 2), ((2, 3, 9, 1), 3), ((1, 2, 3, 4), 1), ((1, 4, 4, 2), 4))
     ):
-        yield f"{_text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
+        yield f"{text(shape)}-by{block}", [tensor("input", shape)], tensor("output", ()), {"block_size": block}
 
 
 def _space_to_batch_nd(rng: Rng) -> Iterator[Drawn]:
@@ -823,7 +552,7 @@ def _space_to_batch_nd(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, block, pads) in itertools.product(itertools.islice(_copied_types(rng), 4), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), integers("block", *block), integers("pads", *pads)]
-        yield f"{_text(shape)}-by{_text(block)}", operands, tensor("output", ()), {}
+        yield f"{text(shape)}-by{text(block)}", operands, tensor("output", ()), {}
 
 
 def _batch_to_space_nd(rng: Rng) -> Iterator[Drawn]:
@@ -836,7 +565,7 @@ def _batch_to_space_nd(rng: Rng) -> Iterator[Drawn]:
     )
     for tensor, (shape, block, crops) in itertools.product(itertools.islice(_copied_types(rng), 4), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), integers("block", *block), integers("crops", *crops)]
-        yield f"{_text(shape)}-by{_text(block)}", operands, tensor("output", ()), {}
+        yield f"{text(shape)}-by{text(block)}", operands, tensor("output", ()), {}
 
 
 def _svdf(rng: Rng) -> Iterator[Drawn]:
@@ -864,7 +593,7 @@ def _svdf(rng: Rng) -> Iterator[Drawn]:
 
 def _shape(rng: Rng) -> Iterator[Drawn]:
     for shape, dtype in itertools.product(((1, 4, 5, 3), (7,), (2, 3)), ("int32", "int64")):
-        yield f"{_text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
+        yield f"{text(shape)}-{dtype}", [activation("input", shape, rng)], Tensor("output", (), dtype), {}
 
 
 def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
@@ -887,7 +616,7 @@ def _prelu(rng: Rng) -> Iterator[Drawn]:
             out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 3 == 1 else rng.uniform(0.3, 1.5)))
         if number % 5:
             alpha = constant("alpha", rng.integers(-128, 128, slopes).astype(np.int8), alpha.quant)
-        yield f"{_text(shape)}-{_text(slopes)}", [x, alpha], out, {}
+        yield f"{text(shape)}-{text(slopes)}", [x, alpha], out, {}
 
 
 def _hard_swish(rng: Rng) -> Iterator[Drawn]:
@@ -908,7 +637,7 @@ def _extremum(rng: Rng) -> Iterator[Drawn]:
             b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
         if number % 11 == 7:
             b = a
-        yield f"{_text(a.shape)}-{_text(b.shape)}", [a, b], replace(out, quant=a.quant), {}
+        yield f"{text(a.shape)}-{text(b.shape)}", [a, b], replace(out, quant=a.quant), {}
 
 
 def _reduce(rng: Rng) -> Iterator[Drawn]:
@@ -929,7 +658,7 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
         for shape, places in chosen:
             for axis in places:
                 operands = [activation("input", shape, rng), constant("axis", np.array(axis, np.int32))]
-                yield f"{_text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
+                yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
@@ -937,17 +666,17 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "arg_max": _arg_max,
     "assign_variable": _variable("assign_variable"),
     "average_pool_2d": _pool,
-    "batch_matmul": _batch_matmul,
+    "batch_matmul": batch_matmul,
     "batch_to_space_nd": _batch_to_space_nd,
     "broadcast_to": _broadcast_to,
     "cast": _cast,
     "concatenation": _concatenation,
-    "conv_2d": _conv_2d,
+    "conv_2d": conv_2d,
     "depth_to_space": _depth_to_space,
-    "depthwise_conv_2d": _depthwise_conv_2d,
+    "depthwise_conv_2d": depthwise_conv_2d,
     "dequantize": _dequantize,
     "expand_dims": _expand_dims,
-    "fully_connected": _fully_connected,
+    "fully_connected": fully_connected,
     "gather": _gather,
     "gather_nd": _gather_nd,
     "hard_swish": _hard_swish,
@@ -988,7 +717,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "tanh": _table,
     "tile": _tile,
     "transpose": _transpose,
-    "transpose_conv": _transpose_conv,
-    "unidirectional_sequence_lstm": _lstm,
+    "transpose_conv": transpose_conv,
+    "unidirectional_sequence_lstm": lstm,
     "unpack": _unpack,
 }

@@ -25,6 +25,7 @@ from tinyweave.simulate import compare, emulated, host
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
 AT_A_TIME = 48
 CORE = "cortex-m4"
+CORES = (CORE, "cortex-m55")  # with kernels of their own
 
 
 def compilable(kind: str) -> Iterator[Case]:
@@ -75,7 +76,7 @@ def emit_to(graph: Graph, folder: Path, core: str) -> dict[str, int]:
 
 
 KINDS = [(kind, "") for kind in sorted(set(ops.SPECS) - FOLDED)]
-KINDS += [(kind, CORE) for kind in sorted({kind for row in VARIANTS if CORE in row.cores for kind in row.kinds})]
+KINDS += [(kind, core) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})]
 
 
 @pytest.mark.parametrize(("kind", "core"), KINDS)
@@ -86,7 +87,7 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, tmp_path: Pat
         folder.mkdir()
         arena = emit_to(graph, folder, core)
         program = host.build(folder, graph.name, sanitize=True)
-        firmware = emulated.build(folder, graph.name, CORE)
+        firmware = emulated.build(folder, graph.name, emulated.nearest(core or CORE, CORE))
         samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
         state, expected = ops.initial_state(graph), []
         for x in samples:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cases.mobile import Block as Bottleneck
-from cases.mobile import fusion_chains, layers, mobilenet_v2, to_graph
+from cases.mobile import fusion_chains, narrow_mobilenet
 
 from tinyweave.cost.chain import Layer, macs, square
 from tinyweave.cost.fusion_paper import Cut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
+from tinyweave.nas.arch import Block as Bottleneck
+from tinyweave.nas.arch import layers
+from tinyweave.nas.network import to_graph
 from tinyweave.passes import run_passes
 from tinyweave.plan import plan
 
@@ -57,14 +59,14 @@ def has_the_paper_s_figures(name: str, found: Sequence[Layer]) -> None:
 
 
 def test_the_paper_s_table_for_mobilenet() -> None:
-    has_the_paper_s_figures("MBV2-w0.35", layers(mobilenet_v2(144, 0.35)))
+    has_the_paper_s_figures("MBV2-w0.35", layers(narrow_mobilenet(144)))
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", TABLE)
 def test_the_paper_s_table(name: str, shared: Path) -> None:
     chains = fusion_chains(shared / "nets" / "msf_models.json")
-    assert chains["MBV2-w0.35"] == layers(mobilenet_v2(144, 0.35))
+    assert chains["MBV2-w0.35"] == layers(narrow_mobilenet(144))
     has_the_paper_s_figures(name, chains[name])
 
 
@@ -129,7 +131,7 @@ def test_without_padding_the_paper_counts_all_macs(seed: int) -> None:
 
 def test_plans_are_counted_by_the_same_rules() -> None:
     """A layer plan needs what the paper's vanilla does; rows instead of whole maps need less."""
-    found = layers(mobilenet_v2(96, 0.35))
+    found = layers(narrow_mobilenet(96))
     graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
     assert plan_ram(plan(graph, "layer")) == unfused(found).ram
     streamed = plan(graph, stream_inputs=True)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tflite
 
-from tests.cases.ops import GENERATORS, cases, single_op
+from tests.cases.draw import single_op
+from tests.cases.ops import GENERATORS, cases
 from tinyweave.exporters.tflite import OPTIONS, to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.ops import SPECS, run

@@ -239,7 +239,7 @@ def test_absurd_numbers_are_refused(file: bytes) -> None:
         return model.Subgraphs(0)
 
     features = tensor_table("features")
-    refuses(patch_vector(file, features, 4, 1, 1 << 30), "features", "at most 2147483647")
+    refuses(patch_vector(file, features, 4, 1, 1 << 30), "features", "has room for 16,777,216 at most")
     refuses(patch_vector(file, features, 4, 1, -1), "features", "fixed shapes")
     refuses(patch_vector(file, features, 4, -1, 1 << 20), "features", "at most 8")
     refuses(patch_vector(file, subgraph, 4, -1, MAX_COUNT + 1), f"{MAX_COUNT + 1} tensors")

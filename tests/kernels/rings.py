@@ -226,7 +226,14 @@ Size = tuple[int, int]
 
 
 def windowed(
-    rng: Rng, c: int, dilated: bool, *, kernel: Size | None = None, stride: Size | None = None, room: int = 9
+    rng: Rng,
+    c: int,
+    dilated: bool,
+    *,
+    kernel: Size | None = None,
+    stride: Size | None = None,
+    room: int = 9,
+    padded: bool = True,
 ) -> tuple[dict[str, Any], Shape, Shape, Callable[[Span], Span]]:
     """Any window, or one of this kernel and stride, over a map less than `room` larger than it."""
     kernel, stride = (given or tuple(rng.integers(1, 5, 2).tolist()) for given in (kernel, stride))
@@ -235,6 +242,7 @@ def windowed(
     pad = tuple(int(rng.integers(0, k)) for k in kernel)
     h, w = (int(rng.integers(e, e + room)) for e in extent)
     after = tuple(int(rng.integers(0, k)) for k in kernel)
+    pad, after = (pad, after) if padded else ((0, 0), (0, 0))
     out_h, out_w = ((s + p + a - e) // t + 1 for s, p, a, e, t in zip((h, w), pad, after, extent, stride, strict=True))
 
     def reads(span: Span) -> Span:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernels import rings, twins
+from kernels import on_core, rings, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
 from tinyweave.ops import SPECS
+from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
@@ -31,9 +32,12 @@ COMPILERS = {
     "arm m0": ("arm-none-eabi-gcc", "-mcpu=cortex-m0", *THUMB),
     "arm m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", *THUMB),
     "zig m4": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", *THUMB, *BARE) if ZIG else (),
+    "arm m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfpu=auto", "-mfloat-abi=hard", *THUMB),
+    "zig m55": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve+fp_armv8d16", *THUMB, *BARE) if ZIG else (),
 }
 C_FILES = sorted(FOLDER.glob("*.c"))
 TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
+VECTOR_CORE, ON_CORE = "cortex-m55", 200  # trials there of each kernel with vectors
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
 
 
@@ -88,6 +92,30 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
     run([sys.executable, Path(rings.__file__), library, str(SEED)], env=os.environ | environment)
     tests = Path(rings.__file__).parents[1]
     run([sys.executable, "-m", "kernels.twins", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests)
+
+
+@pytest.mark.parametrize("name", [name for name in twins.DRAWN if name.endswith("_mve")])
+def test_kernels_with_vectors_equal_portable_ones_on_their_core(name: str, library: ctypes.CDLL, tmp_path: Path) -> None:
+    if reason := emulated.missing(VECTOR_CORE):
+        pytest.skip(reason[0])
+    on_core.compare(library, name, (SEED, ON_CORE), VECTOR_CORE, tmp_path)
+
+
+def test_a_core_gets_its_own_kernels() -> None:
+    quant = Quant((0.5,), (3,))
+    tensors = {name: Tensor(name, (1, 4, 4, 4), "int8", quant) for name in "xy"}
+    tensors["w"] = Tensor(
+        "w", (4, 1, 1, 4), "int8", quant=Quant((0.01,), (0,)), data=np.ones((4, 1, 1, 4), np.int8), role="constant"
+    )
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    op = Op("conv", "conv_2d", ("x", "w"), ("y",), attrs)
+    graph = Graph("g", tensors, (op,), ("x",), ("y",))
+    names = {
+        core: variant_for(graph, op, core).name
+        for core in ("", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m85")
+    }
+    portable, dsp, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_mve"))
+    assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
 
 
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:

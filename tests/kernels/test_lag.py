@@ -31,9 +31,9 @@ APART = {"gather_nd", "svdf", "read_variable", "assign_variable"}  # their kerne
 SEVERAL = {"split", "split_v", "unpack"}  # outputs
 REPEATING = {"broadcast_to", "mirror_pad"}  # may write an element over itself, which would be safe closer
 GAP, ALIGN = 64, 8
-CORE = "cortex-m4"
+CORES = ("cortex-m4", "cortex-m55")
 KINDS = [(kind, "") for kind in sorted({kind for row in VARIANTS for kind in row.kinds} - APART - SEVERAL - set(VIEWS))]
-KINDS += [(kind, CORE) for kind in sorted({kind for row in VARIANTS if CORE in row.cores for kind in row.kinds})]
+KINDS += [(kind, core) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})]
 
 
 class Trial(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
-from tinyweave.kernels import lines, pairs
+from tinyweave.kernels import lines, mve, pairs
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -49,12 +49,12 @@ def clamp(rng: Rng) -> dict[str, int]:
     return {"out_zero": zero, "out_min": low, "out_max": int(rng.integers(zero, 128))}
 
 
-def rescales(rng: Rng, sums: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Multipliers and shifts that spread sums of about this size over int8, more or less; some of other sizes."""
     multiplier = rng.integers(1 << 30, 1 << 31, count)
     multiplier = np.where(rng.integers(8, size=count) == 0, rng.choice([0, 1 << 30, (1 << 31) - 1], count), multiplier)
     exponent = max(sums.bit_length() - 7, 2) + rng.integers(-2, 3, count)
-    shift = -np.clip(np.where(rng.integers(8, size=count) == 0, rng.integers(1, 32, count), exponent), 2, 31)
+    shift = -np.clip(np.where(rng.integers(8, size=count) == 0, rng.integers(1, 32, count), exponent), least, 31)
     return multiplier.astype(np.int32), shift.astype(np.int8)
 
 
@@ -100,7 +100,48 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
-def fully_connected(rng: Rng) -> Twins | None:
+def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
+    """One for MVE: sums may wrap, multipliers of 0 have any shift, depthwise ones may be dilated."""
+    depthwise = "depthwise" in kernel
+    depth, units = int(rng.choice([1, 2, 4, 8, 16, 32, *rng.integers(1, 70, 6)])), int(rng.integers(1, 40))
+    units = depth if depthwise else units
+    chosen: dict[str, Any] = {"room": 9 if rng.integers(4) else 40}
+    if rng.integers(2):
+        chosen["kernel"] = (3, 3) if depthwise else (1, 1)
+        chosen["stride"] = (1, 1) if rng.integers(2) else tuple(rng.integers(1, 3, 2).tolist())
+    chosen["padded"] = bool(rng.integers(2))
+    geometry, inside, outside, reads = rings.windowed(rng, depth, depthwise and not rng.integers(4), **chosen)
+    rows, cols = geometry["kernel"]
+    taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
+    filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
+    bias = rng.integers(-most, most + 1, units).astype(np.int32)
+    multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units, 1)
+    shift = np.where(multiplier == 0, rng.integers(-31, 2, units), shift).astype(np.int8)
+    quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
+    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    if depthwise and not mve.adds_in_16_bits(given):
+        return None
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
+    common = {**shapes, **geometry, **quantised}
+    tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
+    portable = rings.build("tw_conv", **common, **tables)
+    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
+    sign = -int(quantised["out_min"] < quantised["out_zero"])
+    if depthwise:
+        words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
+        fast = rings.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
+    else:
+        words, scratch = mve.stream(given), mve.scratch_of(rows, cols, depth)
+        fast = rings.build("tw_conv_mve", conv=bare, stream=words, sign=sign, windows=mve.windows(rows, cols, depth))
+    source = inputs(rng, rings.operand(rng, inside, reads))
+    return (
+        Trial([Call(kernel.removesuffix("_mve"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(kernel, fast, (0,), scratch)], [source], shapes["out"], (words,)),
+    )
+
+
+def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     filters, most, per_channel = weights(rng, (units, depth)), int(rng.choice([0, 1000, 1 << 21])), int(rng.integers(2))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
@@ -109,20 +150,22 @@ def fully_connected(rng: Rng) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
-    if not pairs.sums_exactly(given):
+    vectors = kernel.endswith("_mve")
+    if not vectors and not pairs.sums_exactly(given):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
-    words = pairs.eight_at_a_time(given)
     portable = rings.build("tw_fully_connected", **common, **quantised, weights=filters, bias=bias)
-    bare = rings.build("tw_fully_connected", **common, **quantised, weights=None, bias=None)
-    fast = rings.build("tw_fully_connected_dsp", dense=bare, stream=words)
+    words = mve.wrapped(given.bias) if vectors else pairs.eight_at_a_time(given)
+    own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
+    fast = rings.build("tw_fully_connected", **{**common, **quantised, **own})
+    fast = fast if vectors else rings.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (filters, bias, multiplier, shift, words)
-    calls = Call("tw_fully_connected_s8", portable, (0,)), Call("tw_fully_connected_s8_dsp", fast, (0,))
+    calls = Call("tw_fully_connected_s8", portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
 
-def add(rng: Rng) -> Twins:
+def add(rng: Rng, kernel: str) -> Twins:
     shape = tuple(int(n) for n in rng.integers(1, (5, 9, 12)))
     half = {"multiplier": 1 << 30, "shift": 0}
     exponent = int(rng.choice([0, *range(1, 5), int(rng.integers(1, 32))]))
@@ -136,20 +179,24 @@ def add(rng: Rng) -> Twins:
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
     portable = rings.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
-    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"], "exponent": exponent}
-    own |= {"out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
-    fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
+    own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
+    if kernel.endswith("_mve"):
+        fast = rings.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
+    else:
+        own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
+        fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
     sources = [inputs(rng, rings.operand(rng, shape)) for _ in range(2)]
     return (
         Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
-        Trial([Call("tw_add_s8_dsp", fast, (swapped, 1 - swapped))], sources, shape),
+        Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, shape),
     )
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
-    "tw_fully_connected_s8_dsp": fully_connected,
-    "tw_add_s8_dsp": add,
+    **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
+    **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
+    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
 }
 
 

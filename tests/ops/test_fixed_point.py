@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases.ops import activation, cases, constant, single_op
+from cases.draw import activation, constant, single_op
+from cases.ops import cases
 
 from tinyweave.ir import Quant
 from tinyweave.ops import fixed_point as fp

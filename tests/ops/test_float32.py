@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.ops import Case, activation, cases, single_op
+from cases.draw import activation, single_op
+from cases.ops import Case, cases
 
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.ops import activation, constant, integers, single_op
+from cases.draw import activation, constant, integers, single_op
 
 from tinyweave import ops
 from tinyweave.importers.tflite import from_tflite

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.ops import constant, single_op
+from cases.draw import constant, single_op
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit

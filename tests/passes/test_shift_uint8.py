@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.ops import GENERATORS, Case, activation, cases, constant, single_op
+from cases.draw import activation, constant, single_op
+from cases.ops import GENERATORS, Case, cases
 from codegen.test_kinds import emit_to, union
 
 from tinyweave import api, ops

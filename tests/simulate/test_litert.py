@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import tflite
-from cases.ops import Case, cases, single_op
+from cases.draw import single_op
+from cases.ops import Case, cases
 
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Quant, Tensor

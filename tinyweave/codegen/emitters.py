@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, lines, pairs
+from ..kernels import copies, geometry, lines, mve, pairs
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -111,14 +111,15 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
 
 def emit_conv(layer: Layer) -> Code:
-    if layer.kernel.endswith("_dsp"):
+    if layer.kernel.endswith(("_dsp", "_mve")):
         return streamed_convolution(layer)
     groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
     return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
 
 
 def streamed_convolution(layer: Layer) -> Code:
-    """A call of a kernel that takes tw_conv_dsp, or for depthwise ones tw_depthwise_dsp, which begins with it."""
+    """A call of a kernel that takes tw_conv_dsp or tw_conv_mve, or for depthwise ones tw_depthwise_dsp, which begins with the
+    first, or tw_depthwise_mve."""
     graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
     depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
     plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
@@ -129,10 +130,17 @@ def streamed_convolution(layer: Layer) -> Code:
         {"pad": plane.pad, "groups": channels if depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
-    words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    is_mve = layer.kernel.endswith("_mve")
+    if is_mve:
+        words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
+    else:
+        words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
     base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
     base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
-    if depthwise:
+    if is_mve:
+        own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
+        params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
+    elif depthwise:
         own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
@@ -186,13 +194,16 @@ def emit_fully_connected(layer: Layer) -> Code:
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
     is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
-    tables = {}
-    if not is_streamed:
+    in_zero, tables = layer.input().zero_point, {}
+    if layer.kernel == "tw_fully_connected_s8_mve":
+        in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
+        tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
+    elif not is_streamed:
         tables["weights"] = layer.table("weights", weights, "int8_t")
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
+        {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
         tables,
         {
             "multiplier": layer.table("multiplier", multiplier, "int64_t"),
@@ -281,7 +292,7 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 
 def emit_add(layer: Layer) -> Code:
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
-    if layer.kernel == "tw_add_s8_dsp":
+    if layer.kernel in ("tw_add_s8_dsp", "tw_add_s8_mve"):
         return emit_add_of_halved(layer)
     params = layer.struct(
         "tw_add",
@@ -303,14 +314,24 @@ def emit_add_of_halved(layer: Layer) -> Code:
     scaled, limits = operands[1 - plain], clamp(layer, op.attrs["activation"])
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
-    params = layer.struct(
-        "tw_add_dsp",
+    common: tuple[Members, ...] = (
         {"shape": (n * h, w, c)},
         {**zeros, "out_zero": layer.output.zero_point, **limits},
-        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
-        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
-        {"sign": -int(pairs.needs_sign(graph, op))},
     )
+    if layer.kernel == "tw_add_s8_mve":
+        rescales: tuple[Members, ...] = (
+            {"multiplier": scaled.multiplier, "shift": scaled.shift},
+            {"out_multiplier": output.multiplier, "out_shift": output.shift},
+        )
+        params = layer.struct("tw_add_mve", *common, *rescales)
+    else:
+        params = layer.struct(
+            "tw_add_dsp",
+            *common,
+            {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
+            {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
+            {"sign": -int(pairs.needs_sign(graph, op))},
+        )
     return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
 
 

@@ -226,7 +226,7 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
         if before and wanted <= clock - 1 and _start_together(before, instruction):
             start, before = clock - 1, None
         else:
-            start, before = max(clock, wanted), instruction
+            start = max(clock, wanted)
             count = _alone(instruction, timing)
             clock = start + count
             before = instruction if count == 1 else None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..plan import Plan, scratch_name
-from .chain import Layer, macs
+from ..plan import Plan
+from .chain import Layer, macs, plan_bytes, scratch_names
 
 
 class Block(NamedTuple):
@@ -104,17 +104,8 @@ def plan_ram(plan: Plan) -> int:
 
     Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
     """
-    graph, counted = plan.graph, 0
-    left_out = {scratch_name(op.name) for op in graph.ops} | {plan.places[name].buffer for name in graph.outputs}
-    left_out |= {plan.places[name].buffer for name in graph.inputs if name not in plan.streamed}
-    for step in range(len(plan.stages)):
-        total = top = 0
-        for buffer in plan.alive(step):
-            if buffer.name not in left_out:
-                begin, end = plan.offsets[buffer.name], plan.offsets[buffer.name] + buffer.bytes
-                total, top = total + max(0, end - max(begin, top)), max(end, top)
-        counted = max(counted, total)
-    return counted
+    inputs = {name for name in plan.graph.inputs if name not in plan.streamed}
+    return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
 def least_ram(layers: Sequence[Layer], overhead: float | None = None) -> Cut | None:

@@ -2,24 +2,26 @@
 
 In: Layers on square maps; how many of them are the head, which makes a square patch of its output at a time. Out: the patch's
 size on each map, bytes, multiply-accumulates. Patches overlap on all maps but that output: the larger the receptive field, the
-more is computed again. Depthwise layers run in place; skips, working memory of kernels and the image, of which a patch comes at
-a time, are not counted. Source: J. Lin's thesis on tiny deep learning (MIT), chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
+more is computed again. Split: they overlap on none, which changes what is computed. Depthwise layers run in place; skips and
+scratch are not counted, nor the image, of which a patch comes at a time. Source: J. Lin's thesis on tiny deep learning (MIT),
+chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .chain import Layer, macs
 
 Span = tuple[int, int]
 
 
-def receptive_fields(head: Sequence[Layer], patch: int = 1) -> list[int]:
+def receptive_fields(head: Sequence[Layer], patch: int = 1, *, split: bool = False) -> list[int]:
     """Eq. 4.1: rows of the input of each layer, and last of the output, that a patch of the output depends on."""
     found = [patch]
     for layer in reversed(head):
-        found.append((found[-1] - 1) * layer.stride[0] + layer.kernel[0])
+        found.append(found[-1] * layer.stride[0] if split else (found[-1] - 1) * layer.stride[0] + layer.kernel[0])
     return found[::-1]
 
 
@@ -33,43 +35,69 @@ def peak_bytes(layers: Sequence[Layer], *, in_place: bool = True) -> int:
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
-def head_bytes(head: Sequence[Layer], patch: int) -> int:
+def head_bytes(head: Sequence[Layer], patch: int, *, split: bool = False) -> int:
     """The head's whole output, and a patch's input and output of the layer where these are largest, no larger than the maps."""
     maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
-    sides = [min(side, most) for side, (most, _) in zip(receptive_fields(head, patch), maps, strict=True)]
+    sides = [min(side, most) for side, (most, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
     patches = [side * side * c for side, (_, c) in zip(sides, maps, strict=True)]
     needs = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, patches[:-1], patches[1:], strict=True)]
     return max(needs) + head[-1].out_bytes
 
 
-def patched_bytes(layers: Sequence[Layer], head: int, patch: int) -> int:
+def patched_bytes(layers: Sequence[Layer], head: int, patch: int, *, split: bool = False) -> int:
     """The peak of a network whose first `head` layers run by patches and the others layer by layer."""
     rest = [layer_bytes(layer) for layer in layers[head:]]
-    return max([head_bytes(layers[:head], patch), *rest] if head else rest)
+    return max([head_bytes(layers[:head], patch, split=split), *rest] if head else rest)
 
 
-def patched_macs(layers: Sequence[Layer], head: int, patch: int, *, clipped: bool = False) -> int:
-    """What the same run executes; clipped: patches end where the maps do, which the thesis leaves out.
+def patched_macs(layers: Sequence[Layer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
+    """What the same run executes."""
+    return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
+
+
+def head_macs(head: Sequence[Layer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
+    """What each layer of a head executes; clipped: patches end where the maps do, which the thesis leaves out.
 
     Padding within a window counts, as the thesis has it.
     """
-    total = macs(layers[head:])
     if not head:
-        return total
-    side = layers[head - 1].h_out
+        return []
+    side, found = head[-1].h_out, list[int]()
     starts = range(0, side, patch)
     spans = [(at, min(at + patch, side) if clipped else at + patch) for at in starts]  # along one axis, of each patch
-    for layer in reversed(layers[:head]):
-        total += sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel  # of all pairs of spans
-        spans = [_read(layer, span, clipped=clipped) for span in spans]
-    return total
+    for layer in reversed(head):
+        found.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # of all pairs of spans
+        spans = [_read(layer, span, clipped=clipped, split=split) for span in spans]
+    return found[::-1]
 
 
-def _read(layer: Layer, span: Span, *, clipped: bool) -> Span:
+def _read(layer: Layer, span: Span, *, clipped: bool, split: bool) -> Span:
     """The rows of its input that some of a layer's output read."""
-    begin = span[0] * layer.stride[0] - layer.padding[0][0]
-    end = (span[1] - 1) * layer.stride[0] - layer.padding[0][0] + layer.kernel[0]
+    begin, end = span[0] * layer.stride[0], span[1] * layer.stride[0]
+    if not split:
+        begin -= layer.padding[0][0]
+        end += layer.kernel[0] - layer.stride[0] - layer.padding[0][0]
     return (max(begin, 0), min(end, layer.h)) if clipped else (begin, end)
+
+
+class Patched(NamedTuple):
+    """The first `head` layers by patches of so many rows and columns, by the thesis' count; with head 0 none are."""
+
+    head: int
+    patch: int
+    ram: int
+    macs: int
+
+
+def all_patched(layers: Sequence[Layer]) -> list[Patched]:
+    """The network layer by layer, and every head with every number of patches, as small as so many can be."""
+    found = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
+    for head in range(1, len(layers) + 1):
+        side = layers[head - 1].h_out
+        for patch in sorted({-(-side // count) for count in range(2, side + 1)}):
+            work = patched_macs(layers, head, patch)
+            found.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
+    return found
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:

@@ -199,16 +199,7 @@ def _shipped() -> tuple[Device, ...]:
 
 
 def _memory(path: Path, bank: Any, where: str) -> Memory:
-    if not isinstance(bank, dict):
-        raise _mistake(path, where.rstrip("."), "must be a table, [[memory]]")
-    _reject_unknown(path, bank, ("name", "kind", "bytes", "address", "wait_states"), where)
-    kind = _get(path, bank, "kind", str, where)
-    if kind not in KINDS:
-        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(KINDS)}")
-    try:
-        size = parse_size(_get(path, bank, "bytes", (int, str), where))
-    except CompileError as error:
-        raise _mistake(path, f"{where}bytes", error.why) from error
+    kind, size = _kind_and_bytes(path, bank, where, KINDS, ("name", "kind", "bytes", "address", "wait_states"))
     address = _get(path, bank, "address", int, where)
     waits = _get(path, bank, "wait_states", int, where) if "wait_states" in bank else None
     if address < 0 or (waits is not None and waits < 0):
@@ -217,20 +208,25 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
 
 
 def _cache(path: Path, cache: Any, where: str) -> Cache:
-    if not isinstance(cache, dict):
-        raise _mistake(path, where.rstrip("."), "must be a table, [[cache]]")
-    _reject_unknown(path, cache, ("kind", "bytes", "line", "ways"), where)
-    kind = _get(path, cache, "kind", str, where)
-    if kind not in CACHES:
-        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(CACHES)}")
-    try:
-        size = parse_size(_get(path, cache, "bytes", (int, str), where))
-    except CompileError as error:
-        raise _mistake(path, f"{where}bytes", error.why) from error
+    kind, size = _kind_and_bytes(path, cache, where, CACHES, ("kind", "bytes", "line", "ways"))
     line, ways = (int(_positive(path, cache, key, where, int)) for key in ("line", "ways"))
     if line & (line - 1) or size % (line * ways):
         raise _mistake(path, where.rstrip("."), "lines must be a power of two, and bytes a multiple of line times ways")
     return Cache(kind, size, line, ways)
+
+
+def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
+    """What a memory and a cache both have, of a table with no keys but these."""
+    if not isinstance(table, dict):
+        raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
+    _reject_unknown(path, table, keys, where)
+    kind = _get(path, table, "kind", str, where)
+    if kind not in kinds:
+        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(kinds)}")
+    try:
+        return kind, parse_size(_get(path, table, "bytes", (int, str), where))
+    except CompileError as error:
+        raise _mistake(path, f"{where}bytes", error.why) from error
 
 
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:

@@ -27,7 +27,7 @@ ABSENT = -1  # an optional input that is not there
 MAX_COUNT = 1 << 16  # tensors
 MAX_OPS = 1 << 12  # planning takes time that grows with their square; the largest network known here has some hundreds
 MAX_RANK = 8
-MAX_BYTES = (1 << 31) - 1  # of one tensor: offsets are int32 in the emitted C
+MAX_BYTES = 1 << 24  # of one tensor: more than any microcontroller has room for, and planning looks at every element
 TYPES = {
     tflite.TensorType.FLOAT32: "float32",
     tflite.TensorType.INT32: "int32",
@@ -313,7 +313,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
         raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
     size = prod(shape) * itemsize(dtype)
     if size > MAX_BYTES:
-        raise CompileError(f"has {size} bytes", f"at most {MAX_BYTES} are supported", tensor=name)
+        raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
     if quant and dtype in ("int8", "uint8", "int16"):
         limits = np.iinfo(dtype)

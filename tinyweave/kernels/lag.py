@@ -139,11 +139,20 @@ def by_row(graph: Graph, op: Op) -> Lags:
     return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
 
 
+def by_row_of_fours(graph: Graph, op: Op) -> Lags:
+    """fully_connected that reads a row for every four of its outputs, then for the rest."""
+    return _row_for_some(graph, op, 4)
+
+
 def by_row_of_eights(graph: Graph, op: Op) -> Lags:
     """fully_connected that reads a row for every eight of its outputs, then for the rest."""
+    return _row_for_some(graph, op, 8)
+
+
+def _row_for_some(graph: Graph, op: Op, at_once: int) -> Lags:
     units, depth = graph.input(op, 1).shape
     rows = np.arange(graph.input(op).elements // depth)
-    written = rows[:, None] * units + [(units - 1) // 8 * 8, units]
+    written = rows[:, None] * units + [(units - 1) // at_once * at_once, units]
     return {0: trailing((rows * depth).repeat(2), written.ravel())}
 
 

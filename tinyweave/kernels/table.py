@@ -17,7 +17,7 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, pairs
+from . import copies, geometry, lag, lines, mve, pairs
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
@@ -25,6 +25,7 @@ FOLDER = Path(__file__).parent
 S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
+MVE = ("cortex-m55", "cortex-m85")  # those of them with MVE, Helium
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _row(
     cores: tuple[str, ...] = (),
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_s8"),)
+    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
     return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores)
 
 
@@ -151,9 +152,11 @@ def _adds_alike(graph: Graph, op: Op) -> bool:
 
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
+    _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
+    _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
     _row(
         "tw_depthwise_column_s8_dsp",
         ("depthwise_conv_2d",),
@@ -166,6 +169,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
+    _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
     _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
@@ -174,6 +178,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_resize_bilinear_s8", lag=lag.resized),
     _row("tw_batch_matmul_s8", lag=lag.multiplied),
     _row("tw_mean_s8", applies=_reduces, lag=lag.reduced),
+    _row("tw_add_s8_mve", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=MVE),
     _row("tw_add_s8_dsp", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=DSP),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),

@@ -15,6 +15,7 @@ from typing import Any
 from .. import __version__, api
 from ..codegen.model import buffer_labels
 from ..cost.cycles import Cycles, millijoules, milliseconds
+from ..cost.layer_cycles import plan_cycles
 from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import Graph
@@ -48,6 +49,7 @@ def record(
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
     executed, least = sum(layer.macs for layer in layers), macs(graph)
+    foreseen = plan_cycles(plan, device.core) if plan and device else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": _excess(profile.flash if profile else None, limits.flash),
@@ -102,6 +104,8 @@ def record(
             "lower_bound": plan.lower_bound if plan else None,
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
+            "cycles": foreseen,
+            "latency_ms": round(milliseconds(foreseen, device.clock_hz), 3) if foreseen is not None and device else None,
             "ablation": dict(ablation) if ablation else None,
         },
         "peak": _peak(summit, plan) if summit else None,
@@ -122,7 +126,7 @@ def _peak(summit: Layer, plan: Plan | None) -> Record:
     }
 
 
-def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits) -> Record:
+def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, device: Device | None = None) -> Record:
     """RAM for work, for `plan --pareto`."""
     least = macs(model.graph)
     points = []
@@ -134,6 +138,7 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits) ->
                 "macs": executed,
                 "mac_overhead": _overhead(executed, least),
                 "arena": arena,
+                "cycles": plan_cycles(plan, device.core) if device else None,
                 "fits": None if over is None else not over,
             }
         )
@@ -221,6 +226,8 @@ def _fit(board: api.Fit) -> Record:
         | {
             "measured_on": board.profile.core,
             "instructions": board.profile.instructions,
+            "cycles": board.profile.cycles.likely if board.profile.cycles and device.core == board.profile.core else None,
+            "latency_ms": _latency_ms(board.profile.cycles, board.profile, device),
             "compiler": board.profile.compiler,
         }
     )

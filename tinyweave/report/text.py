@@ -240,7 +240,7 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     out.print()
-    show_lines(out, [bound_line(record)])
+    show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
     heading(out, "the arena with one technique more at a time")
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
@@ -253,11 +253,14 @@ def show_front(out: Console, record: Record) -> None:
     points, streamed = record["points"], ", inputs by rows" if record["streamed"] else ""
     heading(out, f"{record['model']['name']}: the least RAM for the work{streamed}")
     largest, blocks = points[0]["arena"], _draws_blocks(out)
-    rows = [("MACs", "times", "arena", "")]
+    rows = [("MACs", "times", "cycles, about", "arena", "")]
     for point in points:
         times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.3f}"
-        rows.append((f"{point['macs']:,}", times, f"{point['arena']:,} B", bar(point["arena"], largest, MAX_BAR, blocks)))
-    for line, point in zip(align(rows, frozenset({0, 1, 2})), (None, *points), strict=True):
+        drawn = bar(point["arena"], largest, MAX_BAR, blocks)
+        rows.append((f"{point['macs']:,}", times, _count(point["cycles"]), f"{point['arena']:,} B", drawn))
+    if all(point["cycles"] is None for point in points):
+        rows = [(*row[:2], *row[3:]) for row in rows]
+    for line, point in zip(align(rows, frozenset({0, 1, 2, 3} - {len(rows[0]) - 1})), (None, *points), strict=True):
         fits = point is not None and point["fits"]
         out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
     if record["limit"] is not None:
@@ -282,6 +285,15 @@ def bound_line(record: Record) -> str:
     if not gap:
         return "proved: no other placement of these buffers needs less"
     return f"gap: another placement of these buffers could save at most {gap:,} B; none needs less than {bound:,} B"
+
+
+def foreseen_lines(record: Record) -> list[str]:
+    """How long a plan takes on its device, before anything was built."""
+    count, device = record["plan"]["cycles"], record["device"]
+    if count is None:
+        return []
+    ms = f"{record['plan']['latency_ms']:,.3g} ms at {device['clock_hz'] / 1e6:g} MHz"
+    return [f"time: about {count:,} cycles, {ms}, estimated from the layers' shapes for a {device['core']}; see 'profile'"]
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
@@ -503,7 +515,7 @@ def show_comparison(out: Console, record: Record) -> None:
     """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {_counted(len(boards), 'board')}: fits {len(record['boards'])}")
-    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6}))
+    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}))
     out.print(Text(lines[0], style="dim"))
     for board, line in zip(boards, lines[1:], strict=True):
         out.print(Text(line, style="" if board["fits"] else "red"))
@@ -512,8 +524,8 @@ def show_comparison(out: Console, record: Record) -> None:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """A headed row per board: needed and left in bytes, left below 0 where it does not fit."""
-    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "RAM", "RAM left", "Flash", "Flash left", "")]
+    """A headed row per board: how long an inference takes; needed and left in bytes, left below 0 where it does not fit."""
+    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
         over = [name for name, part in (("RAM", ram), ("Flash", flash)) if part["left"] is not None and part["left"] < 0]
@@ -522,6 +534,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
                 board["name"],
                 board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
                 f"{board['clock_hz'] / 1e6:g}",
+                "-" if board["latency_ms"] is None else f"{board['latency_ms']:,.3g}",
                 *(_count(ram[key]) for key in ("total", "left")),
                 _count(flash["total"]),
                 "external" if flash["limit"] is None else _count(flash["left"]),
@@ -533,8 +546,10 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 def comparison_lines(record: Record) -> list[str]:
     """Where the RAM goes, whose figures are another core's, and how often the network was run."""
-    cores = {board["measured_on"]: board["instructions"] for board in record["compare"]}
+    cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
+    if any(board["latency_ms"] is not None for board in record["compare"]):
+        lines.append("ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states")
     if record["peak"]:
         lines.append(f"peak: {peak_text(record['peak'])}")
     played = [board for board in record["compare"] if board["core"] != board["measured_on"]]

@@ -278,8 +278,7 @@ def cycles(core: str, run: Run, waits: int | None = None) -> list[Cycles] | None
     for step in range(max(run.blocks) + 1) if max(run.blocks) >= 0 else run.blocks:
         total = Cycles(0, 0, 0)
         for block in run.blocks.get(step, ()):
-            instructions = _disassembled(CORES[core].isa, block.code)
-            total = total.plus(*instruction_cycles(core, instructions, block.executions, block.taken))
+            total = total.plus(*instruction_cycles(core, _disassembled(block.code), block.executions, block.taken))
         missed = run.misses.get(step, {})
         data = missed.get("data", 0) + missed.get("unified", 0)
         found.append(total if waits is None else waiting(total, missed.get("code", 0), data, waits))
@@ -287,11 +286,11 @@ def cycles(core: str, run: Run, waits: int | None = None) -> list[Cycles] | None
 
 
 @lru_cache(maxsize=1 << 15)
-def _disassembled(isa: str, code: bytes) -> tuple[Instruction, ...]:
+def _disassembled(code: bytes) -> tuple[Instruction, ...]:
+    """Of an Arm core, as all are that have timings."""
     import capstone
 
-    modes = {"arm": (capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)}
-    found = capstone.Cs(*modes[isa])
+    found = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
     found.detail = True
     named = []
     for instruction in found.disasm(code, 0):

@@ -1,0 +1,235 @@
+"""Cases of the ops that have weights: convolutions, dense layers, products of matrices, LSTM; and windows as they have them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyweave.ir import Quant, Tensor
+from tinyweave.ops.window import same_padding
+
+from .draw import ACTIVATIONS, Drawn, Rng, activation, constant, integers, rescaled, scale, text
+
+
+def _weights(rng: Rng, shape: tuple[int, ...], axis: int) -> Tensor:
+    channels = shape[axis]
+    data = rng.integers(-127, 128, shape).astype(np.int8)
+    if rng.integers(4) == 0:
+        data = rng.choice(np.array([-128, 127], np.int8), shape)
+    if rng.integers(2):
+        return constant("weights", data, Quant((scale(rng),), (0,)))
+    base = scale(rng)
+    scales = tuple(float(np.float32(base * factor)) for factor in rng.uniform(0.05, 1.0, channels))
+    return constant("weights", data, Quant(scales, (0,) * channels, axis))
+
+
+def _weighted(
+    rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int, *, bias_is_optional: bool = True
+) -> tuple[list[Tensor | None], Tensor]:
+    """Operands with a bias or none, and an output whose scale suits the sums, too large or too small by up to 30 times.
+
+    In one of five the weights are small and all scales powers of two: many outputs fall in the middle between two values.
+    """
+    spread = fan_in**0.5 * 75 * 75
+    if rng.integers(5) == 0:
+        x, weights = rescaled(x, 2.0**-4), rescaled(constant("weights", np.sign(weights.data), weights.quant), 2.0**-6)
+        out = rescaled(activation("output", (), rng), 2.0 ** (-10 + rng.integers(1, 4)))
+        spread = fan_in**0.5 * 75
+    else:
+        assert weights.quant is not None
+        fitting = x.scale * max(weights.quant.scale) * spread / 60
+        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-3.4, 3.4)))
+    assert weights.quant is not None
+    products = [float(np.float32(x.scale * s)) for s in weights.quant.scale]
+    if bias_is_optional and rng.integers(4) == 0:
+        return [x, weights], out
+    axis = None if len(products) == 1 else 0
+    data = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int32)
+    bias = constant("bias", data, Quant(tuple(products), (0,) * len(products), axis))
+    return [x, weights, bias], out
+
+
+def windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any], str]:
+    """(map size, attributes with padding as SAME or VALID, kernel and what they are about)."""
+    kernel = tuple(int(k) for k in rng.choice([1, 2, 3, 3, 4, 5, 7], 2))
+    stride = tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2))
+    dilation = tuple(int(d) for d in rng.choice([1, 2, 3], 2)) if dilated and rng.integers(3) == 0 else (1, 1)
+    if dilation != (1, 1):
+        stride = (1, 1)
+    same = bool(rng.integers(2))
+    least = [1 if same else (k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = tuple(int(rng.integers(low, low + 10)) for low in least)
+    padding = tuple(same_padding(size[a], kernel[a], stride[a], dilation[a]) if same else (0, 0) for a in (0, 1))
+    attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+    about = f"{kernel[0]}x{kernel[1]}/{stride[0]}x{stride[1]}{'-same' if same else '-valid'}-on-{size[0]}x{size[1]}"
+    if dilated:
+        attrs["dilation"] = dilation
+        about += f"-d{dilation[0]}x{dilation[1]}"
+    else:
+        attrs["kernel"] = kernel
+    return size, {**attrs, "_kernel": kernel}, about  # type: ignore[return-value]
+
+
+def conv_2d(rng: Rng) -> Iterator[Drawn]:
+    for number in range(120):
+        size, attrs, about = windowed(rng, dilated=True)
+        kernel = attrs.pop("_kernel")
+        groups = int(rng.choice([1, 2, 3])) if number % 4 == 0 else 1
+        group_in, out_c = int(rng.choice([1, 2, 3, 4, 5, 8, 16])), groups * int(rng.choice([1, 2, 3, 4, 8, 9]))
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, groups * group_in), rng)
+        weights = _weights(rng, (out_c, *kernel, group_in), 0)
+        operands, out = _weighted(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in, bias_is_optional=False)
+        yield f"{about}-{groups * group_in}to{out_c}-g{groups}", operands, out, attrs
+    for depth, out_c in ((16, 4), (16, 8), (24, 32), (32, 7)):  # of one pixel, as squeeze-and-excite has them
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        x, weights = activation("input", (1, 1, 1, depth), rng), _weights(rng, (out_c, 1, 1, depth), 0)
+        operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
+        yield f"pixel-{depth}to{out_c}", operands, out, attrs
+    yield from _conv_2d_int16(rng)
+
+
+def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
+    """Operands with a bias, and an output; half of its scales let some outputs saturate."""
+    assert weights.quant is not None
+    products = tuple(float(np.float32(x.scale * s)) for s in weights.quant.scale)
+    spread = fan_in**0.5 * 75 * 19000
+    out = rescaled(activation("output", (), rng, dtype="int16"), max(products) * spread / 19000 * rng.uniform(0.2, 3))
+    bias = rng.integers(int(-2 * spread), int(2 * spread), channels).astype(np.int64)
+    axis = None if len(products) == 1 else 0
+    return [x, weights, constant("bias", bias, Quant(products, (0,) * len(products), axis))], out
+
+
+def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
+    for number in range(40):
+        size, attrs, about = windowed(rng, dilated=True)
+        kernel, groups = attrs.pop("_kernel"), 2 if number % 5 == 0 else 1
+        group_in, out_c = int(rng.choice([1, 3, 4, 16])), groups * int(rng.choice([1, 2, 5]))
+        x, weights = (
+            activation("input", (1, *size, groups * group_in), rng, dtype="int16"),
+            _weights(rng, (out_c, *kernel, group_in), 0),
+        )
+        operands, out = _weighted_int16(rng, x, weights, out_c, kernel[0] * kernel[1] * group_in)
+        yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
+
+
+def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
+    for number in range(120):
+        size, attrs, about = windowed(rng, dilated=True)
+        kernel = attrs.pop("_kernel")
+        if attrs["stride"][0] != attrs["stride"][1]:
+            attrs["stride"] = (attrs["stride"][0],) * 2
+            same = any(map(any, attrs["padding"])) or "-same" in about
+            attrs["padding"] = tuple(
+                same_padding(size[a], kernel[a], attrs["stride"][a], attrs["dilation"][a]) if same else (0, 0) for a in (0, 1)
+            )
+        channels, multiplier = int(rng.choice([1, 2, 3, 4, 5, 8, 17])), int(rng.choice([1, 1, 1, 2, 3]))
+        x = activation("input", (3 if number % 8 == 5 else 1, *size, channels), rng)
+        weights = _weights(rng, (1, *kernel, channels * multiplier), 3)
+        operands, out = _weighted(rng, x, weights, channels * multiplier, kernel[0] * kernel[1])
+        yield f"{about}-{channels}x{multiplier}", operands, out, attrs
+    for number in range(40):  # as networks have them
+        extent, stride, channels = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 1, 2])), int(rng.choice([4, 6, 8, 17, 24]))
+        size, kernel = [int(n) for n in rng.integers(extent, (12, 34))], (extent, extent)
+        if number % 4 == 0:
+            size, kernel = [size[1], 1], (extent + number % 3, 1)
+            size[0] += 3
+        padding = tuple(same_padding(n, k, stride) for n, k in zip(size, kernel, strict=True))
+        x = activation("input", (1, *size, channels), rng)
+        weights = _weights(rng, (1, *kernel, channels), 3)
+        operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
+        attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
+        yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
+
+
+def transpose_conv(rng: Rng) -> Iterator[Drawn]:
+    for number in range(100):
+        kernel, stride = (tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5], 2)) for _ in range(2))
+        h, w, depth, channels = (int(n) for n in rng.integers(1, (6, 6, 9, 10)))
+        same = bool(rng.integers(2))
+        size = [extent * s if same else (extent - 1) * s + k for extent, s, k in zip((h, w), stride, kernel, strict=True)]
+        padding = tuple(same_padding(e, k, s) if same else (0, 0) for e, k, s in zip(size, kernel, stride, strict=True))
+        batch = 2 if number % 8 == 5 else 1
+        dtype = "int16" if number % 3 == 2 else "int8"
+        x = activation("input", (batch, h, w, depth), rng, dtype=dtype)
+        weighted = _weighted_int16 if dtype == "int16" else _weighted
+        operands, out = weighted(rng, x, _weights(rng, (channels, *kernel, depth), 0), channels, kernel[0] * kernel[1] * depth)
+        if number % 12 == 11:
+            operands.pop()
+        attrs = {"stride": stride, "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+        about = f"{text(kernel)}-by{text(stride)}{'-same' if same else '-valid'}-on-{h}x{w}-{depth}to{channels}-{dtype}"
+        yield about, [integers("shape", batch, *size, channels), operands[1], x, *operands[2:]], out, attrs
+
+
+MATRICES = (
+    ((1, 3, 5), (1, 5, 4)),
+    ((4, 7), (7, 2)),
+    ((2, 3, 4, 5), (2, 3, 5, 6)),
+    ((2, 3, 4, 5), (1, 1, 5, 6)),
+    ((3, 1, 5), (5, 6)),
+    ((2, 1, 4, 33), (3, 33, 1)),
+    ((1, 2, 2, 3, 4), (2, 1, 1, 4, 3)),
+)
+
+
+def batch_matmul(rng: Rng) -> Iterator[Drawn]:
+    for (first, second), x, y, fixed in itertools.product(MATRICES, (False, True), (False, True), (False, True)):
+        a = activation("a", (*first[:-2], *reversed(first[-2:])) if x else first, rng)
+        b = activation("b", (*second[:-2], *reversed(second[-2:])) if y else second, rng)
+        fitting = a.scale * b.scale * first[-1] ** 0.5 * 90
+        out = rescaled(activation("output", (), rng), fitting * np.exp(rng.uniform(-2, 2)))
+        if fixed:
+            b = constant("b", rng.integers(-128, 128, b.shape).astype(np.int8), b.quant)
+        about = f"{text(a.shape)}{'-turned' if x else ''}-by-{text(b.shape)}{'-turned' if y else ''}"
+        yield about, [a, b], out, {"adj_x": x, "adj_y": y}
+
+
+def fully_connected(rng: Rng) -> Iterator[Drawn]:
+    for number in range(120):
+        depth, units, batch = (
+            int(rng.choice([1, 2, 5, 16, 33, 200])),
+            int(rng.choice([1, 2, 7, 10])),
+            int(rng.choice([1, 1, 3])),
+        )
+        keep = bool(rng.integers(2))
+        shape = [(batch, depth), (1, batch, depth), (1, 1, batch, depth)][rng.integers(3)]
+        if not keep and depth % 2 == 0 and number % 3 == 0:
+            shape = (batch, 1, depth // 2, 2)
+        x = activation("input", shape, rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"{batch}x{depth}to{units}", operands, out, {"activation": str(rng.choice(ACTIVATIONS)), "keep_num_dims": keep}
+    for _ in range(30):  # more outputs than inputs
+        depth, units, batch = (int(n) for n in rng.integers((2, 9, 1), (20, 40, 4)))
+        x = activation("input", (batch, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
+
+
+def lstm(rng: Rng) -> Iterator[Drawn]:
+    for number in range(24):
+        depth, cells = int(rng.choice([1, 3, 8, 17])), int(rng.choice([1, 2, 5, 16]))
+        batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
+        x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
+        out = rescaled(activation("output", (), rng), 1 / 128 if number % 3 else rng.uniform(0.004, 0.02))
+        spread = float(np.exp(rng.uniform(-1, 2)))  # of the gates' sums: from nearly linear to saturated
+
+        def matrix(name: str, columns: int, source: Tensor, rows: int = cells, spread: float = spread) -> Tensor:
+            scale = float(np.float32(spread / (source.scale * 75 * 75 * columns**0.5) * rng.uniform(0.5, 2)))
+            return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
+
+        weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
+        recurrent = [matrix(f"recurrent_{i}", cells, out) for i in range(4)]
+        bias = [
+            constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))
+            for i, w in enumerate(weights)
+        ]
+        bias = [replace(b, quant=Quant((float(np.float32(b.scale)),), (0,))) for b in bias]
+        hidden = Tensor("hidden", (batch, cells), "int8", out.quant, role="state")
+        cell = Tensor("cell", (batch, cells), "int16", Quant((2.0 ** -int(rng.integers(9, 16)),), (0,)), role="state")
+        operands = [x, *weights, *recurrent, None, None, None, *bias, None, None, hidden, cell, None, None, None, None]
+        clip = float(rng.choice([0.0, 0.25, 10.0]))
+        about = f"{batch}x{time}x{depth}to{cells}-clip{clip}{'-time-major' if time_major else ''}"
+        yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}

@@ -1,0 +1,50 @@
+"""Cycles foreseen from shapes beside the estimates of an emulated run, on a network that the constants were not fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tinyweave import api
+from tinyweave.cost.cycles import TIMINGS
+from tinyweave.cost.layer_cycles import layer_cycles, plan_cycles
+from tinyweave.plan import Tile, plan_in_stages
+from tinyweave.plan.streaming import plan_macs
+
+DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+
+
+@pytest.fixture(scope="module")
+def model() -> api.Model:
+    return api.load(DIGITS)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("schedule", ["unfused", "best"])
+@pytest.mark.parametrize("core", TIMINGS)
+def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: api.Model, core: str, schedule: str, emulator):
+    plan = api.plan(model, schedule, optimize="speed", core=core)
+    found = api.profile(model, plan, core).cycles
+    foreseen = plan_cycles(plan, core)
+    assert found is not None and foreseen is not None
+    assert foreseen == pytest.approx(found.likely, rel=0.15)
+
+
+def test_work_that_is_done_again_is_counted_again(model: api.Model):
+    ops = range(len(model.graph.ops))
+    stages = [*((index,) for index in ops[:2]), (2, 3, 4), *((index,) for index in ops[5:])]
+    alone, tiled = (plan_in_stages(model.graph, stages, tiles=tiles) for tiles in ((), (Tile((2, 3, 4), 8),)))
+    counts = [plan_cycles(plan, "cortex-m4") for plan in (alone, tiled)]
+    first = layer_cycles(model.graph, model.graph.ops[2], alone.variants[2], "cortex-m4")
+    again = plan_macs(tiled)[2] / plan_macs(alone)[2] - 1
+    assert counts[0] is not None and counts[1] is not None and first is not None
+    assert again > 0.4 and counts[1] - counts[0] == pytest.approx(first * again, abs=1)
+
+
+def test_what_has_no_constants_is_not_known(model: api.Model):
+    plan = api.plan(model, "unfused", optimize="size")
+    assert plan_cycles(plan, "cortex-m55") is None
+    assert plan_cycles(replace(plan, variants=("tw_cast", *plan.variants[1:])), "cortex-m4") is None
+    assert layer_cycles(model.graph, model.graph.ops[0], "", "cortex-m4") == 0.0

@@ -1,0 +1,187 @@
+"""Runs trials of kernels on an emulated core, many in one run.
+
+In: trials, as rings.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
+memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
+that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
+COUNT`, from the folder above, raises where a kernel with vectors differs from its twin in the library, or writes where it
+must not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from kernels import rings, twins
+from kernels.rings import Rng, Trial
+
+from tinyweave.kernels.table import sources
+from tinyweave.simulate import emulated
+
+GUARD, ALIGN = 48, 16
+AT_A_TIME = 500
+PROGRAM = """\
+#include "trials.h"
+
+{includes}
+
+static void call(uint32_t kernel, void *params, const tw_view *views, const tw_range *range, void *scratch)
+{{
+    (void)scratch;
+    switch (kernel) {{
+{cases}
+    }}
+}}
+
+int32_t trials_init(void *const *memory) {{ (void)memory; return 0; }}
+int32_t trials_reset(void *const *memory) {{ (void)memory; return 0; }}
+void *trials_input(void *const *memory, int32_t index) {{ (void)index; return *memory; }}
+void *trials_output(void *const *memory, int32_t index) {{ (void)index; return *memory; }}
+
+int32_t trials_invoke(void *const *memory, const void *io)
+{{
+    uint8_t *const base = (uint8_t *)*memory;
+    const uint32_t *head = (const uint32_t *)*memory;
+    const uint32_t *places = (const uint32_t *)(base + head[0]), *calls = (const uint32_t *)(base + head[2]);
+    (void)io;
+    for (uint32_t i = 0; i < head[1]; ++i) {{
+        *(uint32_t *)(base + places[i]) += (uint32_t)base;
+    }}
+    for (uint32_t i = 0; i < head[3]; ++i, calls += 5) {{
+        call(calls[0], (void *)calls[1], (const tw_view *)calls[2], (const tw_range *)calls[3], (void *)calls[4]);
+    }}
+    return 0;
+}}
+"""
+
+
+class Image:
+    """Bytes with pointers among them, as offsets from the first."""
+
+    def __init__(self, rng: Rng):
+        self.rng, self.bytes, self.places = rng, bytearray(), list[int]()
+
+    def add(self, data: bytes, misaligned: int = 0, noise: int = GUARD) -> int:
+        """Where the data lies, amid noise."""
+        at = -(-(len(self.bytes) + noise) // ALIGN) * ALIGN + misaligned
+        self.bytes += self.rng.bytes(at - len(self.bytes)) + data
+        return at
+
+    def words(self, values: Sequence[tuple[int, bool]]) -> int:
+        """Words of which some are offsets, (value, whether it is one)."""
+        at = self.add(struct.pack(f"<{len(values)}I", *(value & 0xFFFFFFFF for value, _ in values)), noise=0)
+        self.places += [at + 4 * i for i, (_, is_offset) in enumerate(values) if is_offset]
+        return at
+
+
+def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.ndarray]) -> list[tuple[int, bool]]:
+    """The words of a parameter struct where pointers have 32 bits; what they point to is added to the image."""
+    found = []
+    for name, kind in params._fields_:
+        value = getattr(params, name)
+        if isinstance(value, ctypes.Structure):
+            found += struct_words(image, value, arrays)
+        elif kind is ctypes.c_void_p:
+            found.append((image.add(arrays[value].tobytes(), 4 * int(image.rng.integers(4))), True) if value else (0, False))
+        else:
+            found += [(item, False) for item in (value if isinstance(value, ctypes.Array) else [value])]
+    return found
+
+
+def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.ndarray]:
+    """The outputs; of each trial all calls are made for each of some pieces of the output."""
+    kernels = sorted({call.kernel for trial in trials for call in trial.calls})
+    image, calls, outs, written = Image(rng), list[tuple[int, bool]](), list[int](), list[tuple[int, int]]()
+    image.add(bytes(4 * 4), noise=0)
+    for trial in trials:
+        h, w, pixel = trial.out
+        arrays = {array.ctypes.data: array for array in trial.keep}
+        sizes = [(x.shape, image.add(x.data.tobytes(), int(rng.integers(4)))) for x in trial.inputs]
+        outs.append(image.add(rng.bytes(h * w * pixel), int(rng.integers(4))))
+        written.append((outs[-1], h * w * pixel))
+        views = [
+            (v, i == 0) for (ih, iw, c), at in [*sizes, (trial.out, outs[-1])] for i, v in enumerate((at, iw * c, ih, 0, 0))
+        ]
+        image.bytes += rng.bytes(GUARD)
+        for call in trial.calls:
+            params = image.words(struct_words(image, call.params, arrays))
+            own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
+            places = image.words([word for view in own for word in view])
+            for (top, bottom), (left, right) in product(rings.pieces(h, rng), rings.pieces(w, rng)):
+                span = image.words([(edge, False) for edge in (top, bottom, left, right)])
+                scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
+                written.append((scratch, call.scratch))
+                image.bytes += rng.bytes(GUARD)
+                calls += [(kernels.index(call.kernel), False), *((at, True) for at in (params, places, span, scratch))]
+    begin = image.words(calls)
+    places = image.add(struct.pack(f"<{len(image.places)}I", *image.places), noise=0)
+    image.bytes[:16] = struct.pack("<4I", places, len(image.places), begin, len(calls) // 5)
+    views_of = {call.kernel: (len(call.inputs), call.scratch) for trial in trials for call in trial.calls}
+    cases = [
+        f"    case {i}: {name}_part(params, {', '.join(f'views[{k}]' for k in range(views_of[name][0] + 1))}, *range"
+        f"{', scratch' if views_of[name][1] else ''}); break;"
+        for i, name in enumerate(kernels)
+    ]
+    folder.mkdir(exist_ok=True)
+    for path in sources(kernels):
+        shutil.copy(path, folder)
+    includes = "\n".join(f'#include "{name}.h"' for name in kernels)
+    (folder / "trials.h").write_text("#include <stdint.h>\n")
+    (folder / "trials.c").write_text(PROGRAM.format(includes=includes, cases="\n".join(cases)))
+    given = bytes(image.bytes)
+    done = emulated.invoke(emulated.build(folder, "trials", core), {"sram": len(given)}, [given], [len(given)])
+    before, after = (np.frombuffer(data, np.uint8).copy() for data in (given, done.outputs[0]))
+    outputs = [
+        after[at : at + int(np.prod(trial.out))].reshape(trial.out).copy() for at, trial in zip(outs, trials, strict=True)
+    ]
+    before[:] = _moved(before, image.places, after)
+    for at, size in written:
+        before[at : at + size] = after[at : at + size]
+    assert np.array_equal(before, after), f"writes where it must not, first at {np.flatnonzero(before != after)[0]}"
+    return outputs
+
+
+def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.ndarray:
+    """With the address of the memory added to all pointers."""
+    found = before.copy()
+    slots = np.array(places)[:, None] + np.arange(4)
+    pointers = found[slots].view("<u4")
+    found[slots] = (pointers + (after[slots].view("<u4")[0] - pointers[0])).view(np.uint8)
+    return found
+
+
+def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str, folder: Path) -> None:
+    """Runs trials of a kernel on the core and their twins in the library; numbers: (seed, how many)."""
+    seed, count = numbers
+    number = 0
+    while count > 0:
+        about, expected, chosen = [], [], []
+        while len(chosen) < min(count, AT_A_TIME):
+            drawn = twins.DRAWN[name](np.random.default_rng([seed, number]))
+            number += 1
+            if drawn is not None:
+                about.append(f"{name}, seed {seed}, number {number - 1}")
+                expected.append(twins.whole(library, drawn[0]))
+                chosen.append(drawn[1])
+        found = run(chosen, core, folder, np.random.default_rng([seed, number]))
+        for label, left, right in zip(about, expected, found, strict=True):
+            assert np.array_equal(left, right), label
+        count -= len(chosen)
+
+
+def main(path: str, core: str, seed: int, count: int) -> None:
+    library = ctypes.CDLL(path)
+    for name in (name for name in twins.DRAWN if name.endswith("_mve")):
+        with tempfile.TemporaryDirectory() as folder:
+            compare(library, name, (seed, count), core, Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

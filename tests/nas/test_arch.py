@@ -1,0 +1,106 @@
+"""Architectures: MobileNetV2's published counts, JSON there and back, and what is no architecture."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tinyweave.cost.macs import macs_original
+from tinyweave.ir import CompileError
+from tinyweave.nas.arch import (
+    Arch,
+    Group,
+    blocks,
+    bottleneck,
+    from_json,
+    layers,
+    macs,
+    mobilenet_v2,
+    rounded,
+    to_json,
+    verify,
+    weights,
+)
+from tinyweave.nas.network import to_graph
+
+SMALL = Arch(32, 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
+
+
+def test_mobilenet_v2() -> None:
+    """300 M multiply-accumulates and 3.4 M parameters, as its paper has it; here without biases."""
+    arch = mobilenet_v2()
+    assert (macs(arch), weights(arch)) == (300_774_272, 3_469_760)
+    assert [len(group.kernels) for group in arch.groups] == [1, 2, 3, 4, 3, 3, 1]
+    assert sum(block.residual for block in blocks(arch)) == 10
+    narrow = mobilenet_v2(144, 0.35)
+    assert (narrow.stem, [group.width for group in narrow.groups], narrow.last) == (16, [8, 8, 16, 24, 32, 56, 112], 1280)
+    assert (rounded(7), rounded(11), rounded(11.2), rounded(33.6)) == (8, 16, 16, 32)
+
+
+def test_blocks_are_those_of_the_numbers() -> None:
+    stem, first, down, same = blocks(SMALL)
+    assert [layer.kernel for layer in layers([stem, first])] == [(3, 3), (3, 3), (1, 1)], "expansion 1 needs no layer"
+    assert [(layer.h, layer.c_in, layer.c_out) for layer in down.layers] == [(16, 8, 24), (16, 24, 24), (8, 24, 16)]
+    assert [block.residual for block in (stem, first, down, same)] == [False, True, False, True]
+    assert [block.linear for block in (stem, first, down, same)] == [False, True, True, True]
+    assert [layer.kernel for layer in bottleneck(8, (4, 4, 6), 1, 1).layers] == [(1, 1)], "nor does kernel 1"
+
+
+def test_counts_are_those_of_the_graph() -> None:
+    graph = to_graph("small", blocks(SMALL), SMALL.classes)
+    assert macs_original(graph) == macs(SMALL)
+    assert sum(t.bytes for name, t in graph.tensors.items() if name.startswith("weights")) == weights(SMALL)
+    activations = [op.attrs.get("activation") for op in graph.ops if op.kind == "conv_2d"]
+    assert activations == ["relu6", "none", "relu6", "none", "relu6", "none"]
+
+
+@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch(1, 1, ())])
+def test_json_there_and_back(arch: Arch) -> None:
+    again = from_json(to_json(arch))
+    assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
+    assert layers(blocks(again))[0].h == arch.resolution
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resolution": 0}, "resolution is 0; give a whole number from 1 to 8192"),
+        ({"resolution": True}, "resolution is True"),
+        ({"stem": 1e3}, "stem is 1000.0"),
+        ({"last": -1}, "last is -1"),
+        ({"classes": [3]}, "classes is list"),
+        ({"classes": 10**50}, "classes is 1000"),
+        ({"groups": {}}, "groups is no list"),
+        ({"groups": [3]}, r"groups\[0\] has not the fields width, stride"),
+        ({"depth": 3}, "the whole has not the fields resolution, stem"),
+        ({"width": None}, r"groups\[1\].width is NoneType"),
+        ({"stride": 3}, r"groups\[1\].stride is 3; give a whole number from 1 to 2"),
+        ({"kernels": 3}, r"groups\[1\].kernels is no list"),
+        ({"kernels": [3]}, r"groups\[1\] has 1 kernels and 2 expansions"),
+        ({"kernels": [], "expansions": []}, r"groups\[1\] has 0 kernels"),
+        ({"kernels": [3, 4]}, r"groups\[1\].kernels\[1\] is 4; kernels are odd"),
+        ({"kernels": [1, 3]}, r"groups\[1\] has stride 2 and kernel 1"),
+        ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
+    ],
+)
+def test_what_is_no_architecture(change: dict[str, Any], message: str) -> None:
+    record = json.loads(to_json(SMALL))
+    for key, value in change.items():
+        (record["groups"][1] if key in record["groups"][1] else record)[key] = value
+    with pytest.raises(CompileError, match=message) as error:
+        from_json(json.dumps(record))
+    assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"resolution": ' + "9" * 5000 + "}"])
+def test_what_is_no_json(text: str) -> None:
+    with pytest.raises(CompileError, match="architecture: "):
+        from_json(text)
+
+
+def test_an_architecture_made_by_hand_is_checked_too() -> None:
+    assert verify(SMALL) is SMALL
+    with pytest.raises(CompileError, match="resolution is 0"):
+        verify(Arch(0, 8, ()))

@@ -1,0 +1,51 @@
+"""Graphs of random weights: each layer has something to do, and counts are those of the blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.mobile import bottlenecks, fusion_chains, narrow_mobilenet, published
+
+from tinyweave import ops
+from tinyweave.cost.macs import macs_original
+from tinyweave.nas.arch import blocks, layers, macs
+from tinyweave.nas.network import to_graph
+from tinyweave.passes import run_passes
+from tinyweave.plan.order import each_its_own, file_order, live_bytes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_weights_leave_all_layers_something_to_do(seed: int) -> None:
+    graph = to_graph("mobilenet", narrow_mobilenet(48), classes=10, seed=seed)
+    image = np.random.default_rng(seed).integers(-128, 128, graph.tensors["image"].shape, np.int8)
+    values = ops.run(graph, {"image": image}, keep=True)
+    assert all(values[op.outputs[0]].std() > 5 for op in graph.ops)
+
+
+def test_blocks_of_a_chain() -> None:
+    narrow = narrow_mobilenet(48)
+    assert bottlenecks(layers(narrow)) == narrow
+    assert sum(block.residual for block in narrow) == 10
+
+
+@pytest.mark.shared
+def test_a_published_network(shared: Path) -> None:
+    """MCUNet-320KB is one of the fusion paper's chains, with skips, which one layer's input and output must lie beside."""
+    arch = published(shared / "nets" / "mcunet" / "mcunet-320kb-1mb_imagenet.json")
+    found = fusion_chains(shared / "nets" / "msf_models.json")["MN2-320K"]
+    assert layers(blocks(arch)) == found and bottlenecks(found) == blocks(arch)
+    assert sum(block.residual for block in blocks(arch)) == 11
+    graph, _ = run_passes(to_graph("mcunet_320kb", blocks(arch), arch.classes), float_io=False)
+    assert macs_original(graph) == macs(arch) == 81_785_520
+    assert max(live_bytes(graph, file_order(graph), each_its_own(graph))) == 309_760 + 44 * 44 * 16 == 340_736
+
+
+@pytest.mark.shared
+def test_all_published_networks_become_graphs(shared: Path) -> None:
+    paths = [p for p in sorted((shared / "nets" / "mcunet").glob("*.json")) if not p.stem.endswith(".layers")]
+    assert len(paths) == 8
+    for path in paths:
+        arch = published(path)
+        assert macs_original(to_graph(path.stem, blocks(arch), arch.classes)) == macs(arch)

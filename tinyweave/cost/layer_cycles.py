@@ -1,0 +1,110 @@
+"""Cycles of a layer from its shape alone, for a search that has no time to build and run it.
+
+In: a graph, one of its ops, the kernel that runs it, a core. Out: cycles, estimated: the sum of what the kernel does, each so
+often as its loops say, times constants that bench/fit_cycles.py has fitted to what emulated runs of real networks took
+(layer_cycles.json, by core and kernel). Flash answers at once. bench/fit_cycles.py also says how far off they are.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from math import prod
+from pathlib import Path
+
+from ..ir import Graph, Op
+from ..kernels import lines
+from ..ops import SPECS
+from ..ops.conv import kernel_size
+from ..plan import Plan
+from ..plan.streaming import plan_macs
+
+CONSTANTS = Path(__file__).with_name("layer_cycles.json")
+Counts = tuple[str, tuple[float, ...]]  # which constants, and how often what each of them stands for is done
+
+
+def plan_cycles(plan: Plan, core: str) -> int | None:
+    """Of one inference; work that a plan does again is counted again. None where a kernel of it has no constants."""
+    total = 0.0
+    for op, variant, macs in zip(plan.graph.ops, plan.variants, plan_macs(plan), strict=True):
+        once = layer_cycles(plan.graph, op, variant, core)
+        if once is None:
+            return None
+        own = SPECS[op.kind].macs(plan.graph, op, True)
+        total += once * (macs / own if own else 1)
+    return round(total)
+
+
+def layer_cycles(graph: Graph, op: Op, variant: str, core: str) -> float | None:
+    """Of one layer on the kernel called `variant`, "" for none; None where that has no constants for `core`."""
+    if not variant:
+        return 0.0
+    key, counted = counts(graph, op, variant)
+    constants = _constants().get(core, {}).get(key)
+    return None if constants is None else sum(a * b for a, b in zip(constants, counted, strict=True))
+
+
+@cache
+def _constants() -> dict[str, dict[str, list[float]]]:
+    return dict(json.loads(CONSTANTS.read_text()))
+
+
+def counts(graph: Graph, op: Op, variant: str) -> Counts:
+    """How often a kernel does what it does for an op, and under which name the constants of that stand."""
+    if op.kind == "conv_2d":
+        return _conv(graph, op, variant)
+    if op.kind == "depthwise_conv_2d":
+        return _lines(graph, op, variant) if variant.endswith("_dsp") else _depthwise(graph, op, variant)
+    x, out = graph.input(op), graph.output(op)
+    if op.kind in ("add", "sub", "mul") and graph.input(op, 1).shape != x.shape:
+        variant += ", broadcast"
+    macs = SPECS[op.kind].macs(graph, op, True)
+    window = prod(op.attrs.get("kernel", (1,)))
+    return variant, (macs or out.elements * window, out.elements, x.elements, out.elements // max(1, out.shape[-1]), 1.0)
+
+
+def _conv(graph: Graph, op: Op, variant: str) -> Counts:
+    """Two pixels times four filters at a time, or all one by one."""
+    (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
+    *pixels, filters = out.shape
+    count = prod(pixels)
+    if not variant.endswith("_dsp"):
+        macs = SPECS[op.kind].macs(graph, op, True)
+        return variant, (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
+    pairs, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
+    gathered = "pixels" if rows == cols == 1 else "words" if depth % 4 == 0 else "bytes"
+    outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
+    did = (pairs * fours * words, pairs * fours, pairs * words, pairs * rows, count, outside * words, 1.0)
+    return f"{variant}, {gathered}", did
+
+
+def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
+    """(h, w) each: sizes of input, output, kernel, stride and the padding before."""
+    starts = tuple(before for before, _ in op.attrs["padding"])
+    return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
+
+
+def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
+    """How many of the windows along an axis see no padding."""
+    return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
+
+
+def _depthwise(graph: Graph, op: Op, variant: str) -> Counts:
+    """Tap by tap; with a multiplier the loop over the output's channels is another."""
+    x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
+    several = "" if x.shape[3] == out.shape[3] else ", multiplied"
+    macs, pixels = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
+    return variant + several, (macs, macs // out.shape[3], out.elements, pixels * rows, pixels, 1.0)
+
+
+def _lines(graph: Graph, op: Op, variant: str) -> Counts:
+    """Four channels of a block of columns at a time, line after line of the kernel."""
+    shape, channels = lines.plane(graph, op), -(-graph.input(op).shape[3] // lines.PLANES)
+    (height, width), (rows, cols), columns = shape.out, shape.kernel, lines.columns_at_a_time(graph, op)
+    blocks = -(-width // columns)
+    each = [min(columns, width - begin) for begin in range(0, width, columns)]
+    sums = height * channels * lines.PLANES * sum(-(-count // lines.AT_ONCE) * lines.AT_ONCE for count in each)
+    words = height * channels * sum(min(columns, count) * shape.stride[1] + cols - 1 for count in each)
+    key = f"{variant}, {lines.function(rows, cols, shape.stride[1])}"
+    taps = (lines.taps(cols) + 1) // 2
+    return key, (sums * rows * taps, sums, words * rows, height * channels * blocks, height * blocks, channels, 1.0)

@@ -1,0 +1,79 @@
+/* tw_add_s8_mve.c - int8 sum or difference with the Arm MVE extension, four elements at a time. */
+#include "tw_add_s8_mve.h"
+
+#include "tw_mve.h"
+
+/* TFLite shifts both operands left by 20 before it rescales them. */
+#define HALVED_SHIFT 19
+#define SCALED_SHIFT 20
+
+static inline int8_t add_one(const tw_add_mve *p, int32_t plain, int32_t scaled)
+{
+    const int32_t half = tw_shift_left(plain - p->plain_zero, HALVED_SHIFT);
+    const int32_t other = tw_requantize(tw_shift_left(scaled - p->scaled_zero, SCALED_SHIFT), p->multiplier, p->shift);
+    const int32_t sum = tw_requantize(half + other, p->out_multiplier, p->out_shift);
+    return (int8_t)tw_clamp(sum + p->out_zero, p->out_min, p->out_max);
+}
+
+#if TW_HAS_MVE
+
+/* Adds elements by fours; returns how many. sign: -1 where `scaled` is shifted, so that negative halves go away from zero. */
+static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count,
+                                int32_t sign)
+{
+    const tw_add_mve p = *params; /* a copy, since stores through `to` might change the original */
+    const int32x4_t low = vdupq_n_s32(p.out_min), high = vdupq_n_s32(p.out_max);
+    const int32_t fours = count / 4;
+    for (int32_t i = fours; i > 0; --i) {
+        const int32x4_t half = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(plain), p.plain_zero), HALVED_SHIFT);
+        int32x4_t other = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(scaled), p.scaled_zero), SCALED_SHIFT);
+        other = vqrdmulhq_n_s32(other, p.multiplier);
+        if (sign) {
+            other = vaddq_s32(other, vshrq_n_s32(other, 31));
+        }
+        int32x4_t sum = vaddq_s32(half, vrshlq_n_s32(other, p.shift));
+        sum = vqrdmulhq_n_s32(sum, p.out_multiplier);
+        sum = vaddq_s32(sum, vshrq_n_s32(sum, 31));
+        sum = vaddq_n_s32(vrshlq_n_s32(sum, p.out_shift), p.out_zero);
+        vstrbq_s32(to, vminq_s32(vmaxq_s32(sum, low), high));
+        plain += 4;
+        scaled += 4;
+        to += 4;
+    }
+    return 4 * fours;
+}
+
+static void add_run(const tw_add_mve *p, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
+{
+    int32_t done = p->shift ? add_fours(p, plain, scaled, to, count, -1) : add_fours(p, plain, scaled, to, count, 0);
+    for (; done < count; ++done) {
+        to[done] = add_one(p, plain[done], scaled[done]);
+    }
+}
+
+#else
+
+static void add_run(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
+{
+    const tw_add_mve p = *params;
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = add_one(&p, plain[i], scaled[i]);
+    }
+}
+
+#endif
+
+void tw_add_s8_mve_part(const tw_add_mve *p, tw_view plain, tw_view scaled, tw_view out, tw_range range)
+{
+    const int32_t channels = p->shape.c, count = (range.col_end - range.col_begin) * channels;
+    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
+        add_run(p, (const int8_t *)tw_pixel(&plain, row, range.col_begin, channels),
+                (const int8_t *)tw_pixel(&scaled, row, range.col_begin, channels),
+                (int8_t *)tw_pixel(&out, row, range.col_begin, channels), count);
+    }
+}
+
+void tw_add_s8_mve(const tw_add_mve *p, const void *plain, const void *scaled, void *out)
+{
+    tw_add_s8_mve_part(p, tw_whole(plain, p->shape), tw_whole(scaled, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
+}

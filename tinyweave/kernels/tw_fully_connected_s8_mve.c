@@ -1,0 +1,123 @@
+/* tw_fully_connected_s8_mve.c - int8 dense layer with the Arm MVE extension: four filters share each input. */
+#include "tw_fully_connected_s8_mve.h"
+
+#include "tw_mve.h"
+
+#define FILTERS 4
+
+/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer, and again with the last one.
+ * */
+static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums);
+
+/* The outputs of four sums, of filter `unit` and those after it. */
+static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to);
+
+#if TW_HAS_MVE
+
+static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
+{
+    const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
+    const int8_t *w_2 = filters > 2 ? w_1 + depth : w_1, *w_3 = filters > 3 ? w_2 + depth : w_2;
+    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3]; /* in registers of even numbers */
+    __asm__(
+        "wlstp.8 lr, %[depth], 2f\n"
+        "1:\n"
+        "vldrb.8 q0, [%[x]], #16\n"
+        "vldrb.8 q1, [%[w_0]], #16\n"
+        "vmladava.s8 %[sum_0], q0, q1\n"
+        "vldrb.8 q2, [%[w_1]], #16\n"
+        "vmladava.s8 %[sum_1], q0, q2\n"
+        "vldrb.8 q1, [%[w_2]], #16\n"
+        "vmladava.s8 %[sum_2], q0, q1\n"
+        "vldrb.8 q2, [%[w_3]], #16\n"
+        "vmladava.s8 %[sum_3], q0, q2\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [x] "+r"(x), [w_0] "+r"(w_0), [w_1] "+r"(w_1), [w_2] "+r"(w_2), [w_3] "+r"(w_3), [sum_0] "+Te"(sum_0),
+          [sum_1] "+Te"(sum_1), [sum_2] "+Te"(sum_2), [sum_3] "+Te"(sum_3)
+        : [depth] "r"(depth) : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "memory");
+    sums[0] = sum_0;
+    sums[1] = sum_1;
+    sums[2] = sum_2;
+    sums[3] = sum_3;
+}
+
+static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
+{
+    uint32x4x2_t factor; /* low and high words */
+    int32x4_t shift;
+    if (p->per_channel) {
+        factor = vld2q_u32((const uint32_t *)(p->multiplier + unit));
+        shift = vldrbq_s32(p->shift + unit);
+    } else {
+        factor.val[0] = vdupq_n_u32((uint32_t)p->multiplier[0]);
+        factor.val[1] = vdupq_n_u32((uint32_t)(p->multiplier[0] >> 32));
+        shift = vdupq_n_s32(p->shift[0]);
+    }
+    /* of magnitude * factor / 2^32 the high word, which takes over what the low word carries */
+    const int32x4_t sum = vldrwq_s32(sums), sign = vshrq_n_s32(sum, 31);
+    const uint32x4_t magnitude = vreinterpretq_u32_s32(vabsq_s32(sum));
+    const uint32x4_t low = vmulq_u32(magnitude, factor.val[1]), below = vmulhq_u32(magnitude, factor.val[0]);
+    const uint32x4_t high = vaddq_u32(vmulhq_u32(magnitude, factor.val[1]), vshrq_n_u32(vhaddq_u32(low, below), 31));
+    const int32x4_t rounded = vreinterpretq_s32_u32(vrshlq_u32(high, vaddq_n_s32(shift, 1)));
+    const int32x4_t scaled = vsubq_s32(veorq_s32(rounded, sign), sign);
+    const int32x4_t out = vaddq_n_s32(scaled, p->out_zero);
+    vstrbq_s32(to, vminq_s32(vmaxq_s32(out, vdupq_n_s32(p->out_min)), vdupq_n_s32(p->out_max)));
+}
+
+#else
+
+static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
+{
+    for (int32_t i = 0; i < filters; ++i) {
+        uint32_t sum = (uint32_t)sums[i];
+        for (int32_t k = 0; k < depth; ++k) {
+            sum += (uint32_t)(x[k] * *weights++);
+        }
+        sums[i] = (int32_t)sum;
+    }
+}
+
+static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
+{
+    for (int32_t i = 0; i < FILTERS; ++i) {
+        const int32_t index = p->per_channel ? unit + i : 0;
+        const int32_t scaled = tw_requantize_once(sums[i], p->multiplier[index], p->shift[index]);
+        to[i] = (int8_t)tw_clamp(scaled + p->out_zero, p->out_min, p->out_max);
+    }
+}
+
+#endif
+
+void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
+{
+    const int32_t depth = p->in.c, units = p->out.c;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, units);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int8_t *weights = p->weights;
+            int32_t unit = 0;
+            for (; unit + FILTERS <= units; unit += FILTERS) {
+                int32_t sums[FILTERS] = {p->bias[unit], p->bias[unit + 1], p->bias[unit + 2], p->bias[unit + 3]};
+                products(from, weights, depth, FILTERS, sums);
+                rescale(p, unit, sums, to + unit);
+                weights += FILTERS * depth;
+            }
+            if (unit < units) {
+                int32_t sums[FILTERS] = {0, 0, 0, 0};
+                products(from, weights, depth, units - unit, sums);
+                for (int32_t i = 0; unit + i < units; ++i) {
+                    to[unit + i] = tw_fully_connected_rescale(p, unit + i, sums[i]);
+                }
+            }
+            to += units;
+            from += depth;
+        }
+    }
+}
+
+void tw_fully_connected_s8_mve(const tw_fully_connected *p, const void *in, void *out)
+{
+    tw_fully_connected_s8_mve_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
+}

@@ -1,0 +1,99 @@
+/* tw_mve.h - what kernels with the Arm MVE extension, Helium (Cortex-M55, M85), share. Each has its plain C beside it, for the
+ * host and for compilers that lack it, which gives the same bytes.
+ *
+ * VQRDMULH rounds as tw_high_mul does. VRSHL rounds half up; where a negative half must go away from zero, 1 is taken off
+ * what is negative before it, as tw_rounding_shift does.
+ */
+#ifndef TW_MVE_H
+#define TW_MVE_H
+
+#include "tw.h"
+
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
+#define TW_HAS_MVE 1
+#include <arm_mve.h>
+#else
+#define TW_HAS_MVE 0
+#endif
+
+#define TW_MVE_LANES 16  /* bytes of a vector */
+
+/* To whole vectors. */
+static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
+
+#if !TW_HAS_MVE
+
+/* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is
+ * 0. sign: -1, or 0 where a negative half need not go away from zero. */
+static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
+{
+    const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);
+    return shift < 0 ? ((before >> (-shift - 1)) + 1) >> 1 : before;
+}
+
+#endif
+
+/* Copies `count` bytes, and touches no others. */
+static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
+{
+#if TW_HAS_MVE
+    __asm__ volatile(
+        "wlstp.8 lr, %2, 2f\n"
+        "1:\n"
+        "vldrb.8 q0, [%1], #16\n"
+        "vstrb.8 q0, [%0], #16\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = from[i];
+    }
+#endif
+}
+
+/* Copies `run` bytes, at least one, `times` times; steps: from one to the next. */
+static inline void tw_mve_copies(int8_t *to, int32_t to_step, const int8_t *from, int32_t from_step, int32_t run, int32_t times)
+{
+#if TW_HAS_MVE
+    const int32_t whole = tw_mve_up(run);
+    __asm__ volatile(
+        "1:\n"
+        "dlstp.8 lr, %[run]\n"
+        "2:\n"
+        "vldrb.8 q0, [%[from]], #16\n"
+        "vstrb.8 q0, [%[to]], #16\n"
+        "letp lr, 2b\n"
+        "add %[from], %[from], %[from_gap]\n"
+        "add %[to], %[to], %[to_gap]\n"
+        "subs %[times], %[times], #1\n"
+        "bne 1b\n"
+        : [to] "+r"(to), [from] "+r"(from), [times] "+r"(times)
+        : [run] "r"(run), [from_gap] "r"(from_step - whole), [to_gap] "r"(to_step - whole) : "lr", "d0", "d1", "cc", "memory");
+#else
+    for (int32_t i = 0; i < times; ++i) {
+        tw_mve_copy(to + i * to_step, from + i * from_step, run);
+    }
+#endif
+}
+
+/* Writes `count` bytes of this value. */
+static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
+{
+#if TW_HAS_MVE
+    __asm__ volatile(
+        "vdup.8 q0, %1\n"
+        "wlstp.8 lr, %2, 2f\n"
+        "1:\n"
+        "vstrb.8 q0, [%0], #16\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
+#else
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = (int8_t)value;
+    }
+#endif
+}
+
+#endif

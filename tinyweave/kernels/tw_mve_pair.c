@@ -1,0 +1,271 @@
+/* tw_mve_pair.c - two pixels times four filters at a time, with the Arm MVE extension. */
+#include "tw_mve_pair.h"
+
+#include "tw_mve.h"
+
+#define FILTERS 4
+#define PAIRS 8  /* at a time, where outputs are left over */
+
+/* Pairs of pixels, whose outputs are equally far apart. The order is that in which the assembly reads it. */
+typedef struct {
+    const int8_t *x_0, *x_1;   /* the inputs of the first pair */
+    int32_t zero;
+    int8_t *to_0_end;          /* where the outputs of the first pixel end */
+    int32_t x_step;            /* bytes to the inputs of the next pair */
+    const uint32_t *stream;
+    int32_t pairs;
+    int32_t gap;               /* bytes from where a pixel's outputs end to the next pixel */
+    int32_t low, high;
+    int8_t *to_1, *to_0;       /* the outputs of the first pair */
+    const int8_t *x_0_end;     /* where the inputs of the first pixel end */
+} tw_mve_frame;
+
+#if TW_HAS_MVE
+
+/* VMLADAVA adds to registers of even numbers, and the assembly needs all of them, more than a compiler gives. It holds r0, r2,
+ * r4, r6: sums of pixel 0, r8, r10, r12, lr: of pixel 1; r1, r9: inputs of both; r11: where those of pixel 0 end; r3: stream;
+ * r7, r5: outputs; q4, q5: the clamp. On the stack lie the first eight members of a tw_mve_frame. Where sixteen inputs are all,
+ * they stay in q6 and q7, and r9 and r11 hold the zero point and where outputs end. */
+
+#define PRODUCTS(x_0, x_1)            \
+    "vldrb.8 q2, [r3], #16\n"         \
+    "vmladava.s8 r0, " x_0 ", q2\n"   \
+    "vldrb.8 q3, [r3], #16\n"         \
+    "vmladava.s8 r8, " x_1 ", q2\n"   \
+    "vldrb.8 q2, [r3], #16\n"         \
+    "vmladava.s8 r2, " x_0 ", q3\n"   \
+    "vmladava.s8 r10, " x_1 ", q3\n"  \
+    "vldrb.8 q3, [r3], #16\n"         \
+    "vmladava.s8 r4, " x_0 ", q2\n"   \
+    "vmladava.s8 r12, " x_1 ", q2\n"  \
+    "vmladava.s8 r6, " x_0 ", q3\n"   \
+    "vmladava.s8 lr, " x_1 ", q3\n"
+
+#define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
+
+#define FIX "vshr.s32 q3, q0, #31\nvadd.i32 q0, q0, q3\nvshr.s32 q3, q1, #31\nvadd.i32 q1, q1, q3\n"
+#define NO_FIX
+#define FINISH(load_ends, fix, zero, end) \
+    "vmov q0[2], q0[0], r0, r4\n"         \
+    "vmov q0[3], q0[1], r2, r6\n"         \
+    "vldrw.32 q2, [r3], #16\n"            \
+    "vmov q1[2], q1[0], r8, r12\n"        \
+    "vqrdmulh.s32 q0, q0, q2\n"           \
+    "vmov q1[3], q1[1], r10, lr\n"        \
+    "vqrdmulh.s32 q1, q1, q2\n"           \
+    load_ends                             \
+    fix                                   \
+    "vldrw.32 q2, [r3], #16\n"            \
+    "vrshl.s32 q0, q0, q2\n"              \
+    "vrshl.s32 q1, q1, q2\n"              \
+    "vadd.i32 q0, q0, " zero "\n"         \
+    "vadd.i32 q1, q1, " zero "\n"         \
+    "vmax.s32 q0, q0, q4\n"               \
+    "vmax.s32 q1, q1, q4\n"               \
+    "vmin.s32 q0, q0, q5\n"               \
+    "vmin.s32 q1, q1, q5\n"               \
+    "vstrb.32 q0, [r7], #4\n"             \
+    "vstrb.32 q1, [r5], #4\n"             \
+    "cmp r7, " end "\n"
+
+#define CHUNK                  \
+    "vldrb.8 q0, [r1], #16\n"  \
+    "vldrb.8 q1, [r9], #16\n"  \
+    PRODUCTS("q0", "q1")
+
+#define OF_MANY(chunks, fix)                            \
+    "2:\n"                                              \
+    "ldrd r1, r9, [sp]\n"                               \
+    BIASES                                              \
+    "3:\n"                                              \
+    chunks                                              \
+    "cmp r1, r11\n"                                     \
+    "bne 3b\n"                                          \
+    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2")  \
+    "bne 2b\n"
+
+#define OF_SIXTEEN(fix)           \
+    "2:\n"                        \
+    BIASES                        \
+    PRODUCTS("q6", "q7")          \
+    FINISH("", fix, "r9", "r11")  \
+    "bne 2b\n"
+
+#define ENTER                       \
+    "push {r4-r11}\n"               \
+    "ldm.w r0, {r1-r8}\n"           \
+    "push {r1-r8}\n"                \
+    "mov r3, r6\n"                  \
+    "add r1, r0, #32\n"             \
+    "ldm.w r1, {r2, r4, r5, r7, r11}\n" \
+    "vdup.32 q4, r2\n"              \
+    "vdup.32 q5, r4\n"
+#define NEXT_PAIR                   \
+    "ldr r0, [sp, #24]\n"           \
+    "subs r0, r0, #1\n"             \
+    "beq 4f\n"                      \
+    "str r0, [sp, #24]\n"           \
+    "ldrd r2, r3, [sp, #16]\n"      \
+    "ldr r6, [sp, #28]\n"           \
+    "sub r4, r5, r7\n"              \
+    "add r7, r5, r6\n"              \
+    "add r5, r7, r4\n"
+#define LEAVE                       \
+    "4:\n"                          \
+    "add sp, sp, #32\n"             \
+    "pop {r4-r11}\n"
+
+#define PAIRS_OF_MANY(chunks, fix)  \
+    ENTER                           \
+    "1:\n"                          \
+    OF_MANY(chunks, fix)            \
+    NEXT_PAIR                       \
+    "ldrd r0, r1, [sp]\n"           \
+    "add r0, r0, r2\n"              \
+    "add r1, r1, r2\n"              \
+    "add r11, r11, r2\n"            \
+    "strd r0, r1, [sp]\n"           \
+    "sub r4, r5, r6\n"              \
+    "str r4, [sp, #12]\n"           \
+    "b 1b\n"                        \
+    LEAVE
+
+#define PAIRS_OF_SIXTEEN(fix)       \
+    ENTER                           \
+    "ldrd r1, r2, [sp]\n"           \
+    "ldrd r9, r11, [sp, #8]\n"      \
+    "vldrb.8 q6, [r1]\n"            \
+    "vldrb.8 q7, [r2]\n"            \
+    "1:\n"                          \
+    OF_SIXTEEN(fix)                 \
+    NEXT_PAIR                       \
+    "sub r11, r5, r6\n"             \
+    "add r1, r1, r2\n"              \
+    "add r2, r1, r2, lsr #1\n"      \
+    "vldrb.8 q6, [r1]\n"            \
+    "vldrb.8 q7, [r2]\n"            \
+    "b 1b\n"                        \
+    LEAVE
+
+#define RUN(code)                                                                                               \
+    __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
+                     "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
+
+static void products(const tw_mve_frame *pair, int32_t sign)
+{
+    register const tw_mve_frame *frame __asm__("r0") = pair;
+    const int32_t chunks = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
+    if (chunks == 1) {
+        if (sign) {
+            RUN(PAIRS_OF_SIXTEEN(FIX));
+        } else {
+            RUN(PAIRS_OF_SIXTEEN(NO_FIX));
+        }
+    } else if (chunks % 2 == 0) {
+        if (sign) {
+            RUN(PAIRS_OF_MANY(CHUNK CHUNK, FIX));
+        } else {
+            RUN(PAIRS_OF_MANY(CHUNK CHUNK, NO_FIX));
+        }
+    } else if (sign) {
+        RUN(PAIRS_OF_MANY(CHUNK, FIX));
+    } else {
+        RUN(PAIRS_OF_MANY(CHUNK, NO_FIX));
+    }
+}
+
+#else
+
+/* The outputs of four filters of one pixel; returns where the stream goes on. */
+static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uint32_t *stream, int32_t sign, int8_t *to)
+{
+    const int32_t bytes = (int32_t)(pair->x_0_end - pair->x_0);
+    const int8_t *weights = (const int8_t *)(stream + FILTERS);
+    uint32_t sums[FILTERS] = {stream[0], stream[1], stream[2], stream[3]};
+    for (int32_t begin = 0; begin < bytes; begin += TW_MVE_LANES) {
+        for (int32_t i = 0; i < FILTERS; ++i) {
+            for (int32_t k = begin; k < begin + TW_MVE_LANES; ++k) {
+                sums[i] += (uint32_t)(x[k] * *weights++);
+            }
+        }
+    }
+    stream += FILTERS + bytes;
+    for (int32_t i = 0; i < FILTERS; ++i) {
+        const int32_t multiplier = (int32_t)stream[i], shift = (int32_t)stream[FILTERS + i];
+        const int32_t scaled = tw_mve_rescale((int32_t)sums[i], multiplier, shift, sign);
+        to[i] = (int8_t)tw_clamp(scaled + pair->zero, pair->low, pair->high);
+    }
+    return stream + 2 * FILTERS;
+}
+
+static void products(const tw_mve_frame *pair, int32_t sign)
+{
+    const int8_t *x_0 = pair->x_0, *x_1 = pair->x_1;
+    int8_t *to_0 = pair->to_0, *to_1 = pair->to_1, *end = pair->to_0_end;
+    const int32_t apart = (int32_t)(to_1 - to_0);
+    for (int32_t i = 0; i < pair->pairs; ++i) {
+        const uint32_t *stream = pair->stream;
+        for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
+            int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written, which may lie over them */
+            four(pair, x_0, stream, sign, first);
+            stream = four(pair, x_1, stream, sign, second);
+            for (int32_t k = 0; k < FILTERS; ++k) {
+                to_0[k] = first[k];
+                to_1[k] = second[k];
+            }
+        }
+        x_0 += pair->x_step;
+        x_1 += pair->x_step;
+        to_0 = to_1 + pair->gap;
+        to_1 = to_0 + apart;
+        end = to_1 - pair->gap;
+    }
+}
+
+#endif
+
+/* The last one to three outputs of a pixel, where no four are left, have a group of filters as others do. Where pixels are read
+ * from a map that is overwritten, they are computed first. */
+void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to)
+{
+    const int32_t rest = layer->filters % FILTERS, fours = layer->filters - rest;
+    int8_t last[2 * PAIRS * FILTERS];
+    tw_mve_frame frame;
+    frame.zero = layer->zero;
+    frame.x_step = 2 * step;
+    frame.low = layer->low;
+    frame.high = layer->high;
+    while (pixels > 0) {
+        const int32_t second = pixels > 1; /* the last pixel may be both of its pair */
+        const int32_t pairs = second ? tw_min(pixels / 2, rest ? PAIRS : pixels) : 1, count = pairs * (1 + second);
+        frame.x_0 = from;
+        frame.x_1 = from + second * step;
+        frame.x_0_end = from + layer->bytes;
+        frame.pairs = pairs;
+        if (rest > 0) {
+            frame.stream = layer->stream + fours / FILTERS * (3 * FILTERS + layer->bytes);
+            frame.gap = 0;
+            frame.to_0 = last;
+            frame.to_1 = last + second * FILTERS;
+            frame.to_0_end = last + FILTERS;
+            products(&frame, layer->sign);
+        }
+        if (fours > 0) {
+            frame.stream = layer->stream;
+            frame.gap = rest;
+            frame.to_0 = to;
+            frame.to_1 = to + second * layer->filters;
+            frame.to_0_end = to + fours;
+            products(&frame, layer->sign);
+        }
+        for (int32_t i = 0; i < count && rest > 0; ++i) {
+            int8_t *const rest_to = to + i * layer->filters + fours;
+            for (int32_t k = 0; k < rest; ++k) {
+                rest_to[k] = last[i * FILTERS + k];
+            }
+        }
+        to += count * layer->filters;
+        pixels -= count;
+        from += count * step;
+    }
+}

@@ -1,0 +1,175 @@
+/* tw_mve_taps.c - windows of sixteen channels, with the Arm MVE extension. */
+#include "tw_mve_taps.h"
+
+#include "tw_mve.h"
+
+#if TW_HAS_MVE
+
+int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
+
+/* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No
+ * register is left in which the weights of a second tap could stay, so they are loaded twice. No name of the predicate register
+ * is known to all compilers, so nothing else in this file may use it. */
+#define BIASES                     \
+    "vldrw.32 q4, [%[w]], #16\n"   \
+    "vldrw.32 q5, [%[w]], #16\n"   \
+    "vldrw.32 q6, [%[w]], #16\n"   \
+    "vldrw.32 q7, [%[w]], #16\n"
+#define FIRST                      \
+    "vldrb.8 q0, [%[x]]\n"         \
+    "vldrb.8 q1, [%[w]], #16\n"    \
+    "vmullb.s8 q2, q0, q1\n"       \
+    "vmullt.s8 q3, q0, q1\n"
+#define SECOND                     \
+    "vldrb.8 q0, [%[y]]\n"         \
+    "vldrb.8 q1, [%[w]]\n"         \
+    "vmullb.s8 q1, q0, q1\n"       \
+    "vadd.i16 q2, q2, q1\n"        \
+    "vldrb.8 q1, [%[w]], #16\n"    \
+    "vmullt.s8 q0, q0, q1\n"       \
+    "vadd.i16 q3, q3, q0\n"
+#define WIDEN                      \
+    "vmovlb.s16 q0, q2\n"          \
+    "vmovlt.s16 q1, q2\n"          \
+    "vadd.i32 q4, q4, q0\n"        \
+    "vadd.i32 q5, q5, q1\n"        \
+    "vmovlb.s16 q0, q3\n"          \
+    "vmovlt.s16 q1, q3\n"          \
+    "vadd.i32 q6, q6, q0\n"        \
+    "vadd.i32 q7, q7, q1\n"
+
+#define FIX(sum) "vshr.s32 q1, " sum ", #31\nvadd.i32 " sum ", " sum ", q1\n"
+#define NO_FIX(sum)
+#define RESCALE(sum, fix)                  \
+    "vldrw.32 q0, [%[w]], #16\n"           \
+    "vqrdmulh.s32 " sum ", " sum ", q0\n"  \
+    fix(sum)                               \
+    "vldrw.32 q0, [%[w], #48]\n"           \
+    "vrshl.s32 " sum ", " sum ", q0\n"
+#define FINISH(fix)                \
+    RESCALE("q4", fix)             \
+    RESCALE("q5", fix)             \
+    "vqmovnb.s32 q4, q4\n"         \
+    "vqmovnt.s32 q4, q5\n"         \
+    RESCALE("q6", fix)             \
+    RESCALE("q7", fix)             \
+    "vqmovnb.s32 q6, q6\n"         \
+    "vqmovnt.s32 q6, q7\n"         \
+    "add %[w], %[w], #64\n"        \
+    "ldrd %[x], %[y], [%[layer], #24]\n" \
+    "vqadd.s16 q4, q4, %[x]\n"     \
+    "vqadd.s16 q6, q6, %[x]\n"     \
+    "ldr %[x], [%[layer], #32]\n"  \
+    "vdup.8 q2, %[y]\n"            \
+    "vqmovnb.s16 q4, q4\n"         \
+    "vqmovnt.s16 q4, q6\n"         \
+    "vdup.8 q3, %[x]\n"            \
+    "vmax.s8 q4, q4, q2\n"         \
+    "vctp.8 %[left]\n"             \
+    "vmin.s8 q4, q4, q3\n"         \
+    "vpst\n"                       \
+    "vstrbt.8 q4, [%[to]]\n"
+
+#define PRODUCTS                       \
+    "lsr lr, %[taps], #1\n"            \
+    "wls lr, lr, 2f\n"                 \
+    "1:\n"                             \
+    "ldrd %[x], %[y], [%[tap]], #8\n"  \
+    "add %[x], %[x], %[from]\n"        \
+    "add %[y], %[y], %[from]\n"        \
+    FIRST SECOND WIDEN                 \
+    "le lr, 1b\n"                      \
+    "2:\n"                             \
+    "tst %[taps], #1\n"                \
+    "beq 3f\n"                         \
+    "ldr %[x], [%[tap]]\n"             \
+    "add %[x], %[x], %[from]\n"        \
+    FIRST WIDEN                        \
+    "3:\n"
+
+#define RUN(fix)                                                                                                        \
+    __asm__ volatile(BIASES PRODUCTS FINISH(fix)                                                                        \
+                     : [x] "=&r"(first), [y] "=&r"(second), [w] "+r"(w), [tap] "+r"(tap)                                \
+                     : [from] "r"(x + done), [taps] "r"(count), [layer] "r"(taps), [left] "r"(channels - done),         \
+                       [to] "r"(to + done)                                                                              \
+                     : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
+                       "d14", "d15", "cc", "memory")
+
+/* Moves the taps in rows outside of the map back by a step of the window. */
+static void move_back(const tw_mve_taps *taps, int32_t x_step)
+{
+    for (int32_t i = 0; i < taps->above; ++i) {
+        taps->tap[i] -= x_step;
+    }
+    for (int32_t i = taps->taps - taps->below; i < taps->taps; ++i) {
+        taps->tap[i] -= x_step;
+    }
+}
+
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
+                          int8_t *to)
+{
+    const int32_t count = taps->taps, channels = end - begin, sign = taps->sign, moved = taps->above + taps->below;
+    const int8_t *const stream = (const int8_t *)taps->stream + begin * (12 + count);
+    for (; pixels > 0; --pixels) {
+        const int8_t *w = stream, *first, *second;
+        for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
+            const int32_t *tap = taps->tap;
+            if (sign) {
+                RUN(FIX);
+            } else {
+                RUN(NO_FIX);
+            }
+        }
+        if (moved) {
+            move_back(taps, x_step);
+        }
+        x += x_step;
+        to += channels;
+    }
+}
+
+#else
+
+int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
+{
+    (void)zeros; /* which may lie too far away for an offset of 32 bits */
+    (void)x;
+    return INT32_MIN;
+}
+
+/* The first `count` outputs of sixteen; returns where the stream goes on. */
+static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, const uint32_t *stream, int32_t count, int8_t *to)
+{
+    const int8_t *weights = (const int8_t *)(stream + TW_MVE_LANES);
+    uint32_t sums[TW_MVE_LANES] = {0};
+    for (int32_t k = 0; k < taps->taps; ++k) {
+        const int8_t *x = taps->tap[k] == INT32_MIN ? taps->zeros : from + taps->tap[k];
+        for (int32_t i = 0; i < TW_MVE_LANES; ++i) {
+            sums[i] += (uint32_t)(x[i] * *weights++);
+        }
+    }
+    const uint32_t *const bias = stream, *const multiplier = bias + TW_MVE_LANES + taps->taps * (TW_MVE_LANES / 4);
+    for (int32_t i = 0; i < count; ++i) {
+        const int32_t at = (i & 1) * 8 + (i & 2) * 2 + i / 4; /* in the stream's order of channels */
+        const int32_t scaled = tw_mve_rescale((int32_t)(sums[i] + bias[at]), (int32_t)multiplier[at],
+                                              (int32_t)multiplier[TW_MVE_LANES + at], taps->sign);
+        to[i] = (int8_t)tw_clamp(scaled + taps->zero, taps->low, taps->high);
+    }
+    return multiplier + 2 * TW_MVE_LANES;
+}
+
+void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
+                          int8_t *to)
+{
+    for (; pixels > 0; --pixels) {
+        const uint32_t *stream = taps->stream + begin / 4 * (12 + taps->taps);
+        for (int32_t done = 0; done < end - begin; done += TW_MVE_LANES) {
+            stream = sixteen(taps, x + done, stream, tw_min(end - begin - done, TW_MVE_LANES), to + done);
+        }
+        x += x_step;
+        to += end - begin;
+    }
+}
+
+#endif

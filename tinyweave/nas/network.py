@@ -1,0 +1,96 @@
+"""Int8 graphs of random weights out of blocks of layers, to plan, run and measure. In: Blocks. Out: a Graph.
+
+No layer's output is the same for all images: weights and biases are scaled so that all values spread over the int8 range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..cost.chain import Layer
+from ..ir import Graph, Op, Quant, Tensor, verify
+from ..ops.window import same_padding
+from .arch import Block
+
+SIX = Quant((float(np.float32(6 / 255)),), (-128,))  # of what relu6 leaves
+RMS = 75  # of inputs and weights, about, as differences from their zero points
+
+
+class Growth:
+    """A graph under construction; sums are rescaled so that outputs spread over the int8 range."""
+
+    def __init__(self, image: tuple[int, ...], seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.tensors = {"image": Tensor("image", image, "int8", Quant((0.03125,), (-3,)))}
+        self.ops: list[Op] = []
+
+    def quant(self) -> Quant:
+        return Quant((float(np.float32(self.rng.uniform(0.03, 0.06))),), (int(self.rng.integers(-20, 21)),))
+
+    def constant(self, name: str, data: np.ndarray, quant: Quant | None = None) -> str:
+        self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
+        return name
+
+    def op(self, kind: str, inputs: Sequence[str], shape: tuple[int, ...], quant: Quant | None, **attrs: Any) -> str:
+        name = f"{kind}_{len(self.ops)}"
+        self.tensors[name] = Tensor(name, shape, "int8", quant)
+        self.ops.append(Op(name, kind, tuple(inputs), (name,), attrs))
+        return name
+
+    def filtered(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
+        """An op with filters per channel and a bias; none of its outputs is the same for all inputs, if these are not."""
+        axis = 3 if kind == "depthwise_conv_2d" else 0
+        taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
+        scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
+        weights = Quant(tuple(float(np.float32(scale)) for scale in scales), (0,) * c_out, axis)
+        bias = Quant(tuple(float(np.float32(self.tensors[x].scale * scale)) for scale in scales), (0,) * c_out, 0)
+        most = round(RMS * RMS * taps**0.5 / 2)
+        data = self.rng.integers(-127, 128, filters, np.int8)
+        total = data.sum(axis=tuple(a for a in range(len(filters)) if a != axis), keepdims=True, dtype=np.int32)
+        data = np.where(total < 0, -data, data)  # or relu6 may leave nothing of a sum of few
+        inputs = [
+            x,
+            self.constant(f"weights_{len(self.ops)}", data, weights),
+            self.constant(f"bias_{len(self.ops)}", self.rng.integers(-most, most, c_out, np.int32), bias),
+        ]
+        return self.op(kind, inputs, shape, quant, **attrs)
+
+    def layer(self, x: str, layer: Layer, activation: str) -> str:
+        kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
+        filters = (1, *layer.kernel, layer.c_out) if layer.depthwise else (layer.c_out, *layer.kernel, layer.c_in)
+        shape, quant = (1, layer.h_out, layer.w_out, layer.c_out), SIX if activation == "relu6" else self.quant()
+        sides = zip((layer.h, layer.w), layer.kernel, layer.stride, strict=True)
+        padding = layer.padding
+        if padding != tuple(same_padding(*side) for side in sides):  # .tflite has SAME and VALID only
+            amounts = np.array([(0, 0), *padding, (0, 0)], np.int32)
+            whole = (1, layer.h + sum(padding[0]), layer.w + sum(padding[1]), layer.c_in)
+            x = self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
+            padding = ((0, 0), (0, 0))
+        attrs = {"stride": layer.stride, "dilation": (1, 1), "padding": padding, "activation": activation}
+        return self.filtered(kind, x, filters, shape, quant, **attrs)
+
+
+def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
+    """An int8 graph with random weights and relu6 after all but projections.
+
+    With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
+    """
+    first, last = blocks[0].layers[0], blocks[-1].layers[-1]
+    g = Growth((1, first.h, first.w, first.c_in), seed)
+    x = "image"
+    for block in blocks:
+        skip = x
+        for layer in block.layers:
+            x = g.layer(x, layer, "none" if block.linear and layer is block.layers[-1] else "relu6")
+        if block.residual:
+            x = g.op("add", (skip, x), g.tensors[x].shape, g.quant(), activation="none")
+    if classes is not None:
+        axes = g.constant("axes", np.array([1, 2], np.int32))
+        x = g.op("mean", (x, axes), (1, last.c_out), g.tensors[x].quant, keep_dims=False)
+    if classes:
+        attrs = {"activation": "none", "keep_num_dims": False}
+        x = g.filtered("fully_connected", x, (classes, last.c_out), (1, classes), g.quant(), **attrs)
+    return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))
