@@ -175,4 +175,6 @@ def from_json(text: str, graph: Graph) -> Plan:
 
 def _stage(record: dict[str, Any]) -> Stage:
     tiles = record["tiles"]
-    return Stage(tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"], t["rows"]) for t in tiles))
+    return Stage(
+        tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"], t["rows"]) for t in tiles)
+    )

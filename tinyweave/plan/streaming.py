@@ -7,8 +7,8 @@ window need: with a stride s a row of the output takes s times as long as one of
 of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
 in its ring. Nothing is computed twice but in tiles: ops that run together for some columns of a row at a time, so that of what
 they pass on, often the widest maps of all, only a few columns of the rows that this row needs are there; the next row computes
-them anew, or the next few rows do. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN, arXiv 2505.11483:
-H-cache with one output element) to any convex part of the graph with one last op.
+them anew, or the next few rows do. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
+(msf-CNN, arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one last op.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd, prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +143,7 @@ def rows_needed(
     reads: Mapping[int, Sequence[Read]],
     made: Mapping[str, Node],
     inner: Collection[str],
-    at_once: Mapping[Node, int] = {},  # noqa: B006
+    at_once: Mapping[Node, int] = MappingProxyType({}),
 ) -> dict[Node, int]:
     """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
     rows, last = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}, list(reads)[-1]
@@ -173,12 +174,14 @@ def _paces(
     leads = []  # nodes that wait for no other
     for node in nodes:
         needed = [read for read in reads.get(node, ()) if read.tensor in made] if isinstance(node, int) else []
+        begins = []
         for x, stride, extent, pad in needed:
             source, row = made[x], extent - 1 - pad
             assert isinstance(node, int)
             ticks = step[source] * (row - row % gcd(stride, paces[source].at_once))
             waits[source].append((node, ticks))
-            first[node] = max(first[node], first[source] + ticks)
+            begins.append(first[source] + ticks)
+        first[node] = max(begins, default=0)
         if not needed:
             leads.append(node)
     for node in leads:
