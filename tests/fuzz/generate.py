@@ -651,7 +651,7 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
         at = 0
         while at < len(ops) - 1:
             run = ops[at : at + rng.randint(2, 5)]
-            more = (*tiles, Tile(run, rng.randint(1, 9)))
+            more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5))))
             joined = rng.random() < 0.7 and streaming(Rows(graph, variants, streamed, more), ops) is not None
             tiles = more if joined else tiles
             at += len(run) if joined else 1

@@ -135,11 +135,15 @@ def test_a_tile_by_hand() -> None:
     rows = rows_of(graph)
     assert joined(rows, (0, 1, 2)) == (Read("image", 1, 3, 1),)
     deep = graph.ops[1].outputs[0]
-    assert tile_sizes(rows, (0, 1, 2), 4) == {deep: (1, 4), wide: (3, 6)}
-    assert tile_sizes(rows, (0, 1, 2), 12) == {deep: (1, 12), wide: (3, 12)}
-    assert tile_bytes(rows, (0, 1, 2), 4) == {deep: 1 * 4 * 16, wide: 3 * 6 * 16}
+    assert tile_sizes(rows, Tile((0, 1, 2), 4)) == {deep: (1, 4), wide: (3, 6)}
+    assert tile_sizes(rows, Tile((0, 1, 2), 12)) == {deep: (1, 12), wide: (3, 12)}
+    assert tile_bytes(rows, Tile((0, 1, 2), 4)) == {deep: 1 * 4 * 16, wide: 3 * 6 * 16}
     # rows 0 and 8 are read twice, the seven between them three times: 16 times again
     assert macs_again(rows, (0, 1, 2)) == {0: 16 * 12 * 4 * 16, 1: 0}
+    # three at a time: rows 0 to 3, 2 to 6, 5 to 8, and so four again
+    assert joined(rows, (0, 1, 2), 3) == (Read("image", 3, 5, 1),)
+    assert tile_sizes(rows, Tile((0, 1, 2), 4, 3)) == {deep: (3, 4), wide: (5, 6)}
+    assert macs_again(rows, (0, 1, 2), 3) == {0: 4 * 12 * 4 * 16, 1: 0}
     assert joined(rows, (1, 2)) == (Read(wide, 1, 3, 1),) and macs_again(rows, (1, 2)) == {1: 0}
 
 
@@ -156,8 +160,14 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
     return found[::-1]
 
 
+def spanned(rows: set[int]) -> set[int]:
+    """With those between, which a turn computes as well."""
+    return set(range(min(rows), max(rows) + 1)) if rows else rows
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_tiles_do_again_is_what_their_rows_need(seed: int) -> None:
+def test_what_tiles_do_again_is_what_their_rows_need(seed: int, at_once: int) -> None:
     graph = by_row(seed)
     net = rows_of(graph)
     for a, b in intervals(graph):
@@ -165,14 +175,16 @@ def test_what_tiles_do_again_is_what_their_rows_need(seed: int) -> None:
         if joined(net, run) is None:
             continue
         height = graph.output(graph.ops[b - 1]).shape[1]
-        needed = [rows_read(graph, run, row) for row in range(height)]
-        for position, (index, macs) in enumerate(sorted(macs_again(net, run).items())):
+        alone = [rows_read(graph, run, row) for row in range(height)]
+        turns = [alone[row : row + at_once] for row in range(0, height, at_once)]
+        needed = [[spanned(set.union(*rows)) for rows in zip(*turn, strict=True)] for turn in turns]
+        for position, (index, macs) in enumerate(sorted(macs_again(net, run, at_once).items())):
             op = graph.ops[index]
             if op.kind == "conv_2d" and graph.input(op, 1).shape[1:3] == (1, 1):
                 each = SPECS[op.kind].macs(graph, op, True) // graph.output(op).shape[1]
                 assert macs == each * (sum(len(rows[position]) for rows in needed) - graph.output(op).shape[1])
             assert macs >= 0 or len(set.union(*(rows[position] for rows in needed))) < graph.output(op).shape[1]
-        sizes = tile_sizes(net, run, 3)
+        sizes = tile_sizes(net, Tile(tuple(run), 3, at_once))
         for position, (name, (rows, cols)) in enumerate(reversed(sizes.items())):
             assert rows == max(max(r[position], default=-1) - min(r[position], default=0) + 1 for r in needed)
             assert 0 <= cols <= graph.tensors[name].shape[2]

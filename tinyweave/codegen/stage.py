@@ -44,9 +44,9 @@ def stage_lines(
     stream = streaming_of(plan, stage)
     lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
     lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items() if name not in stream.tiles]
-    lines.append("    /* tick of the next row, ticks from a row to the next, rows done, rows */")
+    lines.append("    /* tick of the next turn, ticks to the one after it, rows in a turn, rows done before and after, rows */")
     for node, pace in stream.paces.items():
-        start = f"{{{pace.first}, {pace.every}, 0, {pace.rows}}}"
+        start = f"{{{pace.first}, {pace.every}, {pace.at_once}, 0, 0, {pace.rows}}}"
         lines.append(f"    tw_pace {_pace(plan, maps, node)} = {start};")
     lines += ["", f"    for (int32_t tick = 0; tick < {stream.ticks}; ++tick) {{"]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
@@ -70,9 +70,9 @@ def _lines(code: Code | None) -> list[str]:
 
 
 def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str], calls: list[str]) -> list[str]:
-    """The loop over the columns of a row that ops compute together."""
+    """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
-    sizes = tile_sizes(rows_of(plan), tile.ops, tile.cols)
+    sizes = tile_sizes(rows_of(plan), tile)
     lines = [
         "/* {address, bytes of a row, rows, 0, 0}, 0, the reader's window, stride and padding, the map, bytes of a pixel */"
     ]
@@ -103,7 +103,7 @@ def _bring(plan: Plan, label: str, name: str) -> list[str]:
     """Ask the caller for the row of a streamed input that is due."""
     pace, tensor = _pace(plan, {name: label}, name), plan.graph.tensors[name]
     pixel = tensor.shape[3] * itemsize(tensor.dtype)
-    row = f"{pace}.row - 1"
+    row = f"{pace}.begin"
     return [
         f"if (tw_is_due(&{pace}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {pixel});",

@@ -88,28 +88,30 @@ static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw
 /* [begin, end) */
 typedef struct { int32_t begin, end; } tw_span;
 
-/* How a layer of a fused stage gets on: its next row falls due at tick `due`, those after it every `every` ticks. */
-typedef struct { int32_t due, every, row, rows; } tw_pace;
+/* How a layer of a fused stage gets on: its next turn, `at_once` rows, falls due at tick `due`, those after it every `every`
+ * ticks. The last turn computed rows [begin, end). */
+typedef struct { int32_t due, every, at_once, begin, end, rows; } tw_pace;
 
-/* Whether a row falls due at this tick. If so, `pace` moves on and `out`, where the row goes, has a slot for it; tw_row says
- * which one it is. */
+/* Whether a turn falls due at this tick. If so, `pace` moves on and `out`, where the rows go, has slots for them; tw_row says
+ * which they are. */
 static inline int tw_is_due(tw_pace *pace, int32_t tick, tw_view *out)
 {
-    if (tick != pace->due || pace->row == pace->rows) {
+    if (tick != pace->due || pace->end == pace->rows) {
         return 0;
     }
     pace->due += pace->every;
-    if (pace->row >= out->first_row + out->ring_height) {
+    pace->begin = pace->end;
+    pace->end = tw_min(pace->begin + pace->at_once, pace->rows);
+    if (pace->end > out->first_row + out->ring_height) {
         out->first_row += out->ring_height;
     }
-    pace->row += 1;
     return 1;
 }
 
-/* Columns [col_begin, col_end) of the row that fell due last. */
+/* Columns [col_begin, col_end) of the rows that fell due last. */
 static inline tw_range tw_row(const tw_pace *pace, int32_t col_begin, int32_t col_end)
 {
-    tw_range range = {pace->row - 1, pace->row, col_begin, col_end};
+    tw_range range = {pace->begin, pace->end, col_begin, col_end};
     return range;
 }
 

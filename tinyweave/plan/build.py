@@ -7,6 +7,7 @@ compared; of the one that is wanted the Plan, checked. Where the busiest step's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op, itemsize
@@ -180,7 +181,7 @@ def lay_out(
 def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
     """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
     places, end = {}, 0
-    for name, size in tile_bytes(net, tile.ops, tile.cols).items():
+    for name, size in tile_bytes(net, tile).items():
         places[name] = Place(buffer, -(-end // 4) * 4)
         end = places[name].offset + size
     return places, end
@@ -261,7 +262,7 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
         steps += ops
     graph, names = with_moves(net.graph, steps)
     number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
-    tiles = tuple(Tile(tuple(number[index] for index in tile.ops), tile.cols) for tile in net.tiles)
+    tiles = tuple(replace(tile, ops=tuple(number[index] for index in tile.ops)) for tile in net.tiles)
     known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
     left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]

@@ -195,13 +195,15 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
             fused.put(name, row)
     for tick in range(stream.ticks):
         for node, pace in stream.paces.items():
-            row, late = divmod(tick - pace.first, pace.every)
-            if late or not 0 <= row < pace.rows:
+            rows = pace.due(tick)
+            if not rows:
                 continue
+            assert len(rows) == 1 or node in tiles, f"{node} computes several rows at once"
+            row = rows[0]
             if isinstance(node, str):
                 fused.write(fused.place(node, row), number[node] + row)
             elif node in tiles:
-                _run_tile(fused, tiles[node], row)
+                _run_tile(fused, tiles[node], rows)
             elif sums := BY_NAME[plan.variants[node]].sums(graph, graph.ops[node]):
                 _sum_row(fused, graph.ops[node], row, sums, last=row == pace.rows - 1)
             else:
@@ -213,31 +215,36 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
         held[name] = _region(plan, name)
 
 
-def _run_tile(fused: _Fused, tile: Tile, row: int) -> None:
-    """A row of the last op's output is computed, some columns at a time, by ops that run together."""
+def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
+    """Rows of the last op's output are computed, some columns at a time, by ops that run together."""
     graph, ops = fused.plan.graph, [fused.plan.graph.ops[index] for index in tile.ops]
-    width, target = graph.output(ops[-1]).shape[2], fused.place(ops[-1].outputs[0], row)
-    fused.write(target, PARTLY)
+    made = ops[-1].outputs[0]
+    width, targets = graph.output(ops[-1]).shape[2], [fused.place(made, row) for row in rows]
+    for target in targets:
+        fused.write(target, PARTLY)
+    assert len({target[1] for target in targets}) == len(rows) <= tile.rows, f"the ring of '{made}' has no room for a turn"
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
-        part = (range(row, row + 1), range(begin, min(begin + tile.cols, width)))
+        part = (rows, range(begin, min(begin + tile.cols, width)))
         parts = [part]
         for op, reader in reversed(list(pairwise(ops))):
             part, ends[op.outputs[0]] = _slide(fused, op.outputs[0], reader, part, ends[op.outputs[0]])
             parts.append(part)
         for op, part, index in zip(ops, reversed(parts), tile.ops, strict=True):
             name = op.outputs[0]
-            region = target if op is ops[-1] else _tile_region(fused, name)
+            regions = targets if op is ops[-1] else [_tile_region(fused, name)]
             if scratch := BY_NAME[fused.plan.variants[index]].scratch(graph, op):
                 area = _scratch(fused.plan, op, scratch)
-                assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
+                assert all(_disjoint(area, region) for region in regions), f"the scratch of {op.name} overlaps its output"
                 fused.write(area, SCRATCH)
             for operand in (n for n in _activations(graph, op) if n in fused.number):
-                _read_part(fused, op, operand, part, region)
+                _read_part(fused, op, operand, part, regions)
             if op is not ops[-1]:
                 _cells(fused, name)[_slots(fused, name, part)] = _marks(fused, name, part)[:, :, None]
-                fused.written[region[0]][region[1] : region[2]] = True
-    fused.write(target, fused.number[ops[-1].outputs[0]] + row)
+                memory, first, end = regions[0]
+                fused.written[memory][first:end] = True
+    for row, target in zip(rows, targets, strict=True):
+        fused.write(target, fused.number[made] + row)
 
 
 Part = tuple[range, range]  # rows and columns of a map
@@ -294,17 +301,18 @@ def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
     return fused.number[name] + CELL + rows[:, None] * fused.plan.graph.tensors[name].shape[2] + cols
 
 
-def _read_part(fused: _Fused, op: Op, name: str, part: Part, target: Region) -> None:
+def _read_part(fused: _Fused, op: Op, name: str, part: Part, targets: list[Region]) -> None:
     """What an op of a tile reads for a part of its output must be there, and where it writes, nothing of it."""
     seen = _field(fused, op, name, part)
     if name in fused.stream.tiles:
         cells, where = _cells(fused, name), f"{op.name} reads cells of '{name}' that are not there"
         assert (cells[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all(), where
-        assert _disjoint(target, _tile_region(fused, name)), f"{op.name} writes over its own operand"
+        assert all(_disjoint(target, _tile_region(fused, name)) for target in targets), f"{op.name} writes over its own operand"
         return
     for row in seen[0]:
         assert fused.intact(name, row), f"{op.name} reads row {row} of '{name}', which is not there"
-        assert _disjoint(target, fused.place(name, row)), f"{op.name} writes over its own operand"
+        read = fused.place(name, row)
+        assert all(_disjoint(target, read) for target in targets), f"{op.name} writes over its own operand"
 
 
 def _sum_row(fused: _Fused, op: Op, row: int, sums: int, *, last: bool) -> None:

@@ -8,6 +8,7 @@ memory is a maximum over stages, work a sum.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
@@ -19,8 +20,9 @@ from .streaming import lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
-LONGEST_TILE = 4  # ops that run together
-NARROWEST = 4  # columns of a tile
+LONGEST_TILE = 6  # ops that run together
+NARROWEST = 4  # columns of a tile, which cost few calls; where work may be done again, calls may be more too
+TURNS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
 
 
@@ -205,19 +207,23 @@ def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Cand
         found.append([])
         for begin in range(end - 2, max(end - LONGEST_TILE, 0) - 1, -1):
             run = tuple(order[begin:end])
-            reads = joined(net, run)
-            if reads is None:
+            if joined(net, run) is None:
                 break
-            macs = sum(macs_again(net, run).values())
-            if macs <= budget:
-                tile = Tile(run, NARROWEST)
-                found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
+            least = None
+            for rows in TURNS:
+                reads, macs = joined(net, run, rows), sum(macs_again(net, run, rows).values())
+                if reads is None or (least is not None and macs >= least):
+                    break
+                least = macs
+                if macs <= budget:
+                    tile = Tile(run, 1 if budget else NARROWEST, rows)
+                    found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
 
 
 def _bytes(net: Rows, tile: Tile) -> int:
     """Bytes of all that a tile's ops pass on, each in whole words."""
-    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile.ops, tile.cols).values())
+    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile).values())
 
 
 def _front(
@@ -252,6 +258,9 @@ def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
         if (made := stage.get(read.tensor)) is not None:
             height = net.height[read.tensor]
             saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    if more := candidate.tile.rows - 1:
+        out = graph.output(graph.ops[candidate.tile.ops[-1]])
+        saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
     return saved
 
 
@@ -259,7 +268,7 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
     """The tile with as many columns as so many bytes hold: the fewer calls."""
     width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
     while tile.cols < width:
-        wider = Tile(tile.ops, min(2 * tile.cols, width))
+        wider = replace(tile, cols=min(2 * tile.cols, width))
         if _bytes(net, wider) > most:
             break
         tile = wider

@@ -14,19 +14,20 @@ from typing import Any
 from ..ir import CompileError, Graph, fingerprint
 from .moves import is_move, with_moves
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Ops of a fused stage that run one after the other for `cols` columns of a row of the last one's output at a time.
+    """Ops of a fused stage that run one after the other for `cols` columns of `rows` rows of the last one's output at a time.
 
-    What one passes on to the next is kept no longer than the row: rows that the next row needs too are computed again, columns
-    that the next columns need are not.
+    What one passes on to the next is kept no longer than these rows: rows that the next ones need too are computed again,
+    columns that the next columns need are not.
     """
 
     ops: tuple[int, ...]
     cols: int
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -174,4 +175,6 @@ def from_json(text: str, graph: Graph) -> Plan:
 
 def _stage(record: dict[str, Any]) -> Stage:
     tiles = record["tiles"]
-    return Stage(tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"]) for t in tiles))
+    return Stage(
+        tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"], t["rows"]) for t in tiles)
+    )

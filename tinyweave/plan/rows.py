@@ -113,8 +113,8 @@ def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
     return found is not None and all(read[1:] == (1, 1, 0) for read in found)
 
 
-def joined(net: Rows, run: Sequence[int]) -> tuple[Read, ...] | None:
-    """What a row of the output of ops that run together reads of what others make; None where they cannot run so.
+def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | None:
+    """What so many rows of the output of ops that run together read of what others make; None where they cannot run so.
 
     In a tile all but the last op's output must be read by the next op and no other.
     """
@@ -122,7 +122,7 @@ def joined(net: Rows, run: Sequence[int]) -> tuple[Read, ...] | None:
         return net.reads[run[0]]
     names = [net.graph.ops[index].outputs[0] for index in run]
     found: dict[str, Read] = {}
-    needed = Read("", 1, 1, 0)  # of what an op writes, the rows that a row of the last one needs
+    needed = Read("", rows, rows, 0)  # of what an op writes, the rows that those of the last one need
     for position in reversed(range(len(run))):
         reads = net.reads[run[position]]
         if reads is None or net.sums[run[position]] or (position and net.users[names[position - 1]] != {run[position]}):
@@ -141,13 +141,14 @@ def joined(net: Rows, run: Sequence[int]) -> tuple[Read, ...] | None:
     return tuple(found.values())
 
 
-def tile_sizes(net: Rows, run: Sequence[int], cols: int) -> dict[str, tuple[int, int]]:
-    """Tensor that ops which run together for `cols` columns pass on -> the most rows and columns that are there of it."""
+def tile_sizes(net: Rows, tile: Tile) -> dict[str, tuple[int, int]]:
+    """Tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
+    run, cols = tile.ops, tile.cols
     width = net.graph.output(net.graph.ops[run[-1]]).shape[2]
     starts = range(0, width, cols)
     parts = [(begin, min(begin + cols, width)) for begin in starts]  # columns that each op computes, block by block
     sizes: dict[str, tuple[int, int]] = {}
-    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run), strict=True):
+    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run, tile.rows), strict=True):
         window = SPECS[net.graph.ops[index].kind].window(net.graph, net.graph.ops[index])
         tensor = net.graph.output(net.graph.ops[before])
         assert window is not None
@@ -163,22 +164,23 @@ def tile_sizes(net: Rows, run: Sequence[int], cols: int) -> dict[str, tuple[int,
     return sizes
 
 
-def tile_bytes(net: Rows, run: Sequence[int], cols: int) -> dict[str, int]:
+def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
     """The same in bytes."""
     tensors = net.graph.tensors
-    sizes = tile_sizes(net, run, cols)
+    sizes = tile_sizes(net, tile)
     return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
 
 
 def _rows_of_run(
-    net: Rows, run: Sequence[int], rows: int | None = None
+    net: Rows, run: Sequence[int], at_once: int, rows: int | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each output row needs.
+    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each turn needs.
 
-    rows: of the output that are computed; all if left out.
+    at_once: rows of the output that a turn computes. rows: those that are computed in all; the whole map's if left out.
     """
     count = net.height[net.graph.ops[run[-1]].outputs[0]] if rows is None else rows
-    begin, end = np.arange(count), np.arange(1, count + 1)
+    begin = np.arange(0, count, at_once)
+    end = np.minimum(begin + at_once, count)
     for before, index in reversed(list(pairwise(run))):
         name = net.graph.ops[before].outputs[0]
         read = next(read for read in net.reads[index] or () if read.tensor == name)
@@ -189,15 +191,16 @@ def _rows_of_run(
         yield begin, end
 
 
-def macs_again(net: Rows, run: Sequence[int], rows: int | None = None) -> dict[int, int]:
+def macs_again(net: Rows, run: Sequence[int], at_once: int = 1, rows: int | None = None) -> dict[int, int]:
     """Op of those that run together -> multiply-accumulates of rows that it computes again, less those of rows that none needs.
 
-    rows: of the output that are computed; all if left out.
+    at_once: rows of the output that they compute in one turn. rows: those that are computed in all; the whole map's if left
+    out.
     """
     found = {}
     if rows is not None:
         found[run[-1]] = _macs_of_rows(net, run[-1], (np.arange(net.steps[run[-1]]) < rows) - np.int64(1))
-    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run, rows), strict=True):
+    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run, at_once, rows), strict=True):
         height = net.height[net.graph.ops[before].outputs[0]]
         times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
         found[before] = _macs_of_rows(net, before, times - 1)

@@ -7,8 +7,8 @@ window need: with a stride s a row of the output takes s times as long as one of
 of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
 in its ring. Nothing is computed twice but in tiles: ops that run together for some columns of a row at a time, so that of what
 they pass on, often the widest maps of all, only a few columns of the rows that this row needs are there; the next row computes
-them anew. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN, arXiv 2505.11483:
-H-cache with one output element) to any convex part of the graph with one last op.
+them anew, or the next few rows do. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
+(msf-CNN, arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one last op.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd, prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -25,20 +26,34 @@ from ..ops import SPECS
 from .overlap import lags as lags_of_ops
 from .overlap import rules
 from .place import Rule
-from .plan import Plan, Stage
+from .plan import Plan, Stage, Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_sizes
 
 
 class Pace(NamedTuple):
-    """When an op of a stage computes its rows: row r of `rows` at tick first + r * every."""
+    """When an op of a stage computes its rows, `at_once` in a turn: turn i at tick first + i * every."""
 
     first: int
     every: int
     rows: int
+    at_once: int = 1
 
-    def done(self, tick: int) -> int:
-        """Rows computed when all of a tick is over."""
-        return min(max((tick - self.first) // self.every + 1, 0), self.rows)
+    @property
+    def turns(self) -> int:
+        """How many it takes for all rows."""
+        return -(-self.rows // self.at_once)
+
+    @property
+    def step(self) -> int:
+        """Ticks for a row."""
+        return self.every // self.at_once
+
+    def due(self, tick: int) -> range:
+        """The rows that a tick computes, often none."""
+        turn, late = divmod(tick - self.first, self.every)
+        if late or not 0 <= turn < self.turns:
+            return range(0)
+        return range(turn * self.at_once, min((turn + 1) * self.at_once, self.rows))
 
 
 Node = int | str
@@ -59,7 +74,7 @@ class Streaming:
     @property
     def ticks(self) -> int:
         """How many there are."""
-        return max(pace.first + (pace.rows - 1) * pace.every for pace in self.paces.values()) + 1
+        return max(pace.first + (pace.turns - 1) * pace.every for pace in self.paces.values()) + 1
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
@@ -74,7 +89,7 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     made = {node if isinstance(node, str) else net.graph.ops[node].outputs[0]: node for node in found.paces}
     inner = {name: node for name, node in made.items() if net.users[name] <= set(ops) and node != ops[-1]}
     rings = {name: _ring(readers[name], found.paces, node) for name, node in inner.items()}
-    tiles = [tile_sizes(net, tile.ops, tile.cols) for tile in net.tiles if tile.ops[-1] in found.reads]
+    tiles = [tile_sizes(net, tile) for tile in net.tiles if tile.ops[-1] in found.reads]
     return replace(found, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
 
 
@@ -83,7 +98,7 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
     runs = _runs(net, ops)
     if runs is None:
         return None
-    reads = {run[-1]: found for run in runs if (found := joined(net, run)) is not None}
+    reads = {run.ops[-1]: found for run in runs if (found := joined(net, run.ops, run.rows)) is not None}
     if len(reads) < len(runs) or any(net.sums[index] for index in ops[:-1]):
         return None
     users, last = set(ops), ops[-1]
@@ -91,6 +106,7 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
     if any(not net.users[name] <= users for name in brought):
         return None
     nodes: list[Node] = [*brought, *reads]
+    at_once: dict[Node, int] = dict.fromkeys(nodes, 1) | {run.ops[-1]: run.rows for run in runs}
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in reads}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
     strides = [max(read.stride for read in found) for found in reads.values()]
@@ -99,66 +115,79 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
         if index not in every:
             return None  # nothing here reads what it makes
         for x, stride, _, _ in reads[index]:
-            source, step = made.get(x), every[index] // stride
-            if source is not None and every.setdefault(source, step) != step:
+            source = made.get(x)
+            if source is None:
+                continue
+            turn = every[index] // stride * at_once[source]
+            if every.setdefault(source, turn) != turn:
                 return None  # two ways of different strides lead to it
-    rows = rows_needed(net, reads, made, inner)
+    rows = rows_needed(net, reads, made, inner, at_once)
     if min(rows.values()) < 1:
         return None
-    paces = _paces(nodes, reads, made, every, rows)
+    paces = _paces(nodes, reads, made, {node: Pace(0, every[node], rows[node], at_once[node]) for node in nodes})
     return Streaming(paces, reads, {}, {})
 
 
-def _runs(net: Rows, ops: Sequence[int]) -> list[tuple[int, ...]] | None:
-    """The ops of a stage, those of a tile together; None where a tile is not there as a whole."""
-    if not net.tiles:
-        return [(index,) for index in ops]
-    first = {tile.ops[0]: tile.ops for tile in net.tiles}
+def _runs(net: Rows, ops: Sequence[int]) -> list[Tile] | None:
+    """The ops of a stage, each by itself but those of a tile; None where a tile is not there as a whole."""
+    first = {tile.ops[0]: tile for tile in net.tiles}
     runs, at = [], 0
     while at < len(ops):
-        runs.append(first.get(ops[at], (ops[at],)))
-        at += len(runs[-1])
-    return runs if [index for run in runs for index in run] == list(ops) else None
+        runs.append(first.get(ops[at]) or Tile((ops[at],), 0))
+        at += len(runs[-1].ops)
+    return runs if [index for run in runs for index in run.ops] == list(ops) else None
 
 
 def rows_needed(
-    net: Rows, reads: Mapping[int, Sequence[Read]], made: Mapping[str, Node], inner: Collection[str]
+    net: Rows,
+    reads: Mapping[int, Sequence[Read]],
+    made: Mapping[str, Node],
+    inner: Collection[str],
+    at_once: Mapping[Node, int] = MappingProxyType({}),
 ) -> dict[Node, int]:
     """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
     rows, last = {node: 0 if name in inner else net.height.get(name, 1) for name, node in made.items()}, list(reads)[-1]
     rows[last] = net.steps[last]
     for index in reversed(list(reads)):
+        more = at_once.get(index, 1) - 1
         for x, stride, extent, pad in reads[index]:
             if (source := made.get(x)) is not None:
-                rows[source] = max(rows[source], min(net.height[x], (rows[index] - 1) * stride - pad + extent))
+                step = stride // (more + 1)  # from a row to the next
+                last_row = (rows[index] - 1) * step - pad + extent - more * step
+                rows[source] = max(rows[source], min(net.height[x], last_row))
     return rows
 
 
 def _paces(
-    nodes: Sequence[Node],
-    reads: Mapping[int, Sequence[Read]],
-    made: Mapping[str, Node],
-    every: Mapping[Node, int],
-    rows: Mapping[Node, int],
+    nodes: Sequence[Node], reads: Mapping[int, Sequence[Read]], made: Mapping[str, Node], paces: Mapping[Node, Pace]
 ) -> dict[Node, Pace]:
-    divisor = gcd(*(every[node] for node in nodes))
-    step = {node: every[node] // divisor for node in nodes}
+    """The paces with their first ticks.
+
+    Of a source that computes n rows in a turn, turn i of a reader, which reads from row i * s on, waits for the turn that
+    computes row i * s + e: the last rows of the source's turns fall on it or up to n - 1 rows before it, and how far varies
+    with i in steps of gcd(s, n).
+    """
+    divisor = gcd(*(paces[node].step for node in nodes))
+    step = {node: paces[node].step // divisor for node in nodes}
     first = dict.fromkeys(nodes, 0)
     waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in nodes}  # (who reads it, the ticks that that one waits)
     leads = []  # nodes that wait for no other
     for node in nodes:
         needed = [read for read in reads.get(node, ()) if read.tensor in made] if isinstance(node, int) else []
-        for x, _, extent, pad in needed:
-            source = made[x]
+        begins = []
+        for x, stride, extent, pad in needed:
+            source, row = made[x], extent - 1 - pad
             assert isinstance(node, int)
-            waits[source].append((node, step[source] * (extent - 1 - pad)))
-        first[node] = max((first[made[x]] + step[made[x]] * (extent - 1 - pad) for x, _, extent, pad in needed), default=0)
+            ticks = step[source] * (row - row % gcd(stride, paces[source].at_once))
+            waits[source].append((node, ticks))
+            begins.append(first[source] + ticks)
+        first[node] = max(begins, default=0)
         if not needed:
             leads.append(node)
     for node in leads:
         first[node] = min((first[reader] - ticks for reader, ticks in waits[node]), default=0)  # no earlier than it is needed
     begin = min(first.values())
-    return {node: Pace(first[node] - begin, step[node], rows[node]) for node in nodes}
+    return {node: paces[node]._replace(first=first[node] - begin, every=paces[node].every // divisor) for node in nodes}
 
 
 def _ring(readers: Sequence[tuple[int, int]], paces: Mapping[Node, Pace], source: Node) -> int:
@@ -166,9 +195,11 @@ def _ring(readers: Sequence[tuple[int, int]], paces: Mapping[Node, Pace], source
 
     readers: (node, rows of its window that lie above the map).
     """
-    made = paces[source]
-    kept = max((paces[index].first - made.first) // made.every + pad + 1 for index, pad in readers)
-    return min(max(kept, 1), made.rows)
+    made, kept = paces[source], 1
+    for index, pad in readers:
+        ahead = (paces[index].first - made.first) // made.step
+        kept = max(kept, ahead - ahead % gcd(paces[index].every // made.step, made.at_once) + made.at_once + pad)
+    return min(kept, made.rows)
 
 
 def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, str]) -> dict[str, int]:
@@ -184,21 +215,21 @@ def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, s
 def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
     out, size, last = net.graph.output(net.graph.ops[ops[-1]]), row_bytes(net.graph.tensors[x]), stream.paces[ops[-1]]
     if net.sums[ops[-1]]:  # written all at once, with the last row
-        rows, written = np.array([last.rows - 1]), np.array([out.bytes])
+        turns, written = np.array([last.turns - 1]), np.array([out.bytes])
     else:
-        rows = np.arange(last.rows)
-        written = (rows + 1) * row_bytes(out)
+        turns = np.arange(last.turns)
+        written = np.minimum((turns + 1) * last.at_once, last.rows) * row_bytes(out)
     distance = 0
     readers = [(index, read) for index, found in stream.reads.items() for read in found if read.tensor == x]
     for index, read in readers:
         pace = stream.paces[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
             in_place = x in net.in_place[index] and all(index not in tile.ops for tile in net.tiles)
-            done = rows + (in_place and bool(written[0] == size))
+            done = turns + (in_place and bool(written[0] == size))
         else:
-            done = np.minimum(np.maximum((last.first + rows * last.every - pace.first) // pace.every + 1, 0), pace.rows)
+            done = np.minimum(np.maximum((last.first + turns * last.every - pace.first) // pace.every + 1, 0), pace.turns)
         oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
-        distance = max(distance, int(np.where(done < pace.rows, written - oldest * size, 0).max()))
+        distance = max(distance, int(np.where(done < pace.turns, written - oldest * size, 0).max()))
     return distance
 
 
@@ -240,11 +271,12 @@ def plan_macs(plan: Plan) -> tuple[int, ...]:
     graph, net = plan.graph, rows_of(plan)
     found = [SPECS[op.kind].macs(graph, op, True) for op in graph.ops]
     for stage in (stage for stage in plan.stages if stage.tiles is not None):
-        runs = {tile.ops[-1]: tile.ops for tile in stage.tiles or ()}
+        runs = {tile.ops[-1]: tile for tile in stage.tiles or ()}
         stream = streaming_of(plan, stage)
         for node in stream.reads:
             if not net.sums[node]:
-                for index, macs in macs_again(net, runs.get(node, (node,)), stream.paces[node].rows).items():
+                run, pace = runs[node].ops if node in runs else (node,), stream.paces[node]
+                for index, macs in macs_again(net, run, pace.at_once, pace.rows).items():
                     found[index] += macs
     return tuple(found)
 
