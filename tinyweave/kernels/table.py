@@ -236,6 +236,11 @@ def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
     raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
 
 
+def own_kernels(core: str) -> frozenset[str]:
+    """The names of the kernels that `core` has besides those for all."""
+    return frozenset(row.name for row in VARIANTS if core in row.cores)
+
+
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     """The C files of the variants with these names and `more`, the headers that they include, the C files of those, by name."""
     waiting = [*(file for name in names for file in BY_NAME[name].files), *more]
