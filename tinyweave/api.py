@@ -29,7 +29,6 @@ from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .importers import tflite
 from .ir import CompileError, Graph, shortened
-from .kernels.table import own_kernels
 from .ops import SPECS
 from .ops.layout import permutation
 from .passes import TensorMap, run_passes
@@ -487,9 +486,9 @@ def compare_boards(
     """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
     kernels, built and run where the kernels taken or the emulated core differ."""
     boards = all_devices() if devices is None else devices
-    with_kernels = {own_kernels(device.core): device.core for device in boards}
+    with_kernels = {planning.own_kernels(device.core): device.core for device in boards}
     made = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
-    plans = {device.core: made[own_kernels(device.core)] for device in boards}
+    plans = {device.core: made[planning.own_kernels(device.core)] for device in boards}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
     inputs = sample if sample is not None else samples(model, 1, 0)[0]

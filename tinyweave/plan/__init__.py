@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME
+from ..kernels.table import BY_NAME, own_kernels
 from ..ops import SPECS
 from .build import (
     FOR_ALL,
@@ -43,7 +43,7 @@ SCHEDULES = ("best", "unfused", "layer")
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "plan"]
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
