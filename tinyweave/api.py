@@ -212,16 +212,16 @@ def plan(
     limits: Limits | None = None,
     *,
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
     With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
-    multiply-accumulates of the network after the passes. `optimize="speed"` takes the fastest kernels for `core` that
-    the RAM limit allows; `"balanced"` those of them that make the arena an eighth larger at most; `"size"` those for all cores,
-    which need no scratch and less code.
+    multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
+    `optimize="speed"` takes the fastest kernels for `core` that the RAM limit allows; `"balanced"` those of them that make the
+    arena an eighth larger at most; `"size"` those for all cores, which need no scratch and less code.
     """
     allowed = limits or Limits(None, None)
     return planning.plan(
@@ -549,7 +549,7 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,

@@ -60,7 +60,10 @@ DeviceName = Annotated[
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
 Schedule = Annotated[
-    str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+    str,
+    typer.Option(
+        "--schedule", metavar="NAME", help="best, unfused, layer (by layer), or as others do: patch, patch:N:K, msf, stream2d."
+    ),
 ]
 Optimize = Annotated[
     str,
@@ -74,8 +77,12 @@ Stream = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
 ]
 Overhead = Annotated[
-    float,
-    typer.Option("--max-mac-overhead", metavar="F", help="Multiply-accumulates at most F times the network's, for less RAM."),
+    float | None,
+    typer.Option(
+        "--max-mac-overhead",
+        metavar="F",
+        help="Multiply-accumulates at most F times the network's, for less RAM; 1.0 if not given, any with patch and msf.",
+    ),
 ]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
@@ -165,7 +172,7 @@ def plan(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     tensor: Annotated[
@@ -202,7 +209,8 @@ def plan(
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
     planned = _plan(loaded, board, limits, **chosen)
-    ends = {"max_mac_overhead": max_mac_overhead, "ram": limits.ram}
+    overhead = 1.0 if max_mac_overhead is None else max_mac_overhead
+    ends = {"max_mac_overhead": overhead, "ram": limits.ram}
     compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
@@ -221,7 +229,7 @@ def plan(
         text.show_verdict(screen, found)
     if compared and not as_json:
         print()
-        text.show_lines(text.console(), count_lines(loaded.graph, compared, max_mac_overhead, limits.ram))
+        text.show_lines(text.console(), count_lines(loaded.graph, compared, overhead, limits.ram))
     return DOES_NOT_FIT if found["fits"] is False else 0
 
 
@@ -237,7 +245,8 @@ def _show_front(
     """`plan --pareto`: the front as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    most = {"max_mac_overhead": chosen["max_mac_overhead"]} if chosen["max_mac_overhead"] != 1 else {}
+    overhead = chosen["max_mac_overhead"]
+    most = {} if overhead is None else {"max_mac_overhead": overhead}
     core = board.core if board else api.DEFAULT_CORE
     plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
     found = front_record(model, plans, limits, board)
@@ -258,7 +267,7 @@ def compile_model(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     name: Name = None,
@@ -305,7 +314,7 @@ def verify(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -346,7 +355,7 @@ def profile(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -392,7 +401,7 @@ def deploy(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -490,7 +499,7 @@ def compare(
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
     stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,

@@ -632,7 +632,8 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
 
 def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], tuple[str, ...], tuple[Tile, ...]]:
     """Any cut of the file's order into stages, those of several ops such as can run row by row; inputs that may be streamed to
-    them, those that one stage alone reads, by rows; and ops of a stage that can run together, for any number of columns."""
+    them, those that one stage alone reads, by rows; and ops of a stage that can run together, for any number of columns and
+    rows, which are patches or not."""
     variants = [variant_for(graph, op).name for op in graph.ops]
     net, begin, stages = Rows(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):
@@ -650,8 +651,8 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
     for ops in stages:
         at = 0
         while at < len(ops) - 1:
-            run = ops[at : at + rng.randint(2, 5)]
-            more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5))))
+            run = ops[at : at + rng.randint(2, 8)]
+            more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5)), cached=rng.random() < 0.7))
             joined = rng.random() < 0.7 and streaming(Rows(graph, variants, streamed, more), ops) is not None
             tiles = more if joined else tiles
             at += len(run) if joined else 1

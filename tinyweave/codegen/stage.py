@@ -6,7 +6,7 @@ In: a Plan and one of its stages, with the call of each op on the row that is du
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from functools import reduce
 
 from ..ir import itemsize
 from ..kernels.table import BY_NAME
@@ -72,27 +72,27 @@ def _lines(code: Code | None) -> list[str]:
 def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str], calls: list[str]) -> list[str]:
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
-    sizes = tile_sizes(rows_of(plan), tile)
-    lines = [
-        "/* {address, bytes of a row, rows, 0, 0}, 0, the reader's window, stride and padding, the map, bytes of a pixel */"
-    ]
-    parts = []
-    for op, reader in pairwise(ops):
-        tensor, window = graph.output(op), SPECS[reader.kind].window(graph, reader)
-        assert window is not None
-        name, (rows, cols), pixel = (
-            maps[tensor.name].removesuffix(".map"),
-            sizes[tensor.name],
-            row_bytes(tensor) // tensor.shape[2],
-        )
-        view = (at[tensor.name], cols * pixel, rows, 0, 0)
-        reader_of = ", ".join(map(c.value, (window.extent, window.stride, window.pad, tensor.shape[1:3], pixel)))
-        lines += [f"tw_tile {name} = {{{c.value(view)}, 0,", f"{'':{len(name) + 12}}{reader_of}}};"]
-        parts.append(f"    const tw_range {op.name}_part = tw_slide(&{name}, {reader.name}_part);")
+    sizes, inner = tile_sizes(rows_of(plan), tile), [op.outputs[0] for op in ops[:-1]]
+    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], [], []
+    for op in ops:
+        if not set(inner).isdisjoint(op.inputs):
+            window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
+            assert window is not None
+            reads = ", ".join(map(c.value, (window.extent, window.stride, window.pad, graph.tensors[read].shape[1:3])))
+            windows.append(f"const tw_field {op.name}_field = {{{reads}}};")
+    for op in ops[:-1]:
+        tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
+        name, pixel = maps[tensor.name].removesuffix(".map"), row_bytes(tensor) // tensor.shape[2]
+        tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
+        needed = [f"tw_reads({reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
+        call = reduce("tw_hull({}, {})".format, needed)
+        parts.append(f"const tw_range {op.name}_part = tw_slide(&{name}, {call});")
+    tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
-    lines.append(f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{")
-    lines.append(f"    const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));")
-    return [*lines, *reversed(parts), *(f"    {line}" for line in calls), "}"]
+    part = f"const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));"
+    before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
+    body = [*inside, part, *reversed(parts), *calls]
+    return [*windows, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
 
 def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:

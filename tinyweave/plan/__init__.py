@@ -11,6 +11,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME, own_kernels
 from ..ops import SPECS
+from .baselines import Cut, first_rows, patches
 from .build import (
     FOR_ALL,
     NO_OVERLAP,
@@ -39,7 +40,8 @@ from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_
 from .rows import Rows
 from .streaming import is_fused, plan_macs
 
-SCHEDULES = ("best", "unfused", "layer")
+SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
+AGAIN = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
@@ -54,7 +56,7 @@ def plan(
     *,
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    max_mac_overhead: float | None = None,
     fast: bool = False,
     core: str = "",
     most: int | None = None,
@@ -64,8 +66,10 @@ def plan(
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
     and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
-    at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice. `unfused` does all but fuse. `layer`, the
-    baseline, keeps the file's order and operands apart from outputs.
+    at most `max_mac_overhead` times those of the graph: at 1.0, the default, none is done twice. `unfused` does all but fuse.
+    `layer`, the baseline, keeps the file's order and operands apart from outputs. `patch`, `msf` and `stream2d` do what
+    `unfused` does, but for the stages that others have, see baselines.py; by default the first two do as much again as makes
+    the arena smallest. `patch:N:K` has N x N patches of the first K layers; either can be left out, 0, and is searched then.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
@@ -76,8 +80,8 @@ def plan(
     run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
-    again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-    how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+    cutter = _cutter(graph, schedule, max_mac_overhead)
+    how = partial(_in_one_memory, graph, schedule, memory, cutter=cutter, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
@@ -90,12 +94,12 @@ def plan(
 
 
 def _in_one_memory(
-    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool
+    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, cutter: Cutter | None, stream_inputs: bool, fast: bool
 ) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
-    return finish(_best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast))
+    return finish(_best(graph, ways, memory, cutter=cutter, stream_inputs=stream_inputs, fast=fast))
 
 
 def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -141,7 +145,7 @@ def front(
     again = _macs_again(graph, max_mac_overhead)
     ways = _ways(graph, FOR_ALL, stream_inputs=stream_inputs, fast=False)
     way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
-    drafts = [_best(graph, ways, memory, again=0, stream_inputs=stream_inputs)]
+    drafts = [_best(graph, ways, memory, cutter=_cutter(graph, "best", 1.0), stream_inputs=stream_inputs)]
     net = Rows(graph, way.variants, streamed)
     for order, needs in way.needs.items():
         shared = shared_in(graph, order, parts=False)
@@ -162,9 +166,12 @@ def _with_kernels(made: Plan, core: str) -> Plan:
 
 
 def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
-    if schedule not in SCHEDULES:
+    name, *numbers = schedule.split(":")
+    if name not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
-    if stream_inputs and schedule != "best":
+    if numbers and (name != "patch" or len(numbers) > 2 or not all(n.isdecimal() and int(n) != 1 for n in numbers)):
+        raise CompileError(f"unknown schedule '{schedule}'", "patch:N:K is N x N patches of the first K layers, from 2 on")
+    if stream_inputs and name in ("layer", "unfused"):
         raise CompileError(f"schedule {schedule} cannot stream inputs", "use --schedule best")
     for name in graph.outputs:
         data = graph.tensors[name].data
@@ -179,6 +186,36 @@ def _macs_again(graph: Graph, overhead: float) -> int:
     if not 1 <= overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
     return int((overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+
+
+class Cutter(NamedTuple):
+    """How a schedule cuts an order into stages. cut: (rows, order, owner, bytes per step, most) -> stages and tiles.
+
+    needs_tiles: they are what it is about. is_given: no stages of others are taken instead, even if they need less.
+    """
+
+    cut: Callable[..., Cut]
+    needs_tiles: bool = False
+    is_given: bool = False
+
+
+def _cutter(graph: Graph, schedule: str, overhead: float | None) -> Cutter | None:
+    """How the schedule cuts into stages, if it does."""
+    name, *numbers = schedule.split(":")
+    if overhead is None:
+        again = NEVER if name in AGAIN else 0
+    else:
+        again = _macs_again(graph, overhead)
+    if name == "best":
+        return Cutter(partial(best_stages, budget=again))
+    if name == "msf":
+        return Cutter(partial(best_stages, budget=again, blocks=True), needs_tiles=True)
+    if name == "stream2d":
+        return Cutter(first_rows)
+    if name == "patch":
+        grid, layers = (*map(int, numbers), 0, 0)[:2]
+        return Cutter(partial(patches, budget=again, grid=grid, layers=layers), needs_tiles=True, is_given=bool(grid or layers))
+    return None
 
 
 class _Way(NamedTuple):
@@ -215,16 +252,18 @@ def _ways(graph: Graph, kernels: Kernels, *, stream_inputs: bool, fast: bool) ->
 
 
 def _best(
-    graph: Graph, ways: Sequence[_Way], memory: str, *, again: int | None, stream_inputs: bool, fast: bool = False
+    graph: Graph, ways: Sequence[_Way], memory: str, *, cutter: Cutter | None, stream_inputs: bool, fast: bool = False
 ) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
-    again: multiply-accumulates that fused stages may do again; None: no fused stages.
+    cutter: None: no fused stages.
     """
     filed, best = file_order(graph), None
     apart = shared_in(graph, filed, parts=False)
-    if again is not None and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), again)
+    if cutter is not None and (stream_inputs or not fast):
+        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), cutter)
+    if best is not None and cutter is not None and cutter.is_given:
+        return best
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
     for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
@@ -243,14 +282,14 @@ def _by_op(
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], again: int) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], cutter: Cutter) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
+        stages, tiles = cutter.cut(net, order, way.shared.owner, needs, most=most)
         if any(is_fused(net, ops) for ops in stages):
-            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled else ()
+            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled or cutter.needs_tiles else ()
             laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)
             best = _cheaper(best, draft(laid))
     return best

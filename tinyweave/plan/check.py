@@ -8,9 +8,8 @@ rows of a fused stage run, which the emitted C takes from there too; whether the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -225,13 +224,15 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     assert len({target[1] for target in targets}) == len(rows) <= tile.rows, f"the ring of '{made}' has no room for a turn"
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
-        part = (rows, range(begin, min(begin + tile.cols, width)))
-        parts = [part]
-        for op, reader in reversed(list(pairwise(ops))):
-            part, ends[op.outputs[0]] = _slide(fused, op.outputs[0], reader, part, ends[op.outputs[0]])
-            parts.append(part)
-        for op, part, index in zip(ops, reversed(parts), tile.ops, strict=True):
+        parts = {made: (rows, range(begin, min(begin + tile.cols, width)))}
+        for op in reversed(ops[:-1]):
             name = op.outputs[0]
+            fields = [_field(fused, reader, name, parts[reader.outputs[0]]) for reader in ops if name in reader.inputs]
+            if not tile.cached:
+                ends[name] = 0
+            parts[name], ends[name] = _slide(fused, name, fields, ends[name])
+        for op, index in zip(ops, tile.ops, strict=True):
+            name, part = op.outputs[0], parts[op.outputs[0]]
             regions = targets if op is ops[-1] else [_tile_region(fused, name)]
             if scratch := BY_NAME[fused.plan.variants[index]].scratch(graph, op):
                 area = _scratch(fused.plan, op, scratch)
@@ -263,9 +264,11 @@ def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     return spans[0], spans[1]
 
 
-def _slide(fused: _Fused, name: str, reader: Op, part: Part, end: int) -> tuple[Part, int]:
-    """Moves a tile on to what its reader needs for a part: what is to be computed for that, and the column where it ends."""
-    rows, cols = _field(fused, reader, name, part)
+def _slide(fused: _Fused, name: str, fields: Sequence[Part], end: int) -> tuple[Part, int]:
+    """Moves a tile on to what its readers need: what is to be computed for that, and the column where it ends."""
+    rows, cols = (
+        range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
+    )
     kept, cells = max(end - cols.start, 0), _cells(fused, name)
     assert len(rows) <= cells.shape[0] and max(len(cols), kept) <= cells.shape[1], f"the tile of '{name}' is too small"
     if kept:

@@ -57,16 +57,17 @@ def best_stages(
     *,
     budget: int = 0,
     most: int = NEVER,
+    blocks: bool = False,
 ) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Empty when more than
-    `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum, but
-    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
-    what dies.
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. blocks: each stage is one
+    op or one tile, as in msf-CNN. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts,
+    memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are
+    followed, as if each had the same overlap of its output with what dies.
     """
-    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most)
+    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
         return [], ()
@@ -114,6 +115,7 @@ def _edges(
     budget: int,
     spend: int,
     most: int,
+    blocks: bool = False,
 ) -> list[list[_Edge]]:
     """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` of the budget is done
     again."""
@@ -123,9 +125,10 @@ def _edges(
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
-    candidates = _candidates(net, order, budget)
+    candidates = _candidates(net, order, budget, blocks=blocks)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
+    floor = -1 if blocks else floor  # no stage runs without its tile
     most = most if net.streamed else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
@@ -136,7 +139,10 @@ def _edges(
                 continue
             fronts = [[_Choice(0, 0, 0)]]
             for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
-                fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
+                if blocks:
+                    fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
+                else:
+                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
                 if is_stage and (end > begin + 1 or readers[begin]):
                     needs = _needs(
                         net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
@@ -200,23 +206,25 @@ class _Candidate(NamedTuple):
     reads: tuple[Read, ...]
 
 
-def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Candidate]]:
-    """The tiles that end with each step, the narrowest; and compute no more again than they may."""
+def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -> list[list[_Candidate]]:
+    """The tiles that end with each step, the narrowest; and compute no more again than they may. blocks: of a row, however many
+    ops they have."""
     found: list[list[_Candidate]] = []
+    longest, turns = (len(order), (1,)) if blocks else (LONGEST_TILE, TURNS)
     for end in range(1, len(order) + 1):
         found.append([])
-        for begin in range(end - 2, max(end - LONGEST_TILE, 0) - 1, -1):
+        for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
             if joined(net, run) is None:
                 break
             least = None
-            for rows in TURNS:
-                reads, macs = joined(net, run, rows), sum(macs_again(net, run, rows).values())
+            for rows in turns:
+                tile = Tile(run, 1 if budget or blocks else NARROWEST, rows)
+                reads, macs = joined(net, run, rows), sum(macs_again(net, tile).values())
                 if reads is None or (least is not None and macs >= least):
                     break
                 least = macs
                 if macs <= budget:
-                    tile = Tile(run, 1 if budget else NARROWEST, rows)
                     found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
 
@@ -246,6 +254,15 @@ def _front(
         if len(kept) == MOST_CHOICES:
             break
     return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
+
+
+def _block(
+    net: Rows, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
+) -> list[_Choice]:
+    """The choice of a stage that is one tile, or one op."""
+    whole = [each for each in candidates if each.begin == first]
+    found = [_Choice(_saved(net, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
+    return [_Choice(0, 0, 0)] if is_op else found
 
 
 def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:

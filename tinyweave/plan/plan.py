@@ -21,13 +21,14 @@ VERSION = 4
 class Tile:
     """Ops of a fused stage that run one after the other for `cols` columns of `rows` rows of the last one's output at a time.
 
-    What one passes on to the next is kept no longer than these rows: rows that the next ones need too are computed again,
-    columns that the next columns need are not.
+    What one passes on to others of them is kept no longer than these rows: rows that the next ones need too are computed again,
+    columns that the next columns need are not if `cached`, else it is a patch.
     """
 
     ops: tuple[int, ...]
     cols: int
     rows: int = 1
+    cached: bool = True
 
 
 @dataclass(frozen=True)
@@ -176,5 +177,5 @@ def from_json(text: str, graph: Graph) -> Plan:
 def _stage(record: dict[str, Any]) -> Stage:
     tiles = record["tiles"]
     return Stage(
-        tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"], t["rows"]) for t in tiles)
+        tuple(record["ops"]), None if tiles is None else tuple(Tile(**tile | {"ops": tuple(tile["ops"])}) for tile in tiles)
     )

@@ -133,9 +133,14 @@ def _runs(net: Rows, ops: Sequence[int]) -> list[Tile] | None:
     first = {tile.ops[0]: tile for tile in net.tiles}
     runs, at = [], 0
     while at < len(ops):
-        runs.append(first.get(ops[at]) or Tile((ops[at],), 0))
+        runs.append(first.get(ops[at]) or alone(ops[at]))
         at += len(runs[-1].ops)
     return runs if [index for run in runs for index in run.ops] == list(ops) else None
+
+
+def alone(index: int) -> Tile:
+    """An op that runs by itself, whole rows at a time."""
+    return Tile((index,), 0)
 
 
 def rows_needed(
@@ -275,8 +280,7 @@ def plan_macs(plan: Plan) -> tuple[int, ...]:
         stream = streaming_of(plan, stage)
         for node in stream.reads:
             if not net.sums[node]:
-                run, pace = runs[node].ops if node in runs else (node,), stream.paces[node]
-                for index, macs in macs_again(net, run, pace.at_once, pace.rows).items():
+                for index, macs in macs_again(net, runs.get(node) or alone(node), stream.paces[node].rows).items():
                     found[index] += macs
     return tuple(found)
 
