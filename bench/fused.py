@@ -92,7 +92,7 @@ def row(model: api.Model, name: str, case: Case, others: float, options: argpars
         print(f"| {name} | {case.schedule} | {'rows' if case.streamed else 'RAM'} | | {error} | | | | |", flush=True)
         return True
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
-    given = lcg_samples(model.original, options.samples)
+    given = lcg_samples(model.graph, options.samples)
     result = api.verify(model, plan, inputs=given, count=options.samples, core=options.core or None)
     reached = case.goal is None or arena <= case.goal
     asked = "any" if case.overhead is None else f"{case.overhead:.3g}"
