@@ -48,7 +48,7 @@ DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
-BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
+BALANCED_GROWTH = 1 / 4  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
@@ -221,7 +221,7 @@ def plan(
     With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
     `optimize="speed"` takes the fastest kernels for `core` that the RAM limit allows; `"balanced"` those of them that make the
-    arena an eighth larger at most; `"size"` those for all cores, which need no scratch and less code.
+    arena a quarter larger at most; `"size"` those for all cores, which need no scratch and less code.
     """
     allowed = limits or Limits(None, None)
     return planning.plan(

@@ -79,12 +79,12 @@ def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str]
             window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
             assert window is not None
             reads = ", ".join(map(c.value, (window.extent, window.stride, window.pad, graph.tensors[read].shape[1:3])))
-            windows.append(f"const tw_field {op.name}_field = {{{reads}}};")
+            windows.append(f"static const tw_field {op.name}_field = {{{reads}}};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
         name, pixel = maps[tensor.name].removesuffix(".map"), row_bytes(tensor) // tensor.shape[2]
         tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
-        needed = [f"tw_reads({reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
+        needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
         call = reduce("tw_hull({}, {})".format, needed)
         parts.append(f"const tw_range {op.name}_part = tw_slide(&{name}, {call});")
     tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")

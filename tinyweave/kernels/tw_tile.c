@@ -11,12 +11,12 @@ static tw_span reads(int32_t begin, int32_t end, int32_t stride, int32_t pad, in
     return span;
 }
 
-tw_range tw_reads(tw_field field, tw_range range)
+tw_range tw_reads(const tw_field *field, tw_range range)
 {
     const tw_span rows =
-        reads(range.row_begin, range.row_end, field.stride.h, field.pad.h, field.extent.h, field.size.h);
+        reads(range.row_begin, range.row_end, field->stride.h, field->pad.h, field->extent.h, field->size.h);
     const tw_span cols =
-        reads(range.col_begin, range.col_end, field.stride.w, field.pad.w, field.extent.w, field.size.w);
+        reads(range.col_begin, range.col_end, field->stride.w, field->pad.w, field->extent.w, field->size.w);
     const tw_range found = {rows.begin, rows.end, cols.begin, cols.end};
     return found;
 }

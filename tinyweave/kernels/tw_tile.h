@@ -16,7 +16,7 @@ typedef struct {
 typedef struct { tw_size extent, stride, pad, size; } tw_field;
 
 /* What a layer with this field reads for `range` of its output. */
-tw_range tw_reads(tw_field field, tw_range range);
+tw_range tw_reads(const tw_field *field, tw_range range);
 
 /* What two layers need of the same map. */
 tw_range tw_hull(tw_range a, tw_range b);
