@@ -73,7 +73,7 @@ def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str]
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = tile_sizes(rows_of(plan), tile), [op.outputs[0] for op in ops[:-1]]
-    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], [], []
+    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
             window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
@@ -86,12 +86,12 @@ def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str]
         tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
         needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
         call = reduce("tw_hull({}, {})".format, needed)
-        parts.append(f"const tw_range {op.name}_part = tw_slide(&{name}, {call});")
+        parts.append([f"const tw_range {op.name}_part =", f"    tw_slide(&{name}, {call});"])
     tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
     part = f"const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));"
     before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
-    body = [*inside, part, *reversed(parts), *calls]
+    body = [*inside, part, *(line for lines in reversed(parts) for line in lines), *calls]
     return [*windows, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
 
@@ -122,7 +122,8 @@ def stage_note(plan: Plan, stage: Stage) -> str:
     made = {op.outputs[0] for op in ops}
     names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in made)
     sources = " + ".join(shape_text(graph.tensors[name].shape) for name in names)
-    return f"{title}, row by row: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
+    how = "patch by patch" if any(not tile.cached for tile in stage.tiles or ()) else "row by row"
+    return f"{title}, {how}: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
