@@ -10,7 +10,6 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME
-from ..ops import SPECS
 from .build import (
     FOR_ALL,
     NO_OVERLAP,
@@ -30,12 +29,14 @@ from .build import (
 from .check import check
 from .faster import with_kernels_of
 from .fuse import NEVER, best_stages, stage_front
+from .kept import macs_of, what_to_keep
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+from .rematerialise import with_kept
 from .rows import Rows
 from .streaming import is_fused, plan_macs
 
@@ -63,9 +64,9 @@ def plan(
     """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
-    at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice. `unfused` does all but fuse. `layer`, the
-    baseline, keeps the file's order and operands apart from outputs.
+    fuses ops into stages that run row by row or tile by tile, and computes maps twice instead of keeping them, where each makes
+    the arena smaller. Multiply-accumulates are at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice.
+    `unfused` does all but fuse. `layer`, the baseline, keeps the file's order and operands apart from outputs.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
@@ -77,7 +78,8 @@ def plan(
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
     again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-    how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+    kept = what_to_keep(graph, graph.inputs if stream_inputs else (), again or 0) if not fast else {}
+    how = partial(_in_one_memory, graph, schedule, memory, again=again, kept=kept, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
@@ -90,12 +92,28 @@ def plan(
 
 
 def _in_one_memory(
-    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool
+    graph: Graph,
+    schedule: str,
+    memory: str,
+    kernels: Kernels,
+    *,
+    again: int | None,
+    kept: Mapping[str, int],
+    stream_inputs: bool,
+    fast: bool,
 ) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
-    return finish(_best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast))
+    best = _best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+    if kept and again is not None:
+        twice = with_kept(graph, kept)
+        left = again - macs_of(twice) + macs_of(graph)
+        way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels)
+        other = _fused(twice, way, memory, graph.inputs if stream_inputs else (), left)
+        if other is not None and other.bytes < best.bytes:
+            return finish(other, kept)
+    return finish(best)
 
 
 def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -145,7 +163,7 @@ def front(
     net = Rows(graph, way.variants, streamed)
     for order, needs in way.needs.items():
         shared = shared_in(graph, order, parts=False)
-        for stages, tiles in stage_front(net, order, way.shared.owner, needs, budget=again):
+        for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
             if any(is_fused(net, ops) for ops in stages):
                 drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
     found: list[Plan] = []
@@ -178,7 +196,7 @@ def _macs_again(graph: Graph, overhead: float) -> int:
     """How many multiply-accumulates may be done again."""
     if not 1 <= overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return int((overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+    return int((overhead - 1) * macs_of(graph))
 
 
 class _Way(NamedTuple):
@@ -248,7 +266,7 @@ def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], agai
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
+        stages, tiles, _ = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
         if any(is_fused(net, ops) for ops in stages):
             shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled else ()
             laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)

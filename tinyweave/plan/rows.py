@@ -19,12 +19,16 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
-from ..ops import SPECS
+from ..ops import SPECS, Window
+from ..ops.spec import is_pixel
 from .plan import Tile
 
 
 class Read(NamedTuple):
-    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map."""
+    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map.
+
+    A stride of 0 is that of a pixel that every row reads, so that it must be there before them.
+    """
 
     tensor: str
     stride: int
@@ -46,11 +50,17 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
     if not BY_NAME[variant].ranged or window is None:
         return None
-    maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
-    if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
+    out, operands = graph.output(op), [t for t in graph.inputs_of(op) if t is not None and t.data is None]
+    repeated = {t.name for t in operands if is_pixel(t) and out.shape[1:3] != (1, 1) and window == Window()}
+    maps = [out, *(t for t in operands if t.name not in repeated)]
+    if (
+        len(maps) < 2
+        or any(len(t.shape) != 4 or t.shape[0] != 1 for t in maps)
+        or any(t.role == "state" for t in (out, *operands))
+    ):
         return None
-    names = dict.fromkeys(tensor.name for tensor in maps[1:])
-    return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
+    found = {t.name: Read(t.name, window.stride[0], window.extent[0], window.pad[0]) for t in operands}
+    return tuple(Read(name, 0, 1, 0) if name in repeated else read for name, read in found.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +74,7 @@ class Rows:
 
     def with_tiles(self, tiles: Collection[Tile]) -> Rows:
         """The same graph with these tiles; what is known of its ops stays known."""
+        _ = self.in_place  # known before it is copied
         found = copy(self)
         object.__setattr__(found, "tiles", tiles)
         return found
@@ -110,7 +121,7 @@ class Rows:
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
-    return found is not None and all(read[1:] == (1, 1, 0) for read in found)
+    return found is not None and all(read[1:] in ((1, 1, 0), (0, 1, 0)) for read in found)
 
 
 def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | None:
@@ -132,6 +143,8 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | N
             extent, pad = (outer.extent - 1) * read.stride + read.extent, outer.pad * read.stride + read.pad
             through = Read(read.tensor, outer.stride * read.stride, extent, pad)
             if position and read.tensor == names[position - 1]:
+                if not read.stride:
+                    return None
                 needed = through
             elif (other := found.setdefault(read.tensor, through)) != through:
                 if other.stride != through.stride:

@@ -1,0 +1,116 @@
+"""How much of each map is kept, where the rest may be computed twice: what makes the arena smallest within a budget.
+
+In: a graph, and how many multiply-accumulates may be done again. Out: map -> its channels that are kept, as `rematerialise`
+takes them. Bisects the arena: with so many bytes, as much is kept of each map as the ops around it leave room for; then all
+ops are cut into stages, with tiles for what is left of the budget, to see whether they need no more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+from functools import cache, partial
+
+from ..ir import Graph, rebuild
+from ..ops import SPECS
+from .build import scratch_of, shared_in, variants_in
+from .fuse import NEVER, best_stages
+from .order import file_order, live_bytes
+from .overlap import lags, saved_bytes
+from .rematerialise import candidates, with_kept
+from .rows import Rows
+
+NOTCHES = 16  # of a map's channels
+ALIGNED = 4  # channels, which kernels take at a time
+PRECISE = 1 / 128  # of the arena
+
+
+def macs_of(graph: Graph) -> int:
+    """Multiply-accumulates of a graph run layer by layer, padding left out."""
+    return sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
+
+
+def what_to_keep(graph: Graph, streamed: Collection[str], budget: int) -> Mapping[str, int]:
+    """Map -> channels of it that are kept, where computing the others twice makes the arena smaller; empty where that doesn't.
+
+    The copies, and the tiles that are planned for what is left, do no more than `budget` multiply-accumulates again.
+    """
+    parts = _parts(graph, streamed) if budget else {}
+    if not parts:
+        return {}
+
+    @cache
+    def cost(name: str, kept: int) -> tuple[int, int]:
+        """Bytes that the part of the graph around a map needs, and multiply-accumulates that are done again."""
+        part = parts[name]
+        twice = with_kept(part, _less(part, {name: kept}))
+        return _least(twice, (), 0), macs_of(twice) - macs_of(part)
+
+    def fitting(name: str, most: int) -> int:
+        """As many channels as can be kept where there are so many bytes; where not even none can, all or none."""
+        notches = _notches(parts[name], name)
+        if cost(name, notches[-1])[0] <= max(most, cost(name, 0)[0]):
+            return notches[-1]
+        return notches[max(bisect_right(notches, most, key=lambda kept: cost(name, kept)[0]) - 1, 0)]
+
+    best, low, high = dict[str, int](), 0, _least(graph, streamed, budget)
+    while high - low > high * PRECISE:
+        most, left, kept = (low + high) // 2, budget, dict[str, int]()
+        for name in parts:
+            if left < 0:
+                break
+            kept[name] = fitting(name, most)
+            left -= cost(name, kept[name])[1]
+        kept = _less(graph, kept)
+        needed = _least(with_kept(graph, kept), streamed, left, most) if left >= 0 else NEVER
+        if needed <= most:
+            best, high = kept, needed
+        else:
+            low = most
+    return best
+
+
+def _less(graph: Graph, kept: Mapping[str, int]) -> dict[str, int]:
+    """Those of which less than all is kept."""
+    return {name: count for name, count in kept.items() if count < graph.tensors[name].shape[-1]}
+
+
+def _notches(graph: Graph, name: str) -> list[int]:
+    """How many channels may be kept, from none to all."""
+    channels = graph.tensors[name].shape[-1]
+    return [*sorted({channels * notch // NOTCHES // ALIGNED * ALIGNED for notch in range(NOTCHES)}), channels]
+
+
+def _least(graph: Graph, streamed: Collection[str], budget: int, most: int = NEVER) -> int:
+    """Bytes that the busiest stage needs in the file's order with kernels for all cores; more than `most`, if they are."""
+    order = file_order(graph)
+    shared = shared_in(graph, order, parts=False)
+    variants = variants_in(graph, shared)
+    saved = partial(saved_bytes, graph, shared.owner, lags(graph, variants, shared.owner))
+    needs = live_bytes(graph, order, shared.owner, scratch_of(graph, variants), saved)
+    return best_stages(Rows(graph, variants, streamed), order, shared.owner, needs, budget=budget, most=most).bytes
+
+
+def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
+    """Map that may be computed twice -> the ops around it, from the first that makes it up to where least is alive before the
+    next such map; none that read what comes by rows, which would have to come twice."""
+    alive = [_alive(graph, step) for step in range(len(graph.ops) + 1)]
+    bytes_ = [sum(graph.tensors[name].bytes for name in names) for names in alive]
+    found = {}
+    twices = candidates(graph)
+    firsts = [min(twice.makers) for twice in twices.values()]
+    for name, twice in twices.items():
+        begin, past = min(twice.makers), max(twice.reader, *twice.summing) + 1
+        ends = range(past, min((first for first in firsts if first >= past), default=len(graph.ops)) + 1)
+        end = min(ends, key=lambda step: (bytes_[step], step))
+        ops = graph.ops[begin:end]
+        if not any(x in streamed for op in ops for x in op.inputs):
+            found[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
+    return found
+
+
+def _alive(graph: Graph, step: int) -> list[str]:
+    """The activations that are there before a step and needed from it on."""
+    made = [*graph.inputs, *(name for op in graph.ops[:step] for name in op.outputs)]
+    read = {name for op in graph.ops[step:] for name in op.inputs}.union(graph.outputs)
+    return [name for name in dict.fromkeys(made) if name in read]
