@@ -42,6 +42,7 @@ from .streaming import is_fused, plan_macs
 
 SCHEDULES = ("best", "unfused", "layer")
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "plan"]
@@ -106,14 +107,21 @@ def _in_one_memory(
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
     best = _best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast)
-    if kept and again is not None:
-        twice = with_kept(graph, kept)
-        left = again - macs_of(twice) + macs_of(graph)
-        way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels)
-        other = _fused(twice, way, memory, graph.inputs if stream_inputs else (), left)
-        if other is not None and other.bytes < best.bytes:
-            return finish(other, kept)
+    if kept:
+        streamed = graph.inputs if stream_inputs else ()
+        twice = _twice(graph, kept, memory, kernels, streamed=streamed, again=again or 0)
+        if twice is not None and twice.bytes < best.bytes:
+            return finish(twice, kept)
     return finish(best)
+
+
+def _twice(
+    graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels, *, streamed: tuple[str, ...], again: int
+) -> Draft | None:
+    """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
+    twice = with_kept(graph, kept)
+    way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels)
+    return _fused(twice, way, memory, streamed, again - macs_of(twice) + macs_of(graph))
 
 
 def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -166,10 +174,14 @@ def front(
         for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
             if any(is_fused(net, ops) for ops in stages):
                 drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+    plans = [finish(each) for each in drafts]
+    for overhead in sorted({*(other for other in OVERHEADS if other < max_mac_overhead), max_mac_overhead}):
+        most = _macs_again(graph, overhead)
+        kept = what_to_keep(graph, streamed, most)
+        twice = _twice(graph, kept, memory, FOR_ALL, streamed=streamed, again=most) if kept else None
+        plans += [finish(twice, kept)] if twice is not None else []
     found: list[Plan] = []
-    for made in sorted(
-        (_with_kernels(finish(each), core) for each in drafts), key=lambda p: (sum(plan_macs(p)), p.arena[memory])
-    ):
+    for made in sorted((_with_kernels(each, core) for each in plans), key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
         if not found or made.arena[memory] < found[-1].arena[memory]:
             found.append(made)
     return found
