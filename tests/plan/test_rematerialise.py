@@ -13,6 +13,7 @@ from cases.graphs import Net
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
+from tinyweave.kernels.table import variant_for
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Plan, check, from_json, front, plan, to_json
 from tinyweave.plan.kept import macs_of, what_to_keep
@@ -214,11 +215,12 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_done_twice_without_a_budget(seed: int) -> None:
+def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network(seed)
     made = plan(graph)
-    assert not made.kept and made.graph.ops == graph.ops and sum(plan_macs(made)) <= macs_of(graph)
-    assert not what_to_keep(graph, (), 0) and not what_to_keep(graph, graph.inputs, 0)
+    assert not made.kept and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs_of(graph)
+    monkeypatch.setattr("tinyweave.plan.what_to_keep", lambda *_: {})
+    assert to_json(plan(graph)) == to_json(made)
 
 
 def test_what_must_be_read_twice_cannot_come_by_rows() -> None:
@@ -243,8 +245,7 @@ def test_others_that_read_what_is_passed_on_keep_it() -> None:
 def test_a_pixel_is_read_by_every_row() -> None:
     graph = one_block()
     op = next(index for index, op in enumerate(graph.ops) if op.kind == "mul")
-    made = plan(graph)
-    reads = Rows(graph, made.variants).reads[op]
+    reads = Rows(graph, [variant_for(graph, op).name for op in graph.ops]).reads[op]
     assert reads is not None and {read.tensor: read for read in reads} == {
         "depthwise_conv_2d_2": Read("depthwise_conv_2d_2", 1, 1, 0),
         "conv_2d_6": Read("conv_2d_6", 0, 1, 0),
