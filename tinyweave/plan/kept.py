@@ -53,20 +53,28 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budget: int) -> Mappin
             return notches[-1]
         return notches[max(bisect_right(notches, most, key=lambda kept: cost(name, kept)[0]) - 1, 0)]
 
-    best, low, high = dict[str, int](), 0, _least(graph, streamed, budget)
+    def needed(kept: Mapping[str, int], most: int = NEVER) -> int:
+        """Bytes that the whole graph needs; NEVER where more is done again than may be."""
+        left = budget - sum(cost(name, count)[1] for name, count in kept.items())
+        return NEVER if left < 0 else _least(with_kept(graph, kept), streamed, left, most)
+
+    best, low, high = dict[str, int](), 0, needed({})
     while high - low > high * PRECISE:
-        most, left, kept = (low + high) // 2, budget, dict[str, int]()
+        most = (low + high) // 2
+        kept, left = dict[str, int](), budget
         for name in parts:
-            if left < 0:
-                break
-            kept[name] = fitting(name, most)
-            left -= cost(name, kept[name])[1]
+            if left >= 0:
+                kept[name] = fitting(name, most)
+                left -= cost(name, kept[name])[1]
         kept = _less(graph, kept)
-        needed = _least(with_kept(graph, kept), streamed, left, most) if left >= 0 else NEVER
-        if needed <= most:
-            best, high = kept, needed
+        found = needed(kept, most)
+        if found <= most:
+            best, high = kept, found
         else:
             low = most
+    for name in list(best):  # what need not be done again after all
+        without = {other: count for other, count in best.items() if other != name}
+        best = without if needed(without, high) <= high else best
     return best
 
 
@@ -94,15 +102,13 @@ def _least(graph: Graph, streamed: Collection[str], budget: int, most: int = NEV
 def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
     """Map that may be computed twice -> the ops around it, from the first that makes it up to where least is alive before the
     next such map; none that read what comes by rows, which would have to come twice."""
-    alive = [_alive(graph, step) for step in range(len(graph.ops) + 1)]
-    bytes_ = [sum(graph.tensors[name].bytes for name in names) for names in alive]
-    found = {}
-    twices = candidates(graph)
+    found, twices = {}, candidates(graph)
     firsts = [min(twice.makers) for twice in twices.values()]
     for name, twice in twices.items():
-        begin, past = min(twice.makers), max(twice.reader, *twice.summing) + 1
-        ends = range(past, min((first for first in firsts if first >= past), default=len(graph.ops)) + 1)
-        end = min(ends, key=lambda step: (bytes_[step], step))
+        begin, past = min(twice.makers), max(*graph.consumers[name], *twice.summing) + 1
+        next_one = min((first for first in firsts if first >= past), default=len(graph.ops))
+        alive = {step: _alive(graph, step) for step in (begin, *range(past, next_one + 1))}
+        end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
         ops = graph.ops[begin:end]
         if not any(x in streamed for op in ops for x in op.inputs):
             found[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
