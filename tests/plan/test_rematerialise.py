@@ -16,10 +16,13 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Plan, check, from_json, front, plan, to_json
+from tinyweave.plan.explain import explain
 from tinyweave.plan.kept import macs_of, what_to_keep
 from tinyweave.plan.rematerialise import candidates, is_again, with_kept
 from tinyweave.plan.rows import Read, Rows
 from tinyweave.plan.streaming import plan_macs
+from tinyweave.report.explanation import explanation_lines
+from tinyweave.report.text import twice_lines
 from tinyweave.simulate import compare
 
 SEEDS = range(8)
@@ -257,3 +260,21 @@ def test_the_front_has_such_plans() -> None:
     found = front(graph)
     assert found[-1].kept and not found[0].kept
     assert found[-1].arena["sram"] <= plan(graph, max_mac_overhead=2.0).arena["sram"]
+
+
+def test_what_is_computed_twice_is_said() -> None:
+    graph = one_block()
+    made = plan(graph, max_mac_overhead=1.25)
+    ((name, kept),) = made.kept.items()
+    assert 0 < kept < 32
+    why, what = twice_lines(made)
+    assert "computed twice" in why and "less RAM" in why
+    assert what.strip() == f"{name}: {32 - kept} of 32 channels, and the layers before it"
+    (text,) = [line for line in explanation_lines(made, explain(made, f"{name}:first")) if "its mean only" in line]
+    assert f"by {name}_again a second time" in text
+    (text,) = [line for line in explanation_lines(made, explain(made, f"{name}:again")) if "a second time" in line]
+    assert f"after {name}_first" in text
+    emitted = emit(made, "m", Origin("m.tflite", "0" * 64)).files
+    assert emitted["m.c"].count("MAC, the second time") == 2
+    assert f"{name}_first_weights" in emitted["m_weights.h"] and "_again_" not in emitted["m_weights.h"]
+    assert not twice_lines(plan(graph))
