@@ -79,7 +79,7 @@ def plan(
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
     again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-    kept = what_to_keep(graph, graph.inputs if stream_inputs else (), again or 0) if not fast else {}
+    (kept,) = what_to_keep(graph, graph.inputs if stream_inputs else (), [again or 0]) if not fast else [{}]
     how = partial(_in_one_memory, graph, schedule, memory, again=again, kept=kept, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
@@ -175,9 +175,9 @@ def front(
             if any(is_fused(net, ops) for ops in stages):
                 drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
     plans = [finish(each) for each in drafts]
-    for overhead in sorted({*(other for other in OVERHEADS if other < max_mac_overhead), max_mac_overhead}):
-        most = _macs_again(graph, overhead)
-        kept = what_to_keep(graph, streamed, most)
+    overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
+    budgets = [_macs_again(graph, overhead) for overhead in overheads]
+    for most, kept in zip(budgets, what_to_keep(graph, streamed, budgets), strict=True):
         twice = _twice(graph, kept, memory, FOR_ALL, streamed=streamed, again=most) if kept else None
         plans += [finish(twice, kept)] if twice is not None else []
     found: list[Plan] = []

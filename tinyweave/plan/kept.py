@@ -8,7 +8,7 @@ ops are cut into stages, with tiles for what is left of the budget, to see wheth
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 
 from ..ir import Graph, rebuild
@@ -30,14 +30,14 @@ def macs_of(graph: Graph) -> int:
     return sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
 
 
-def what_to_keep(graph: Graph, streamed: Collection[str], budget: int) -> Mapping[str, int]:
-    """Map -> channels of it that are kept, where computing the others twice makes the arena smaller; empty where that doesn't.
+def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
+    """Per budget, the least first: map -> channels of it that are kept, where computing the rest twice makes the arena smaller.
 
-    The copies, and the tiles that are planned for what is left, do no more than `budget` multiply-accumulates again.
+    The copies, and the tiles that are planned for what is left, do no more than the budget's multiply-accumulates again.
     """
-    parts = _parts(graph, streamed) if budget else {}
+    parts = _parts(graph, streamed) if any(budgets) else {}
     if not parts:
-        return {}
+        return [{} for _ in budgets]
 
     @cache
     def cost(name: str, kept: int) -> tuple[int, int]:
@@ -53,29 +53,32 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budget: int) -> Mappin
             return notches[-1]
         return notches[max(bisect_right(notches, most, key=lambda kept: cost(name, kept)[0]) - 1, 0)]
 
-    def needed(kept: Mapping[str, int], most: int = NEVER) -> int:
+    def needed(kept: Mapping[str, int], budget: int, most: int = NEVER) -> int:
         """Bytes that the whole graph needs; NEVER where more is done again than may be."""
         left = budget - sum(cost(name, count)[1] for name, count in kept.items())
         return NEVER if left < 0 else _least(with_kept(graph, kept), streamed, left, most)
 
-    best, low, high = dict[str, int](), 0, needed({})
-    while high - low > high * PRECISE:
-        most = (low + high) // 2
-        kept, left = dict[str, int](), budget
-        for name in parts:
-            if left >= 0:
-                kept[name] = fitting(name, most)
-                left -= cost(name, kept[name])[1]
-        kept = _less(graph, kept)
-        found = needed(kept, most)
-        if found <= most:
-            best, high = kept, found
-        else:
-            low = most
-    for name in list(best):  # what need not be done again after all
-        without = {other: count for other, count in best.items() if other != name}
-        best = without if needed(without, high) <= high else best
-    return best
+    best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
+    for budget in budgets:
+        low = 0
+        while high - low > high * PRECISE:
+            most = (low + high) // 2
+            kept, left = dict[str, int](), budget
+            for name in parts:
+                if left >= 0:
+                    kept[name] = fitting(name, most)
+                    left -= cost(name, kept[name])[1]
+            kept = _less(graph, kept)
+            found = needed(kept, budget, most)
+            if found <= most:
+                best, high = kept, found
+            else:
+                low = most
+        for name in list(best):  # what need not be done again after all
+            without = {other: count for other, count in best.items() if other != name}
+            best = without if needed(without, budget, high) <= high else best
+        every.append(best)
+    return every
 
 
 def _less(graph: Graph, kept: Mapping[str, int]) -> dict[str, int]:
