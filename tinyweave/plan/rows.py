@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS, Window
-from ..ops.spec import is_pixel
 from .plan import Tile
 
 
@@ -50,17 +49,13 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
     if not BY_NAME[variant].ranged or window is None:
         return None
-    out, operands = graph.output(op), [t for t in graph.inputs_of(op) if t is not None and t.data is None]
-    repeated = {t.name for t in operands if is_pixel(t) and out.shape[1:3] != (1, 1) and window == Window()}
-    maps = [out, *(t for t in operands if t.name not in repeated)]
-    if (
-        len(maps) < 2
-        or any(len(t.shape) != 4 or t.shape[0] != 1 for t in maps)
-        or any(t.role == "state" for t in (out, *operands))
-    ):
+    maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
+    if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
         return None
-    found = {t.name: Read(t.name, window.stride[0], window.extent[0], window.pad[0]) for t in operands}
-    return tuple(Read(name, 0, 1, 0) if name in repeated else read for name, read in found.items())
+    out, *operands = {tensor.name: tensor for tensor in maps}.values()
+    by_row, repeated = Read("", window.stride[0], window.extent[0], window.pad[0]), Read("", 0, 1, 0)
+    repeats = [window == Window() and tensor.shape[1:3] == (1, 1) != out.shape[1:3] for tensor in operands]
+    return tuple((repeated if r else by_row)._replace(tensor=x.name) for x, r in zip(operands, repeats, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
