@@ -61,7 +61,7 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]
     best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
     for budget in budgets:
         low = 0
-        while high - low > high * PRECISE:
+        while high - low > max(1, high * PRECISE):
             most = (low + high) // 2
             kept, left = dict[str, int](), budget
             for name in parts:
