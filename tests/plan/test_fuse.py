@@ -104,9 +104,9 @@ def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
     alone = live_bytes(graph, order, owner)
     best = best_stages(net, order, owner, alone)
     found = {most: best_stages(net, order, owner, alone, most=most) for most in range(max(alone), 0, -max(1, max(alone) // 50))}
-    within = [most for most, (stages, _) in found.items() if stages]
+    within = [most for most, (stages, *_) in found.items() if stages]
     assert all(found[most] == best for most in within)
-    assert not within or all(not stages for most, (stages, _) in found.items() if most < within[-1])
+    assert not within or all(not stages for most, (stages, *_) in found.items() if most < within[-1])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,7 +117,7 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     variants = [variant_for(graph, op).name for op in graph.ops]
     saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner))
     alone = live_bytes(graph, order, owner, (), saved)
-    found, tiles = best_stages(net, order, owner, alone)
+    found, tiles, _ = best_stages(net, order, owner, alone)
     chosen = plan_in_stages(graph, found, tiles=tiles)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]

@@ -35,6 +35,25 @@ void tw_mean_s8(const tw_mean *p, const void *in, void *out)
     }
 }
 
+void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)
+{
+    const int32_t channels = p->kept[1];
+    if (range.col_begin >= range.col_end) {
+        return;
+    }
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, 0, channels);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, 0, channels);
+        for (int32_t channel = 0; channel < channels; ++channel) {
+            int32_t sum = -p->in_zero * p->reduced[0];
+            for (int32_t x = 0; x < p->reduced[0]; ++x) {
+                sum += from[x * channels + channel];
+            }
+            to[channel] = finish(p, sum);
+        }
+    }
+}
+
 void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const int32_t channels = p->kept[1];

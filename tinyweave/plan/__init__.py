@@ -10,8 +10,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME, own_kernels
-from ..ops import SPECS
-from .baselines import Cut, first_rows, patches
+from .baselines import first_rows, patches
 from .build import (
     FOR_ALL,
     NO_OVERLAP,
@@ -30,19 +29,22 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
-from .fuse import NEVER, best_stages, stage_front
+from .fuse import NEVER, Cut, best_stages, stage_front
+from .kept import macs_of, what_to_keep
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+from .rematerialise import with_kept
 from .rows import Rows
 from .streaming import is_fused, plan_macs
 
 SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 AGAIN = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
@@ -65,11 +67,12 @@ def plan(
     """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
-    at most `max_mac_overhead` times those of the graph: at 1.0, the default, none is done twice. `unfused` does all but fuse.
-    `layer`, the baseline, keeps the file's order and operands apart from outputs. `patch`, `msf` and `stream2d` do what
-    `unfused` does, but for the stages that others have, see baselines.py; by default the first two do as much again as makes
-    the arena smallest. `patch:N:K` has N x N patches of the first K layers; either can be left out, 0, and is searched then.
+    fuses ops into stages that run row by row or tile by tile, and computes maps twice instead of keeping them, where each makes
+    the arena smaller. Multiply-accumulates are at most `max_mac_overhead` times those of the graph: at 1.0, the default, none
+    is done twice. `unfused` does all but fuse. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    `patch`, `msf` and `stream2d` do what `unfused` does, but for the stages that others have, see baselines.py; by default the
+    first two do as much again as makes the arena smallest. `patch:N:K` has N x N patches of the first K layers; either can be
+    left out, 0, and is searched then.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
     one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
@@ -80,8 +83,9 @@ def plan(
     run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
     _refuse(graph, schedule, stream_inputs=stream_inputs)
-    cutter = _cutter(graph, schedule, max_mac_overhead)
-    how = partial(_in_one_memory, graph, schedule, memory, cutter=cutter, stream_inputs=stream_inputs, fast=fast)
+    again, streamed = _again(graph, schedule, max_mac_overhead), graph.inputs if stream_inputs else ()
+    kept = what_to_keep(graph, streamed, [again])[0] if schedule == "best" and not fast else {}
+    how = partial(_in_one_memory, graph, schedule, memory, again=again, kept=kept, stream_inputs=stream_inputs, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
@@ -94,12 +98,36 @@ def plan(
 
 
 def _in_one_memory(
-    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, cutter: Cutter | None, stream_inputs: bool, fast: bool
+    graph: Graph,
+    schedule: str,
+    memory: str,
+    kernels: Kernels,
+    *,
+    again: int,
+    kept: Mapping[str, int],
+    stream_inputs: bool,
+    fast: bool,
 ) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
-    return finish(_best(graph, ways, memory, cutter=cutter, stream_inputs=stream_inputs, fast=fast))
+    best = _best(graph, ways, memory, cutter=_cutter(schedule, again), stream_inputs=stream_inputs, fast=fast)
+    if kept:
+        streamed = graph.inputs if stream_inputs else ()
+        twice = _twice(graph, kept, memory, kernels, streamed=streamed, again=again)
+        if twice is not None and twice.bytes < best.bytes:
+            return finish(twice, kept)
+    return finish(best)
+
+
+def _twice(
+    graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels, *, streamed: tuple[str, ...], again: int
+) -> Draft | None:
+    """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
+    twice = with_kept(graph, kept)
+    way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels)
+    cutter = Cutter(partial(best_stages, budget=again - macs_of(twice) + macs_of(graph)))
+    return _fused(twice, way, memory, streamed, cutter)
 
 
 def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -145,17 +173,21 @@ def front(
     again = _macs_again(graph, max_mac_overhead)
     ways = _ways(graph, FOR_ALL, stream_inputs=stream_inputs, fast=False)
     way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
-    drafts = [_best(graph, ways, memory, cutter=_cutter(graph, "best", 1.0), stream_inputs=stream_inputs)]
+    drafts = [_best(graph, ways, memory, cutter=_cutter("best", 0), stream_inputs=stream_inputs)]
     net = Rows(graph, way.variants, streamed)
     for order, needs in way.needs.items():
         shared = shared_in(graph, order, parts=False)
-        for stages, tiles in stage_front(net, order, way.shared.owner, needs, budget=again):
+        for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
             if any(is_fused(net, ops) for ops in stages):
                 drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+    plans = [finish(each) for each in drafts]
+    overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
+    budgets = [_macs_again(graph, overhead) for overhead in overheads]
+    for most, kept in zip(budgets, what_to_keep(graph, streamed, budgets), strict=True):
+        twice = _twice(graph, kept, memory, FOR_ALL, streamed=streamed, again=most) if kept else None
+        plans += [finish(twice, kept)] if twice is not None else []
     found: list[Plan] = []
-    for made in sorted(
-        (_with_kernels(finish(each), core) for each in drafts), key=lambda p: (sum(plan_macs(p)), p.arena[memory])
-    ):
+    for made in sorted((_with_kernels(each, core) for each in plans), key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
         if not found or made.arena[memory] < found[-1].arena[memory]:
             found.append(made)
     return found
@@ -181,11 +213,18 @@ def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
 
 
+def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
+    """How many multiply-accumulates a schedule may do again."""
+    if overhead is None:
+        return NEVER if schedule.split(":", maxsplit=1)[0] in AGAIN else 0
+    return _macs_again(graph, overhead)
+
+
 def _macs_again(graph: Graph, overhead: float) -> int:
     """How many multiply-accumulates may be done again."""
     if not 1 <= overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return int((overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+    return int((overhead - 1) * macs_of(graph))
 
 
 class Cutter(NamedTuple):
@@ -199,13 +238,9 @@ class Cutter(NamedTuple):
     is_given: bool = False
 
 
-def _cutter(graph: Graph, schedule: str, overhead: float | None) -> Cutter | None:
-    """How the schedule cuts into stages, if it does."""
+def _cutter(schedule: str, again: int) -> Cutter | None:
+    """How the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
     name, *numbers = schedule.split(":")
-    if overhead is None:
-        again = NEVER if name in AGAIN else 0
-    else:
-        again = _macs_again(graph, overhead)
     if name == "best":
         return Cutter(partial(best_stages, budget=again))
     if name == "msf":
@@ -287,7 +322,7 @@ def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], cutt
     net, best = Rows(graph, way.variants, streamed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles = cutter.cut(net, order, way.shared.owner, needs, most=most)
+        stages, tiles, _ = cutter.cut(net, order, way.shared.owner, needs, most=most)
         if any(is_fused(net, ops) for ops in stages):
             shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled or cutter.needs_tiles else ()
             laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)

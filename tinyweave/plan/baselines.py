@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..ir import CompileError
+from .fuse import Cut
 from .plan import Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
 from .streaming import streaming
-
-Cut = tuple[list[tuple[int, ...]], tuple[Tile, ...]]
 
 
 def patches(
@@ -54,9 +53,9 @@ def patches(
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
     if best is None or best[0] > most:
-        return [], ()
+        return Cut([], (), most)
     run = best[2].ops
-    return [run, *((index,) for index in order[len(run) :])], (best[2],)
+    return Cut([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
@@ -89,5 +88,5 @@ def first_rows(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone:
         if best is None or size < best[0]:
             best = size, count
     if best is None or best[0] > most:
-        return [], ()
-    return [tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], ()
+        return Cut([], (), most)
+    return Cut([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])

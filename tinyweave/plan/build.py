@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ir import Graph, Op, itemsize
@@ -273,8 +274,8 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
     return again, known
 
 
-def finish(made: Draft) -> Plan:
-    """The plan of a draft, checked."""
+def finish(made: Draft, kept: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """The plan of a draft, checked; kept: as of a Plan."""
     laid, net = made.laid, made.laid.net
     graph = net.graph
     return check(
@@ -289,6 +290,7 @@ def finish(made: Draft) -> Plan:
             scratch=max(scratch_of(graph, net.variants), default=0),
             lower_bound=made.lower_bound,
             streamed=tuple(net.streamed),
+            kept=kept,
         )
     )
 

@@ -22,6 +22,7 @@ from .streaming import Streaming, streaming_of
 Region = tuple[str, int, int]  # memory, begin, end
 SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
+REPEATING = ("add", "sub", "mul", "minimum", "maximum", "prelu")  # kinds of which an operand may be one pixel for all
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -255,6 +256,8 @@ def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     """The rows and columns of an operand that a part of the output reads."""
     window = SPECS[op.kind].window(fused.plan.graph, op)
     assert window is not None
+    if _repeats(fused.plan.graph, op, name):
+        return range(1), range(1)
     spans = []
     for axis, span in enumerate(part):
         stride, pad, size = window.stride[axis], window.pad[axis], fused.plan.graph.tensors[name].shape[1 + axis]
@@ -345,12 +348,18 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
         fused.write(area, SCRATCH)
     first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
+        rows = range(max(first, 0), min(first + window.extent[0], fused.height(name)))
+        for other in range(1) if _repeats(graph, op, name) else rows:
             assert fused.intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
             read = fused.place(name, other)
             same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
             assert same_row or _disjoint(region, read), f"{op.name} writes over its own operand"
     fused.write(region, fused.number[out] + row)
+
+
+def _repeats(graph: Graph, op: Op, name: str) -> bool:
+    """Whether an operand is one pixel, which goes with each of a map."""
+    return graph.tensors[name].elements == graph.tensors[name].shape[-1] < graph.output(op).elements and op.kind in REPEATING
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:

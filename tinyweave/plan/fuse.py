@@ -49,6 +49,14 @@ class _Edge(NamedTuple):
         return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
 
 
+class Cut(NamedTuple):
+    """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
+
+    stages: list[tuple[int, ...]]
+    tiles: tuple[Tile, ...]
+    bytes: int
+
+
 def best_stages(
     net: Rows,
     order: Sequence[int],
@@ -58,7 +66,7 @@ def best_stages(
     budget: int = 0,
     most: int = NEVER,
     blocks: bool = False,
-) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+) -> Cut:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
@@ -70,13 +78,11 @@ def best_stages(
     edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
-        return [], ()
+        return Cut([], (), worst)
     return _cut(net, order, _cheapest(edges, worst) or [], worst)
 
 
-def stage_front(
-    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int
-) -> list[tuple[list[tuple[int, ...]], tuple[Tile, ...]]]:
+def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
     edges = _edges(net, order, owner, alone, budget=budget, spend=0, most=NEVER)
     sizes = sorted({edge.bytes for found in edges for edge in found})
@@ -95,7 +101,7 @@ def stage_front(
     return [_cut(net, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
 
 
-def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
     """The stages and tiles of a path, these as wide as `worst` bytes allow."""
     stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
     for edge in path:
@@ -103,7 +109,7 @@ def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> 
         spare = worst - edge.bytes + edge.choice.tile
         tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
         begin = edge.end
-    return stages, tuple(tiles)
+    return Cut(stages, tuple(tiles), worst)
 
 
 def _edges(
@@ -319,6 +325,8 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
+        if any(not read.stride for read in inside):
+            return
         for read in inside[1:]:
             own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
             kept, joined = group[inside[0].tensor], group[read.tensor]

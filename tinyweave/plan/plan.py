@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ..ir import CompileError, Graph, fingerprint
 from .moves import is_move, with_moves
+from .rematerialise import with_kept
 
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Plan:
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
     these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
     tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
-    rows and are never whole."""
+    rows and are never whole. kept: map -> its channels, the first ones, that are computed once; the others are computed twice,
+    and graph is the one that says so. Empty where nothing is."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -80,6 +82,7 @@ class Plan:
     scratch: int
     lower_bound: int
     streamed: tuple[str, ...] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gap(self) -> int:
@@ -137,9 +140,10 @@ def tiles_name(op_name: str) -> str:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
+    """The plan as JSON. Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice,
+    and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record["streamed"] = list(plan.streamed)
+    record |= {"streamed": list(plan.streamed), "kept": dict(plan.kept)}
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
@@ -155,6 +159,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             raise CompileError(
                 f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
             )
+        graph = with_kept(graph, record["kept"])
         number = {op.name: index for index, op in enumerate(graph.ops)}
         steps = [step["move"] if isinstance(step, dict) else number.get(step, -1) for step in record["moves"]]
         if steps and -1 not in steps:
@@ -168,6 +173,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
             streamed=tuple(record["streamed"]),
+            kept=record["kept"],
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
-from ..ops import SPECS
-from ..ops.spec import Window
+from ..ops import SPECS, Window
 from .plan import Tile
 
 
 class Read(NamedTuple):
-    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map."""
+    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map.
+
+    A stride of 0 is that of a pixel that every row reads, so that it must be there before them.
+    """
 
     tensor: str
     stride: int
@@ -49,8 +51,10 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
         return None
-    names = dict.fromkeys(tensor.name for tensor in maps[1:])
-    return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
+    out, *operands = {tensor.name: tensor for tensor in maps}.values()
+    by_row, repeated = Read("", window.stride[0], window.extent[0], window.pad[0]), Read("", 0, 1, 0)
+    repeats = [window == Window() and tensor.shape[1:3] == (1, 1) != out.shape[1:3] for tensor in operands]
+    return tuple((repeated if r else by_row)._replace(tensor=x.name) for x, r in zip(operands, repeats, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,7 @@ class Rows:
 
     def with_tiles(self, tiles: Collection[Tile]) -> Rows:
         """The same graph with these tiles; what is known of its ops stays known."""
+        _ = self.in_place  # known before it is copied
         found = copy(self)
         object.__setattr__(found, "tiles", tiles)
         return found
@@ -115,7 +120,7 @@ class Rows:
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
-    return found is not None and all(read[1:] == (1, 1, 0) for read in found)
+    return found is not None and all(read[1:] in ((1, 1, 0), (0, 1, 0)) for read in found)
 
 
 def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | None:
@@ -135,6 +140,8 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | N
         for read in reads:
             extent, pad = (outer.extent - 1) * read.stride + read.extent, outer.pad * read.stride + read.pad
             through = Read(read.tensor, outer.stride * read.stride, extent, pad)
+            if not read.stride and read.tensor in within:
+                return None
             if (other := found.setdefault(read.tensor, through)) != through:
                 if other.stride != through.stride:
                     return None

@@ -118,6 +118,8 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
             source = made.get(x)
             if source is None:
                 continue
+            if not stride:
+                return None  # no row of it may come before all of the source
             turn = every[index] // stride * at_once[source]
             if every.setdefault(source, turn) != turn:
                 return None  # two ways of different strides lead to it

@@ -8,6 +8,7 @@ from ..codegen.model import buffer_labels
 from ..ir import shortened
 from ..plan import Plan
 from ..plan.explain import Explanation, Overlap, Touch
+from ..plan.rematerialise import is_again
 
 MOST_NAMES = 6
 
@@ -27,6 +28,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     if tensor and found.bytes < tensor.bytes:
         rows = found.bytes * tensor.shape[1] // tensor.bytes
         lines.append(f"    {rows} of its {tensor.shape[1]} rows at a time, in a ring: its stage runs row by row")
+    lines += [f"    {line}" for line in _twice(plan, found.tensor)]
     if found.views:
         lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in found.views])}")
     touching = [overlap for overlap in found.overlaps if overlap.shared]
@@ -40,6 +42,19 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     if found.at_other_times:
         lines.append(f"  at other times these bytes belong to {_some([label[name] for name in found.at_other_times])}")
     return lines + _less(plan, found)
+
+
+def _twice(plan: Plan, name: str) -> list[str]:
+    """That what makes a tensor runs twice, and why."""
+    maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
+    for op in filter(is_again, plan.graph.ops):
+        if maker is op:
+            return [
+                f"computed a second time, after {op.attrs['again']}: to keep it until its mean is known would need more RAM"
+            ]
+        if maker is not None and maker.name == op.attrs["again"]:
+            return [f"computed for its mean only, and by {op.name} a second time: to keep it until then would need more RAM"]
+    return []
 
 
 def _life(found: Explanation, streamed: bool) -> list[str]:

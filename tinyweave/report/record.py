@@ -104,6 +104,7 @@ def record(
             "lower_bound": plan.lower_bound if plan else None,
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
+            "kept": dict(plan.kept) if plan else None,
             "cycles": foreseen,
             "latency_ms": round(milliseconds(foreseen, device.clock_hz), 3) if foreseen is not None and device else None,
             "ablation": dict(ablation) if ablation else None,

@@ -231,6 +231,21 @@ def picture(plan: Plan) -> list[str]:
     return memory_picture(plan, buffer_labels(plan), PICTURE_COLUMNS)
 
 
+def twice_lines(plan: Plan) -> list[str]:
+    """Which layers run twice, for how many of their channels, and why."""
+    if not plan.kept:
+        return []
+    lines = [
+        "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
+    ]
+    for name, kept in plan.kept.items():
+        channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
+        lines.append(
+            f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
+        )
+    return lines
+
+
 def show_plan(out: Console, plan: Plan, record: Record) -> None:
     """The arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan)
@@ -239,6 +254,8 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
         out.print(Text(clean(line, 160)))
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
+    for line in twice_lines(plan):
+        out.print(Text(clean(line, 160)))
     out.print()
     show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
