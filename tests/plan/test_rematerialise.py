@@ -125,7 +125,7 @@ def one_block() -> Graph:
     return made.finish(made.op("add", (stem, made.conv(scaled, 8)), (1, 10, 10, 8), activation="none"))
 
 
-def run_on_host(made: Plan, graph: Graph, folder: Path, seed: int) -> None:
+def run(made: Plan, graph: Graph, folder: Path, seed: int, cores: tuple[str, ...] = ()) -> None:
     """The C of a plan equals the numpy reference of the graph that was planned, and touches the arena that it claims."""
     folder.mkdir(exist_ok=True)
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
@@ -135,9 +135,9 @@ def run_on_host(made: Plan, graph: Graph, folder: Path, seed: int) -> None:
     def reference(cases: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
         return [list(ops.run(graph, dict(zip(graph.inputs, case, strict=True))).values()) for case in cases]
 
-    result = compare.verify(made, folder, "m", samples, cores=(), reference=reference)
+    result = compare.verify(made, folder, "m", samples, cores=cores, reference=reference)
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
-    assert result.touched["host"] == dict(made.arena)
+    assert all(touched == dict(made.arena) for touched in result.touched.values())
 
 
 def test_what_may_be_computed_twice() -> None:
@@ -182,7 +182,7 @@ def test_one_block_by_hand(tmp_path: Path) -> None:
     assert without.arena["sram"] >= 3200 + 800 and not without.kept
     assert made.kept == {name: 0} and made.arena["sram"] < 800 + 3 * 320 + 2 * 320 + 256
     assert sum(plan_macs(made)) == executed, "nothing is left for tiles that do anything again"
-    run_on_host(made, graph, tmp_path, 0)
+    run(made, graph, tmp_path, 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -214,7 +214,15 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
     assert all(arena <= arenas[0] for arena in arenas)
     assert bool(found) != (seed in NOTHING_GAINED)
     for number, made in enumerate(found):
-        run_on_host(made, graph, tmp_path / str(number), seed)
+        run(made, graph, tmp_path / str(number), seed)
+
+
+@pytest.mark.emulator
+def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
+    graph = network(0)
+    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", growth=0.5)
+    assert made.kept and any("_dsp" in name for name in made.variants)
+    run(made, graph, tmp_path, 0, ("cortex-m4",))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
