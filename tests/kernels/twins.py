@@ -65,9 +65,9 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     chosen: dict[str, Any] = {}
     if depthwise:
         units = depth = max(depth, lines.PLANES)
-        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
+        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
-        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+        if not lines.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
@@ -90,9 +90,10 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
     if depthwise:
-        block = lines.block(outside[1], cols, stride)
-        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
-        scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
+        at_once = {"block": lines.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
+        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
+        scratch = lines.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
+        functions = (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
     return (
         Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),

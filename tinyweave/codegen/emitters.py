@@ -141,7 +141,8 @@ def streamed_convolution(layer: Layer) -> Code:
         own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
         params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
     elif depthwise:
-        own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
+        at_a_time = {"block": lines.columns_at_a_time(graph, op), "rows": lines.rows_at_a_time(graph, op)}
+        own = {"line": lines.function(rows, cols, step), **at_a_time}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
         params = layer.struct("tw_conv_dsp", *base)
