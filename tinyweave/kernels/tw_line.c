@@ -1,6 +1,8 @@
 /* tw_line.c - lines of columns, two to a word, with the Arm DSP extension. */
 #include "tw_line.h"
 
+#include <stddef.h>
+
 #include "tw_dsp.h"
 
 /* Two columns of four channels as a word of each of four lines. */
@@ -336,48 +338,42 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
     return frame;
 }
 
-/* Runs the code on each row; whole, all: words of a line for the sums of which all are wanted, and for all. */
-#define RUN_ROWS(line, frame, whole_words, all_words, code)                                                      \
-    EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out; (frame).whole = first + (whole_words);      \
-             (frame).end = first + (all_words); RUN(code, frame);)
-#define RUN_LINE(line, frame, at_once, advance, code)                                                            \
-    do {                                                                                                         \
-        const int32_t whole = (line)->count / (at_once) * (advance);                                             \
-        const int32_t all = ((line)->count + (at_once) - 1) / (at_once) * (advance);                             \
-        if ((line)->sign) {                                                                                      \
-            RUN_ROWS(line, frame, whole, all, code(FIX))                                                         \
-        } else {                                                                                                 \
-            RUN_ROWS(line, frame, whole, all, code(NO_FIX))                                                      \
-        }                                                                                                        \
-    } while (0)
-
+/* Runs the code on each row of a line, which needs `advance` words for four sums. */
+#define RUN_ROWS(line, frame, advance, code)                                                                     \
+    EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out;                                           \
+             (frame).whole = first + (line)->count / 4 * (advance);                                              \
+             (frame).end = first + ((line)->count + 3) / 4 * (advance); RUN(code, frame);)
 #define FOURS_OF(name, row, advance, instructions)                               \
     void name(const tw_line *line)                                               \
     {                                                                            \
         tw_fours frame = fours_of(line, advance, 4 * (instructions));            \
-        RUN_LINE(line, frame, 4, advance, row);                                  \
+        if (line->sign) {                                                        \
+            RUN_ROWS(line, frame, advance, FOURS(row, FIX))                      \
+        } else {                                                                 \
+            RUN_ROWS(line, frame, advance, FOURS(row, NO_FIX))                   \
+        }                                                                        \
     }
 
-#define LINE_3_1(fix) FOURS(FOURS_3_1, fix)
-FOURS_OF(tw_line_3_1, LINE_3_1, 2, 11)
-#define LINE_5_1(fix) FOURS(FOURS_5_1, fix)
-FOURS_OF(tw_line_5_1, LINE_5_1, 2, 15)
-#define LINE_7_1(fix) FOURS(FOURS_7_1, fix)
-FOURS_OF(tw_line_7_1, LINE_7_1, 2, 20)
-#define LINE_3_2(fix) FOURS(FOURS_3_2, fix)
-FOURS_OF(tw_line_3_2, LINE_3_2, 4, 12)
-#define LINE_5_2(fix) FOURS(FOURS_5_2, fix)
-FOURS_OF(tw_line_5_2, LINE_5_2, 4, 16)
-#define LINE_7_2(fix) FOURS(FOURS_7_2, fix)
-FOURS_OF(tw_line_7_2, LINE_7_2, 4, 21)
+FOURS_OF(tw_line_3_1, FOURS_3_1, 2, 11)
+FOURS_OF(tw_line_5_1, FOURS_5_1, 2, 15)
+FOURS_OF(tw_line_7_1, FOURS_7_1, 2, 20)
+FOURS_OF(tw_line_3_2, FOURS_3_2, 4, 12)
+FOURS_OF(tw_line_5_2, FOURS_5_2, 4, 16)
+FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
 
 /* Two sums at a time, all weights of three rows in registers; r0: line, r2: output, r3: bias, r4 .. r9: weights,
- * r10: multiplier, r11, r12: sums, r1, lr: inputs. The stack holds the power and what is behind `to` in a tw_twos. */
+ * r10: multiplier, r11, r12: sums, r1, lr: inputs. The stack holds a tw_twos. */
 typedef struct {
-    const uint32_t *x, *words;
+    int32_t power, zero, step;
+    const uint32_t *whole;            /* where the pairs of sums of a row end; there may be one more sum */
+    int32_t left;                     /* rows that are left */
+    int32_t x_on, to_on;              /* bytes from where the pairs of a row end to the next row */
+    int32_t whole_on;                 /* bytes from a row's line to the next one's */
+    const uint32_t *words;
+    int32_t odd, rows;
+    const uint32_t *x;
     int8_t *to;
-    int32_t zero, step;
-    const uint32_t *whole, *end;  /* where the pairs of sums end of which both are wanted, and all */
+    int32_t planes, length;           /* channels that are left; bytes of a row's pairs */
 } tw_twos;
 
 #define TWOS_1(at, next, w01, w12, first_0, first_1) \
@@ -393,55 +389,102 @@ typedef struct {
     "smlad r11, lr, " w2 ", r11\n"                   \
     "ldr r1, [r0, #" next "]\n"                      \
     "smlad r12, r1, " w2 ", r12\n"
-#define TWOS(row, advance, fix)                \
-    "push {r4-r11}\n"                          \
-    "ldm r0, {r0, r1, r2, r4, r5, r6, r7}\n"   \
-    "ldr r3, [r1, #32]\n"                      \
-    "push {r3-r7}\n"                           \
-    "cmp r0, r6\n"                             \
-    "ldm r1, {r3-r10}\n"                       \
-    "beq.w 3f\n"                               \
-    "2:\n"                                     \
-    row("0", "8", "r4", "r5", "r3", "r3")             \
-    row("256", "264", "r6", "r7", "r11", "r12")       \
-    row("512", "520", "r8", "r9", "r11", "r12")       \
-    "ldrd r1, lr, [sp]\n"                      \
-    "smmulr r11, r11, r10\n"                   \
-    "smmulr r12, r12, r10\n"                   \
-    fix("r11") fix("r12")                      \
-    "smmlar r11, r11, r1, lr\n"                \
-    "smmlar r12, r12, r1, lr\n"                \
-    "ldrd r1, lr, [sp, #8]\n"                  \
-    "ssat r11, #8, r11\n"                      \
-    "ssat r12, #8, r12\n"                      \
-    "strb r12, [r2, r1]\n"                     \
-    "strb r11, [r2]\n"                         \
-    "add r0, r0, #" advance "\n"               \
-    "add r2, r2, r1, lsl #1\n"                 \
-    "cmp r0, lr\n"                             \
-    "blo.w 2b\n"                               \
-    "3:\n"                                     \
-    "ldr r1, [sp, #16]\n"                      \
-    "cmp r0, r1\n"                             \
-    "beq 4f\n"                                 \
-    "mov r1, #0\n"                             \
-    "str r1, [sp, #8]\n"                       \
-    "b.w 2b\n"                                 \
-    "4:\n"                                     \
-    "add sp, sp, #20\n"                        \
+#define ONE(at, w, last, second, first)              \
+    "ldrd r1, lr, [r0, #" at "]\n"                   \
+    "smlad r11, r1, " w ", " first "\n"              \
+    last " r11, lr, " second ", r11\n"
+#define TWOS(row, last, advance, fix)                \
+    "push {r4-r11}\n"                                \
+    "ldr r1, [r0, #56]\n"                            \
+    "push {r1}\n"                                    \
+    "add r1, r0, #28\n"                              \
+    "ldm r1, {r3-r9}\n"                              \
+    "push {r3-r9}\n"                                 \
+    "ldm r0, {r3-r9}\n"                              \
+    "push {r3-r9}\n"                                 \
+    "1:\n"                                           \
+    "ldr r1, [sp, #32]\n"                            \
+    "ldrd r0, r2, [sp, #44]\n"                       \
+    "ldm r1!, {r3-r10}\n"                            \
+    "ldr r11, [r1], #4\n"                            \
+    "ldr r12, [sp, #56]\n"                           \
+    "str r1, [sp, #32]\n"                            \
+    "add r12, r12, r0\n"                             \
+    "ldr r1, [sp, #40]\n"                            \
+    "str r11, [sp]\n"                                \
+    "strd r12, r1, [sp, #12]\n"                      \
+    "cmp r0, r12\n"                                  \
+    "beq.w 5f\n"                                     \
+    "2:\n"                                           \
+    row("0", "8", "r4", "r5", "r3", "r3")            \
+    row("256", "264", "r6", "r7", "r11", "r12")      \
+    row("512", "520", "r8", "r9", "r11", "r12")      \
+    "ldrd r1, lr, [sp]\n"                            \
+    "smmulr r11, r11, r10\n"                         \
+    "smmulr r12, r12, r10\n"                         \
+    fix("r11") fix("r12")                            \
+    "smmlar r11, r11, r1, lr\n"                      \
+    "smmlar r12, r12, r1, lr\n"                      \
+    "ldrd r1, lr, [sp, #8]\n"                        \
+    "ssat r11, #8, r11\n"                            \
+    "ssat r12, #8, r12\n"                            \
+    "add r0, r0, #" advance "\n"                     \
+    "strb r12, [r2, r1]\n"                           \
+    "strb r11, [r2]\n"                               \
+    "add r2, r2, r1, lsl #1\n"                       \
+    "cmp r0, lr\n"                                   \
+    "blo.w 2b\n"                                     \
+    "5:\n"                                           \
+    "ldr r1, [sp, #36]\n"                            \
+    "cbz r1, 3f\n"                                   \
+    ONE("0", "r4", last, "r5", "r3")                 \
+    ONE("256", "r6", last, "r7", "r11")              \
+    ONE("512", "r8", last, "r9", "r11")              \
+    "ldrd r1, lr, [sp]\n"                            \
+    "smmulr r11, r11, r10\n"                         \
+    fix("r11")                                       \
+    "smmlar r11, r11, r1, lr\n"                      \
+    "ssat r11, #8, r11\n"                            \
+    "strb r11, [r2]\n"                               \
+    "3:\n"                                           \
+    "add r1, sp, #12\n"                              \
+    "ldm r1, {r1, r11, r12, lr}\n"                   \
+    "subs r11, r11, #1\n"                            \
+    "beq 4f\n"                                       \
+    "add r0, r0, r12\n"                              \
+    "add r2, r2, lr\n"                               \
+    "ldr r12, [sp, #28]\n"                           \
+    "add r1, r1, r12\n"                              \
+    "strd r1, r11, [sp, #12]\n"                      \
+    "cmp r0, r1\n"                                   \
+    "blo.w 2b\n"                                     \
+    "b 5b\n"                                         \
+    "4:\n"                                           \
+    "add r1, sp, #44\n"                              \
+    "ldm r1, {r2, r3, r4}\n"                         \
+    "add r2, r2, #64\n"                              \
+    "add r3, r3, #1\n"                               \
+    "subs r4, r4, #1\n"                              \
+    "stm r1, {r2, r3, r4}\n"                         \
+    "bne.w 1b\n"                                     \
+    "add sp, sp, #60\n"                              \
     "pop {r4-r11}\n"
 
-#define TWOS_OF(name, row, advance)                                              \
-    void name(const tw_line *line)                                               \
-    {                                                                            \
-        tw_twos frame = {line->x, line->words, line->to, line->zero, line->step, line->x, line->x}; \
-        RUN_LINE(line, frame, 2, advance, row);                                  \
+#define TWOS_OF(name, row, last, bytes)                                                                     \
+    void name(const tw_line *line)                                                                               \
+    {                                                                                                            \
+        const int32_t pairs = line->count / 2, length = pairs * (bytes), on = 4 * line->stride * TW_LINE_ROW_WORDS; \
+        const tw_twos frame = {0, line->zero, line->step, NULL, 0, on - length, line->down - 2 * pairs * line->step, on, \
+                               line->words, line->count & 1, line->rows, line->x, line->to, TW_LINE_CHANNELS, length}; \
+        if (line->sign) {                                                                                 \
+            RUN(TWOS(row, last, #bytes, FIX), frame);                                                            \
+        } else {                                                                                                 \
+            RUN(TWOS(row, last, #bytes, NO_FIX), frame);                                                         \
+        }                                                                                                        \
     }
 
-#define LINE_3_1_ROWS_3(fix) TWOS(TWOS_1, "4", fix)
-#define LINE_3_2_ROWS_3(fix) TWOS(TWOS_2, "8", fix)
-TWOS_OF(tw_line_3_1_rows_3, LINE_3_1_ROWS_3, 1)
-TWOS_OF(tw_line_3_2_rows_3, LINE_3_2_ROWS_3, 2)
+TWOS_OF(tw_line_3_1_rows_3, TWOS_1, "smlabt", 4)
+TWOS_OF(tw_line_3_2_rows_3, TWOS_2, "smlad", 8)
 
 #else
 
