@@ -1,8 +1,8 @@
 """Every kernel for some cores beside the portable one of its kind: the same bytes, on random shapes, offsets and multipliers.
 
 In: --count of each, --first seed. Out: a line, or the first trial that differs (exit code 1). The kernels are built for this
-machine with sanitizers, so it is their plain C that runs; then for emulated cores, those with the DSP extension for a Cortex-M4,
-those with vectors for a Cortex-M55, so it is their assembly.
+machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4 for the DSP extension and a
+Cortex-M55 for vectors, so it is their assembly.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
 
 
 def lags(graph: Graph, op: Op) -> lag.Lags:
-    """Strip by strip, block by block, four channels of a block are read before they are written; the last four begin at c - 4."""
+    """Strip by strip, block by block, four channels are read before they are written; the last four begin at c - 4."""
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
