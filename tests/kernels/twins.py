@@ -193,11 +193,27 @@ def add(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def mul(rng: Rng, kernel: str) -> Twins:
+    trial = rings.binary(rng, "tw_mul_s8")
+    (call,), sources = trial.calls, [inputs(rng, source) for source in trial.inputs]
+    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
+    given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
+    given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
+    portable = rings.build("tw_mul", **given)
+    own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
+    fast = rings.build("tw_mul_dsp", mul=portable, **own)
+    return (
+        Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
+        Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
+    )
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
+    "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
 }
 
 

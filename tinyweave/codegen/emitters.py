@@ -338,7 +338,13 @@ def emit_add_of_halved(layer: Layer) -> Code:
 
 def emit_mul(layer: Layer) -> Code:
     rescale = elementwise.mul_rescale(layer.graph, layer.op)
-    params = layer.struct("tw_mul", *binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift})
+    members = [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
+    if layer.kernel == "tw_mul_s8_dsp":
+        mul = ({f"mul.{key}": value for key, value in line.items()} for line in members)
+        own = {"power": 1 << (32 + rescale.shift), "sign": -int(pairs.needs_sign(layer.graph, layer.op))}
+        params = layer.struct("tw_mul_dsp", *mul, own)
+    else:
+        params = layer.struct("tw_mul", *members)
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 

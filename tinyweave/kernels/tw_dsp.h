@@ -82,6 +82,29 @@ static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
     return r;
 }
 
+/* The product of both low lanes, b for bottom, or of both high ones, t for top. */
+static inline int32_t tw_smulbb(uint32_t x, uint32_t y)
+{
+    int32_t r;
+    __asm__("smulbb %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline int32_t tw_smultt(uint32_t x, uint32_t y)
+{
+    int32_t r;
+    __asm__("smultt %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+/* Differences of both lanes, modulo 2^16. */
+static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("ssub16 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 /* The low lanes of x and y, and the high ones. */
 static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y)
 {
@@ -162,6 +185,14 @@ static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
 static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
 {
     return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 1) * tw_lane(y, 0)));
+}
+
+static inline int32_t tw_smulbb(uint32_t x, uint32_t y) { return tw_lane(x, 0) * tw_lane(y, 0); }
+static inline int32_t tw_smultt(uint32_t x, uint32_t y) { return tw_lane(x, 1) * tw_lane(y, 1); }
+
+static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
+{
+    return tw_lanes(tw_lane(x, 0) - tw_lane(y, 0), tw_lane(x, 1) - tw_lane(y, 1));
 }
 
 static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
