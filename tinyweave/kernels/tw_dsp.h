@@ -151,6 +151,14 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
     return r;
 }
 
+/* x * (high * 2^32 + low) / 2^64, rounded down. */
+static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
+{
+    uint32_t r, rest;
+    __asm__("umull %0, %1, %2, %4\nmov %0, #0\numaal %1, %0, %2, %3" : "=&r"(r), "=&r"(rest) : "r"(x), "r"(high), "r"(low));
+    return r;
+}
+
 /* Clamped to int8. */
 static inline int32_t tw_ssat8(int32_t x)
 {
@@ -219,6 +227,11 @@ static inline int32_t tw_smmulr(int32_t x, int32_t y)
 static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
 {
     return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
+}
+
+static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
+{
+    return (uint32_t)(((uint64_t)x * high + (((uint64_t)x * low) >> 32)) >> 32);
 }
 
 static inline int32_t tw_ssat8(int32_t x) { return tw_clamp(x, -128, 127); }
