@@ -24,6 +24,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     columns.ring = in.ring_height * in.row_stride;
     tw_line line;
     line.x = lines;
+    line.channels = TW_LINE_CHANNELS;
     line.down = out.row_stride;
     line.step = channels;
     line.stride = p->stride.h;

@@ -96,7 +96,7 @@ void tw_line_fill(const tw_columns *columns, uint32_t *to, const int8_t *data, i
             put(word, tw_word(from), padding);
         }
         to += TW_LINE_ROW_WORDS;
-        offset = row > 1 ? tw_down(offset, columns->down, columns->ring) : offset;
+        offset = tw_down(offset, columns->down, columns->ring);
     }
 }
 
@@ -112,7 +112,7 @@ void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
 
 /* Runs ROW for each channel and row of a line: the inputs begin at `first`, the outputs at `out`. */
 #define EACH_ROW(line, words, ROW)                                                                             \
-    for (int32_t plane = 0; plane < TW_LINE_CHANNELS; ++plane) {                                               \
+    for (int32_t plane = 0; plane < (line)->channels; ++plane) {                                               \
         for (int32_t y = 0; y < (line)->rows; ++y) {                                                           \
             const uint32_t *first = (line)->x + plane * TW_LINE_WORDS + y * (line)->stride * TW_LINE_ROW_WORDS; \
             int8_t *out = (line)->to + plane + y * (line)->down;                                               \
@@ -475,7 +475,7 @@ typedef struct {
     {                                                                                                            \
         const int32_t pairs = line->count / 2, length = pairs * (bytes), on = 4 * line->stride * TW_LINE_ROW_WORDS; \
         const tw_twos frame = {0, line->zero, line->step, NULL, 0, on - length, line->down - 2 * pairs * line->step, on, \
-                               line->words, line->count & 1, line->rows, line->x, line->to, TW_LINE_CHANNELS, length}; \
+                               line->words, line->count & 1, line->rows, line->x, line->to, line->channels, length}; \
         if (line->sign) {                                                                                 \
             RUN(TWOS(row, last, #bytes, FIX), frame);                                                            \
         } else {                                                                                                 \

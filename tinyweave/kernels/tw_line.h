@@ -36,6 +36,7 @@ typedef struct {
     const uint32_t *x;      /* the lines */
     const uint32_t *words;  /* weights and what rescales the sums, as below */
     int8_t *to;             /* outputs of the first channel */
+    int32_t channels;       /* TW_LINE_CHANNELS; where compilers know that, they unroll what is much code */
     int32_t rows, down;     /* output rows, and bytes from one to the next */
     int32_t count, step;    /* output columns, the same */
     int32_t stride;         /* rows of the input from an output row to the next */
