@@ -7,7 +7,7 @@ computed again, columns are not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,25 +143,43 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | N
 
 def tile_sizes(net: Rows, tile: Tile) -> dict[str, tuple[int, int]]:
     """Tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
-    run, cols = tile.ops, tile.cols
-    width = net.graph.output(net.graph.ops[run[-1]]).shape[2]
-    starts = range(0, width, cols)
-    parts = [(begin, min(begin + cols, width)) for begin in starts]  # columns that each op computes, block by block
-    sizes: dict[str, tuple[int, int]] = {}
-    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run, tile.rows), strict=True):
+    run, width = tile.ops, net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
+    tensors, windows = [], list[Axis]()
+    for before, index in reversed(list(pairwise(run))):
         window = SPECS[net.graph.ops[index].kind].window(net.graph, net.graph.ops[index])
-        tensor = net.graph.output(net.graph.ops[before])
         assert window is not None
+        tensors.append(net.graph.output(net.graph.ops[before]))
+        windows.append(Axis(window.stride[1], window.extent[1], window.pad[1], tensors[-1].shape[2]))
+    rows = [int((end - begin).max()) for begin, end in _rows_of_run(net, run, tile.rows)]
+    sizes = zip(rows, columns_held(windows, width, tile.cols), strict=True)
+    return {tensor.name: size for tensor, size in zip(tensors, sizes, strict=True)}
+
+
+class Axis(NamedTuple):
+    """What position i along an axis of `size` positions reads: [i * stride - pad, i * stride - pad + extent) inside it."""
+
+    stride: int
+    extent: int
+    pad: int
+    size: int
+
+
+def columns_held(windows: Iterable[Axis], width: int, cols: int) -> Iterator[int]:
+    """The most columns that a tile keeps of what each of these windows reads, when it makes `cols` of `width` at a time.
+
+    windows: of ops that run together, the last first, but that of the first op.
+    """
+    parts = [(begin, min(begin + cols, width)) for begin in range(0, width, cols)]  # columns that each op computes
+    for stride, extent, pad, size in windows:
         most = there = 0  # columns held at a time; those before `there` have been computed
         for position, (first, last) in enumerate(parts):
-            start = min(max(first * window.stride[1] - window.pad[1], 0), tensor.shape[2])
-            stop = min(max((last - 1) * window.stride[1] - window.pad[1] + window.extent[1], start), tensor.shape[2])
+            start = min(max(first * stride - pad, 0), size)
+            stop = min(max((last - 1) * stride - pad + extent, start), size)
             stop = max(stop if first < last else start, there)
             most = max(most, stop - start)
             parts[position] = max(start, there), stop
             there = stop
-        sizes[tensor.name] = int((end - begin).max()), most
-    return sizes
+        yield most
 
 
 def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
@@ -178,17 +196,30 @@ def _rows_of_run(
 
     at_once: rows of the output that a turn computes. rows: those that are computed in all; the whole map's if left out.
     """
-    count = net.height[net.graph.ops[run[-1]].outputs[0]] if rows is None else rows
-    begin = np.arange(0, count, at_once)
-    end = np.minimum(begin + at_once, count)
+    windows = []
     for before, index in reversed(list(pairwise(run))):
         name = net.graph.ops[before].outputs[0]
         read = next(read for read in net.reads[index] or () if read.tensor == name)
+        windows.append(Axis(read.stride, read.extent, read.pad, net.height[name]))
+    return rows_held(windows, net.height[net.graph.ops[run[-1]].outputs[0]] if rows is None else rows, at_once)
+
+
+def rows_held(windows: Iterable[Axis], count: int, at_once: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The rows [begin, end) of what each of these windows reads, the last first, that each turn of `at_once` rows of `count`
+    needs."""
+    begin = np.arange(0, count, at_once)
+    end = np.minimum(begin + at_once, count)
+    for stride, extent, pad, size in windows:
         empty = begin >= end
-        begin = np.clip(begin * read.stride - read.pad, 0, net.height[name])
-        end = np.maximum(np.clip((end - 1) * read.stride - read.pad + read.extent, 0, net.height[name]), begin)
+        begin = np.clip(begin * stride - pad, 0, size)
+        end = np.maximum(np.clip((end - 1) * stride - pad + extent, 0, size), begin)
         end = np.where(empty, begin, end)
         yield begin, end
+
+
+def times_computed(begin: NDArray[np.int64], end: NDArray[np.int64], height: int) -> NDArray[np.int64]:
+    """How often turns that each need the rows [begin, end) need each row."""
+    return np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
 
 
 def macs_again(net: Rows, run: Sequence[int], at_once: int = 1, rows: int | None = None) -> dict[int, int]:
@@ -202,8 +233,7 @@ def macs_again(net: Rows, run: Sequence[int], at_once: int = 1, rows: int | None
         found[run[-1]] = _macs_of_rows(net, run[-1], (np.arange(net.steps[run[-1]]) < rows) - np.int64(1))
     for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run, at_once, rows), strict=True):
         height = net.height[net.graph.ops[before].outputs[0]]
-        times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
-        found[before] = _macs_of_rows(net, before, times - 1)
+        found[before] = _macs_of_rows(net, before, times_computed(begin, end, height) - 1)
     return found
 
 
