@@ -23,12 +23,13 @@ from . import fuse
 from .overlap import shared_bytes
 from .parts import ALIGN
 from .rows import Axis, columns_held, rows_held, times_computed
+from .streaming import Pace
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
 
 
-BUCKETS = 8
+GROUPS = 8  # of sizes of tiles, by which stages are compared before one looks closer
 
 
 class Step(NamedTuple):
@@ -83,7 +84,8 @@ def _macs(step: Step) -> int:
 def _taps(step: Step) -> Numbers:
     """[rows of the output]: rows of the window that lie inside the map."""
     inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
-    return inside.sum(axis=1, dtype=np.int64)
+    found: Numbers = inside.sum(axis=1, dtype=np.int64)
+    return found
 
 
 class _Facts(NamedTuple):
@@ -118,7 +120,8 @@ class _Run(NamedTuple):
     """The last `steps` of some steps, which may run together, `rows` rows in a turn; as `fuse` has them.
 
     bytes: of the tile. saved: of rings; more, more_skip: what of that the rings of its input and of its skip need more where
-    they are made in the same stage. odd: it reads other rows than its first step alone would. back: how many steps before its end the first one is that reads the skip of an add in it; 0: there is none.
+    they are made in the same stage. odd: it reads other rows than its first step alone would. back: how many steps before its
+    end the first one is that reads the skip of an add in it; 0: there is none.
     """
 
     steps: int
@@ -171,20 +174,18 @@ def _run(run: Sequence[Step], at_once: int) -> _Run:
     out = run[-1].side_out * run[-1].c_out
     saved = sum(_facts(step).ring for step in run[1:]) - _grown(1, at_once, run[-1].side_out) * out
     first, add = run[0], next((number for number, step in enumerate(run) if step.back), -1)
-    (_, _, extent, _), *skip = _reads(run, 0, len(run) - 1, at_once)
-    back = len(run) - add + run[add].back if add >= 0 else 0
-    more = _grown(first.held if 0 < first.forth < len(run) else first.kernel, extent, first.side) * first.side * first.c_in
-    more_skip = sum(_grown(run[add].held, read[2], run[add].side) * run[add].side * run[add].c_out for read in skip)
-    odd = at_once > 1 or any(step.kernel > 1 for step in run[1:])
-    return _Run(len(run), at_once, sum(map(_whole, sizes)), saved, more, more_skip, odd, back)
-
-
-def _through(run: Sequence[Step], rows: int) -> tuple[int, int, int]:
-    """The window of so many rows of a run's output on its input: stride, extent, rows above the map."""
-    stride, extent, pad = rows, rows, 0
-    for step in reversed(run):
-        stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
-    return stride, extent, pad
+    inputs, *skip = _reads(run, 0, len(run) - 1, at_once)
+    held = first.held if 0 < first.forth < len(run) else first.kernel
+    return _Run(
+        steps=len(run),
+        rows=at_once,
+        bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
+        saved=saved,
+        more=_grown(held, inputs.extent, first.side) * first.side * first.c_in,
+        more_skip=sum(_grown(run[add].held, read.extent, run[add].side) * run[add].side * run[add].c_out for read in skip),
+        odd=at_once > 1 or any(step.kernel > 1 for step in run[1:]),
+        back=len(run) - add + run[add].back if add >= 0 else 0,
+    )
 
 
 def _grown(have: int, wanted: int, most: int) -> int:
@@ -192,15 +193,13 @@ def _grown(have: int, wanted: int, most: int) -> int:
     return min(max(have, wanted), most) - min(have, most)
 
 
-def _whole(count: int) -> int:
-    """In words."""
-    return -(-count // ALIGN) * ALIGN
-
-
 def least_bytes(steps: Sequence[Step], *, streamed: bool) -> int:
-    """What the busiest step of the best plan needs; streamed: the network's input comes by rows, and is never whole."""
+    """What the busiest step of the best plan needs, in bytes; streamed: the network's input comes by rows, and is never whole.
+
+    steps: the first is a convolution; channels are whole numbers of words, but for those of the network's input and output.
+    """
     chain = _Chain(steps, streamed)
-    return max(chain.worst() if chain.count else 0, *chain.alone[chain.count :], 0)
+    return max(chain.worst(), *chain.alone[chain.count :], 0)
 
 
 _Tile = tuple[int, _Run]
@@ -216,10 +215,12 @@ class _Choice(NamedTuple):
 
 
 class _Chain:
-    """The stages of a chain, those of its first `count` steps that run row by row. Arrays are over the first and the last step of
-    a stage: total, bytes of all that is alive in it; apart, how far below what its first step reads its output must begin.
+    """The stages of a chain, those of its first `count` steps, which run row by row. Arrays are over the first and the last
+    step of a stage; where the last comes before the first they hold nothing.
 
-    low, high: what is known of the bytes that each stage needs with the best of its tiles. They meet where `_refine` was.
+    alone: bytes of each step by itself. runs: by their last step. total: bytes of all that is alive in a stage without tiles.
+    apart: how far below what its first step reads its output must begin. odd: whether there may be odd runs in it that change
+    what its output shares. low, high: what is known of its bytes with the best of its tiles.
     """
 
     def __init__(self, steps: Sequence[Step], streamed: bool) -> None:
@@ -228,24 +229,21 @@ class _Chain:
         self.count = count = next((index for index, step in enumerate(steps) if not step.is_by_rows), len(steps))
         self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
         self.alone = self._alone()
-        read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).reshape(count, -1).T
-        self.total = self._total(read, made, ring)
-        self.apart = self._apart(read, made, waits)
-        self.plain = self.total - self._shared(read, made)
         windows = (tuple(steps[max(0, end - fuse.LONGEST_TILE) : end]) for end in range(1, count + 1))
         self.runs = [_runs(window) for window in windows]
-        self.most_shared = self._most_shared(read, made)
-        self.high = self.plain.copy()
-        np.fill_diagonal(self.high, self.alone[:count])
-        if self.streamed:
-            self.high[0, 0] = self.plain[0, 0]
-        self.low = np.minimum(self.high, self.most_shared - self._most_saved(_least_worst(self.high)))
-        if not self.streamed: self.low[0,0]=self.high[0,0]
-        for x in range(1,count): self.low[x,x]=self.high[x,x]
-        self.refined = set[int]()
+        read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).T
+        self.total = self._total(read, made, ring)
+        self.apart = self._apart(read, made, waits)
+        self.odd = self._odd()
+        self.high = self.total - self._shared(read, made)
+        self.least = np.where(self.odd, self.total - np.minimum(self._dying(read), made), self.high)
+        single = np.arange(streamed, count)  # the step that takes the rows of the network's input is a fused stage
+        self.high[single, single] = self.alone[streamed:count]
+        self.low = self.least - self._most_saved(_least_worst(self.high))
+        self.low[single, single] = self.high[single, single]
+        self.refined = set[int]()  # first steps
 
     def _alone(self) -> list[int]:
-        """Bytes of each step by itself."""
         found = []
         for step, fact in zip(self.steps, self.facts, strict=True):
             dying = [] if step.forth else [(fact.lag, fact.read)]
@@ -258,40 +256,53 @@ class _Chain:
         return found
 
     def _total(self, read: Numbers, made: Numbers, ring: Numbers) -> Numbers:
+        """The input, rings of what is between, the output, sums of a mean; a skip that begins or ends elsewhere is whole."""
         rings = ring.cumsum()
-        total = (read - rings)[:, None] + rings + made
+        total: Numbers = (read - rings)[:, None] + rings + made
         total[:, -1] += self.steps[self.count - 1].sums
         if self.streamed:
             total[0] += ring[0] - read[0]
         for first, add in self.skips:
-            total[:first, first:add] += read[first] - ring[first]  # whole, for a stage after this one
+            total[:first, first:add] += read[first] - ring[first]
             total[first + 1 : add + 1] += read[first]
         return total
 
     def _apart(self, read: Numbers, made: Numbers, waits: Numbers) -> Numbers:
+        """As `_distance` has it without tiles, in whole words; between a few turns distances grow or fall evenly."""
         steps = self.steps[: self.count]
         side, out, stride, pad = np.array([(step.side, step.side_out, step.stride, step.pad) for step in steps]).T
         paces = stride.cumprod()  # ticks for a row of each step's output
         ticks = np.append(0, (paces[:-1] * waits[1:]).cumsum())
         every = np.maximum(paces // paces[:, None], 1)
-        begin = (ticks - ticks[:, None]) // paces[:, None] + 1  # rows of the first step that are there with the last one's first
-        turns = np.minimum(out - 1, (out[:, None] - 1 - begin) // every)  # the last one after which the first step reads again
+        done = (ticks - ticks[:, None]) // paces[:, None] + 1  # rows of the first step that are there with the last one's first
+        turns = np.minimum(out - 1, (out[:, None] - 1 - done) // every)  # the last one after which the first step reads again
+        kink = ((pad // stride)[:, None] - done) // every  # the last one after which all rows are needed
         row, row_out = (read // side)[:, None], made // out
-        kink = ((pad // stride)[:, None] - begin) // every  # the last turn for which all rows are needed
         found = np.zeros_like(turns)
-        for turn in (np.int64(0), kink, kink + 1, turns):  # between these both grow evenly
+        for turn in (np.zeros_like(turns), kink, kink + 1, turns):
             at = np.clip(turn, 0, turns)
-            oldest = np.maximum((begin + at * every) * stride[:, None] - pad[:, None], 0)
+            oldest = np.maximum((done + at * every) * stride[:, None] - pad[:, None], 0)
             found = np.maximum(found, (at + 1) * row_out - oldest * row)
         found[turns < 0] = 0
-        if steps[-1].sums:
+        if steps[-1].sums:  # it writes when all has been read
             found[:, -1] = 0
         for first, add in self.skips:
             found[first, add:] = np.maximum(found[first, add:], found[add, add:])
-        return -(-found // ALIGN) * ALIGN
+        words: Numbers = -(-found // ALIGN) * ALIGN
+        return words
+
+    def _dying(self, read: Numbers) -> Numbers:
+        """Bytes from before each stage that nothing needs after it."""
+        found = np.repeat(read[:, None], self.count, axis=1)
+        if self.streamed:
+            found[0] = 0
+        for first, add in self.skips:
+            found[first, first:add] = 0
+            found[first + 1 : add + 1, add:] += read[first]
+        return found
 
     def _shared(self, read: Numbers, made: Numbers) -> Numbers:
-        """Bytes of each stage's output that lie over what dies in it."""
+        """Bytes of each stage's output that lie over these, as `shared_bytes` has it."""
         lag = np.minimum(self.apart, made)
         found = read[:, None] + made - np.maximum(lag + read[:, None], made)
         if self.streamed:
@@ -305,49 +316,41 @@ class _Chain:
             found[first + 1 : add + 1, add:] = size + sizes + made[add:] - end
         return found
 
-    def _most_shared(self, read: Numbers, made: Numbers) -> Numbers:
-        """What stages need without tiles, or, if all that dies is shared, those in which there may be odd ones."""
-        dying = np.repeat(read[:, None], self.count, axis=1)
-        for first, add in self.skips:
-            dying[first, first:add] = 0
-            dying[first + 1 : add + 1, add:] += read[first]
-        ends = np.full(self.count, self.count)  # of the first odd run that begins here or later
+    def _odd(self) -> NDArray[np.bool_]:
+        ends = np.full(self.count, self.count)  # the last step of the first odd run that begins here or later
         for last, runs in reversed(list(enumerate(self.runs))):
             for run in runs:
                 if run.odd:
                     ends[: last + 2 - run.steps] = last
-        if self.streamed:
-            ends[0] = self.count  # nothing dies
-        odd = np.arange(self.count) >= ends[:, None]
-        return np.where(odd, self.total - np.minimum(dying, made), self.plain)
+        if self.streamed:  # nothing dies
+            ends[0] = self.count
+        found: NDArray[np.bool_] = np.arange(self.count) >= ends[:, None]
+        return found
 
     def _most_saved(self, most: int) -> Numbers:
-        """What no tiles of a stage save more than, less the largest tile."""
+        """What tiles of less than `most` bytes save at most, less the largest of them, whose sizes are put into few groups."""
         bytes_ = sorted({run.bytes for runs in self.runs for run in runs if run.bytes < most})
-        step = -(-len(bytes_) // BUCKETS) or 1
-        lows = np.array([0, *bytes_[::step]])  # of the largest tile
-        level = {size: 1 + at // step for at, size in enumerate(bytes_)}
-        saved = np.zeros((self.count + 1, self.count, len(lows)), np.int64)
+        each = -(-len(bytes_) // GROUPS) or 1
+        group = {size: 1 + at // each for at, size in enumerate(bytes_)}
+        smallest = np.array([0, *bytes_[::each]])
+        saved = np.zeros((self.count + 1, self.count, len(smallest)), np.int64)  # [end, first, group of the largest]
         found = np.zeros((self.count, self.count), np.int64)
         for last, runs in enumerate(self.runs):
             now = saved[last + 1]
             now[:] = saved[last]
             for run in runs:
-                at = level.get(run.bytes)
-                if at is not None:
-                    first = last + 1 - run.steps
-                    gain = run.saved
-                    end = first + 1
-                    np.maximum(now[:end, at:], saved[first, :end, at:] + gain, out=now[:end, at:])
-            found[:, last] = (now - lows).max(axis=1)
+                if (at := group.get(run.bytes)) is not None:
+                    end = last + 2 - run.steps
+                    np.maximum(now[:end, at:], saved[end - 1, :end, at:] + run.saved, out=now[:end, at:])
+            found[:, last] = (now - smallest).max(axis=1)
         return found
 
     def worst(self) -> int:
         """What the worst stage of the best cuts needs: looks closer at stages that could be among them until they are known."""
         while True:
             worst = _least_worst(self.low)
-            path = _fewest(np.where(self.high <= worst, 0, np.where(self.low <= worst, 1, len(self.low) + 1)))
-            unsure = [stage for stage in path if self.high[stage] > worst]
+            costs = np.where(self.high <= worst, 0, np.where(self.low <= worst, 1, self.count + 1))
+            unsure = [stage for stage in _cheapest(costs) if costs[stage]]
             if not unsure:
                 return worst
             for first, last in unsure:
@@ -359,44 +362,35 @@ class _Chain:
 
     def _gain(self, run: _Run, first: int, last: int) -> int:
         """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
-        begin, skip = last + 1 - run.steps, last + 1 - run.back
-        made = first < begin or (self.streamed and first == 0)
-        return run.saved - (run.more if made else 0) - (run.more_skip if run.back and first < skip else 0)
+        made = first < last + 1 - run.steps or (self.streamed and first == 0)
+        skip_made = run.back > 0 and first < last + 1 - run.back
+        return run.saved - (run.more if made else 0) - (run.more_skip if skip_made else 0)
+
+    def _reads_outside(self, run: _Run, first: int, last: int) -> bool:
+        """Whether a run that ends a stage reads what was there before, so that its tiles need that longer."""
+        return first + max(run.steps, run.back) > last and not (self.streamed and first == 0)
 
     def _refine(self, first: int) -> None:
-        """What the stages need that begin with a step; at least, where tiles change what may be shared.
+        """What the stages that begin with a step need, at least; exactly where tiles do not change what is shared.
 
-        Tiles that spare no more than others, but leave more to be shared, are not followed by `fuse`, which may cost something.
+        `fuse` drops tiles that spare no more than others, even if they leave more to be shared: a stage may need more.
         """
         bytes_ = [0, *sorted({run.bytes for runs in self.runs[first:] for run in runs})]
         level, sizes = {size: at for at, size in enumerate(bytes_)}, np.array(bytes_)
         saved = [np.zeros(len(sizes), np.int64)] * (first + 1)  # [end]: what tiles spare, by the size of the largest
         for last in range(first, self.count):
-            now, outside = saved[last].copy(), list[tuple[_Run, int, Numbers]]()
+            now, certain = saved[last].copy(), not self.odd[first, last]
             for run in self.runs[last]:
                 begin = last + 1 - run.steps
                 if begin >= first:
                     at = level[run.bytes]
-                    spared = saved[begin][at:] + self._gain(run, first, last)
-                    if self._reads_outside(run, first, last):
-                        outside.append((run, at, spared))
-                    else:
-                        np.maximum(now[at:], spared, out=now[at:])
-            least = int((sizes - now).min())
-            for run, at, spared in outside:  # at most as much is shared as without it
-                least = min(least, int((sizes[at:] - spared).min()))
-                np.maximum(now[at:], spared, out=now[at:])
+                    np.maximum(now[at:], saved[begin][at:] + self._gain(run, first, last), out=now[at:])
+                    certain = certain and not self._reads_outside(run, first, last)
             saved.append(now)
             if last > first:
-                self.low[first, last] = self.most_shared[first, last] + least
-                if not outside and self.most_shared[first, last] == self.plain[first, last]:
+                self.low[first, last] = self.least[first, last] + (sizes - now).min()
+                if certain:
                     self.high[first, last] = self.low[first, last]
-
-    def _reads_outside(self, run: _Run, first: int, last: int) -> bool:
-        """Whether a run that ends a stage reads something that was there before, and dies in it."""
-        if self.streamed and first == 0:
-            return False
-        return last + 1 - run.steps == first or last + 1 - run.back <= first
 
     def _exact(self, first: int, last: int) -> int:
         """What a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
@@ -408,7 +402,7 @@ class _Chain:
                 if begin >= first and gain > 0:
                     for saved, tile, tiles in fronts[begin - first]:
                         found.append(_Choice(saved + gain, max(tile, run.bytes), (*tiles, (begin, run))))
-            kept = list[_Choice]()
+            kept: list[_Choice] = []
             for choice in sorted(found, key=lambda c: (c.tile - c.saved, c.tile, len(c.tiles))):
                 if not any(c.saved >= choice.saved and c.tile <= choice.tile for c in kept):
                     kept.append(choice)
@@ -418,74 +412,84 @@ class _Chain:
         total = int(self.total[first, last])
         return min(total - c.saved + c.tile - self._shared_with(first, last, c.tiles) for c in fronts[-1])
 
-    def _distance(
-        self,
-        x: int,
-        ends: tuple[int, int],
-        paces: tuple[tuple[int, int, int], tuple[int, int, int]],
-        window: tuple[int, int],
-        *,
-        tiled: bool,
-    ) -> int:
-        """How far below what the step `x` reads a stage's output must begin. ends: last steps of a reader and of the stage."""
-        (reader, last), (tick, ticks, rows), (tick_out, ticks_out, rows_out) = ends, *paces
-        out = self.steps[last]
-        height = out.side if out.sums else out.side_out
-        turns = np.arange(-(-height // rows_out))
-        written = np.minimum((turns + 1) * rows_out, height) * out.side_out * out.c_out
-        of_reader = -(-self.steps[reader].side_out // rows)
-        if out.sums:  # written all at once, with the last row
-            turns, written = turns[-1:], np.array([self.facts[last].made])
-        if reader == last:
-            done = turns + (not tiled)
-        else:
-            done = np.clip((tick_out + turns * ticks_out * rows_out - tick) // (ticks * rows) + 1, 0, of_reader)
-        stride, pad = window
-        oldest = np.clip(done * stride - pad, 0, self.steps[x].side)
-        row = self.steps[x].side * self.steps[x].c_in
-        return max(0, int(np.where(done < of_reader, written - oldest * row, 0).max()))
-
     def _shared_with(self, first: int, last: int, tiles: Sequence[_Tile]) -> int:
         """Bytes of a stage's output that lie over what dies in it, with these tiles: as `streaming.lags` has it."""
         if self.streamed and first == 0:
             return 0
         steps, runs, at = self.steps, dict(tiles), first
-        tiled = {begin + run.steps - 1 for begin, run in tiles}
-        paces = dict[int, tuple[int, int, int]]()  # last step of an op or a tile -> tick of its first row, ticks per row, rows
-        outside = list[tuple[int, int, int, int]]()  # (step that reads it first, last step of a reader, stride, pad)
+        paces = dict[int, Pace]()  # of ops and tiles by their last step
+        outside = list[tuple[_Read, int]]()  # what was there before, and who reads it
+        tiled = any(begin + run.steps > last for begin, run in tiles)
         while at <= last:
             count, rows = (runs[at].steps, runs[at].rows) if at in runs else (1, 1)
-            end, begin = at + count - 1, 0
-            for x, stride, extent, pad in _reads(steps, at, end, rows):
-                if x <= first:
-                    outside.append((x, end, stride, pad))
+            node, begin = at + count - 1, 0
+            for read in _reads(steps, at, node, rows):
+                if read.step <= first:
+                    outside.append((read, node))
                 else:
-                    tick, ticks, at_once = paces[x - 1]
-                    row = extent - 1 - pad
-                    begin = max(begin, tick + ticks * (row - row % gcd(stride, at_once)))
-            strides = prod(step.stride for step in steps[at : end + 1])
-            paces[end] = begin, paces[at - 1][1] * strides if at > first else 1, rows
-            at = end + 1
-        far = dict[int, int]()
-        for x, reader, stride, pad in outside:
-            if x < first or first + steps[first].forth <= last:
-                far[x] = max(far.get(x, 0), self._distance(x, (reader, last), (paces[reader], paces[last]), (stride, pad), tiled=last in tiled))
-        return shared_bytes(self.facts[last].made, [(distance, self.facts[x].read) for x, distance in far.items()])
+                    source, row = paces[read.step - 1], read.extent - 1 - read.pad
+                    begin = max(begin, source.first + source.step * (row - row % gcd(read.stride, source.at_once)))
+            ticks = (paces[at - 1].step if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
+            paces[node] = Pace(begin, ticks * rows, steps[node].side if steps[node].sums else steps[node].side_out, rows)
+            at = node + 1
+        lags = dict[int, int]()
+        for read, node in outside:
+            if read.step < first or first + steps[first].forth <= last:
+                ahead = None if node < last else 1 - tiled  # an add by itself has read the row that it writes
+                found = _distance(read, steps[read.step], paces[node], (steps[last], paces[last]), ahead)
+                lags[read.step] = max(lags.get(read.step, 0), found)
+        return shared_bytes(self.facts[last].made, [(lag, self.facts[x].read) for x, lag in lags.items()])
 
 
-def _reads(steps: Sequence[Step], first: int, last: int, rows: int) -> list[tuple[int, int, int, int]]:
-    """(step that reads it first, stride, extent, pad) of what so many rows of the last of some steps read of what others made."""
+class _Read(NamedTuple):
+    """Rows of what the step before `step` made that are read for some of an output: a window."""
+
+    step: int
+    stride: int
+    extent: int
+    pad: int
+
+
+def _reads(steps: Sequence[Step], first: int, last: int, rows: int) -> list[_Read]:
+    """What so many rows of the last of some steps, which run together, read of what others made."""
     run = steps[first : last + 1]
-    found = [(first, *_through(run, rows))]
+    found = [_Read(first, *_through(run, rows))]
     for number, step in enumerate(run):
         if step.back:
-            skip, read = first + number - step.back, _through(run[number + 1 :], rows)
-            if skip < first:
-                found.append((skip, *read))
-            else:  # the skip is what they read
-                (_, stride, extent, pad), (_, other, above) = found[0], read
-                found[0] = first, stride, max(pad, above) + max(extent - pad, other - above), max(pad, above)
+            skip = _Read(first + number - step.back, *_through(run[number + 1 :], rows))
+            if skip.step < first:
+                found.append(skip)
+            else:  # they read it anyway
+                pad = max(found[0].pad, skip.pad)
+                below = max(found[0].extent - found[0].pad, skip.extent - skip.pad)
+                found[0] = found[0]._replace(extent=pad + below, pad=pad)
     return found
+
+
+def _through(run: Sequence[Step], rows: int) -> tuple[int, int, int]:
+    """The window of so many rows of a run's output on its input: stride, extent, rows above the map."""
+    stride, extent, pad = rows, rows, 0
+    for step in reversed(run):
+        stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
+    return stride, extent, pad
+
+
+def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], ahead: int | None) -> int:
+    """How far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
+
+    source: the step that reads it first. ahead: turns by which the last one's reads are ahead of its writes, where it reads it.
+    """
+    out, pace = last
+    turns = np.arange(pace.turns)
+    written = np.minimum((turns + 1) * pace.at_once, pace.rows) * out.side_out * out.c_out
+    if out.sums:  # written all at once, with the last row
+        turns, written = turns[-1:], np.array([out.c_out])
+    if ahead is not None:
+        done = turns + ahead
+    else:
+        done = np.clip((pace.first + turns * pace.every - reader.first) // reader.every + 1, 0, reader.turns)
+    oldest = np.clip(done * read.stride - read.pad, 0, source.side)
+    return int(np.where(done < reader.turns, written - oldest * source.side * source.c_in, 0).max(initial=0))
 
 
 def _least_worst(stages: Numbers) -> int:
@@ -496,8 +500,8 @@ def _least_worst(stages: Numbers) -> int:
     return int(least[-1])
 
 
-def _fewest(costs: Numbers) -> list[tuple[int, int]]:
-    """The cuts that cost least, all stages together: (first, last) of each."""
+def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
+    """Of all ways to cut it the one whose stages cost least together: (first, last) of each."""
     least, begin = np.zeros(len(costs) + 1, np.int64), [0] * (len(costs) + 1)
     for last in range(len(costs)):
         total = least[: last + 1] + costs[: last + 1, last]
@@ -508,3 +512,9 @@ def _fewest(costs: Numbers) -> list[tuple[int, int]]:
         path.append((begin[end], end - 1))
         end = begin[end]
     return path
+
+
+def forget() -> None:
+    """Forget what is known of steps."""
+    for function in (_macs, _facts, _runs):
+        function.cache_clear()
