@@ -44,7 +44,7 @@ def test_by_hand() -> None:
     assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
     # all windows but those of the first row and column see all of 3 x 3 pixels
     assert macs(arch) == (16 * 3 - 1) ** 2 * 3 * 8
-    # pixel (1, 15) is written, at byte 31 * 8, before what it reads from pixel (1, 29) on is done with: 69 bytes, in whole words
+    # what pixel (1, 15) writes up to byte 31 * 8 + 4 must not reach what it reads from (1, 29) on: 69 bytes, in whole words
     assert arena(arch) == 32 * 32 * 3 + 72
 
 

@@ -45,9 +45,10 @@ def _steps(block: Block) -> tuple[Step, ...]:
     found = [_step(layer) for layer in block.layers]
     if block.residual:
         side, channels, count = found[-1].side_out, found[-1].c_out, len(found)
-        held = max(found[0].kernel, 1 + sum(step.kernel - 1 - step.pad for step in found))
-        found[0] = found[0]._replace(forth=count, held=held)
-        found.append(Step("add", side, channels, channels, side, back=count, held=held))
+        late = sum(step.kernel - 1 - step.pad for step in found)
+        held = max(found[0].kernel, late + 1)
+        found[0] = found[0]._replace(forth=count, late=late, held=held)
+        found.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
     return tuple(found)
 
 

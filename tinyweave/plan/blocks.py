@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd, prod
+from math import prod
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class Step(NamedTuple):
     """An op that reads what the step before it made, a map of side x side x c_in; all sizes in rows or columns.
 
     back: of an add, how many steps before it the one is that reads its other operand, the skip, first; forth: the same, seen
-    from that step; 0: there is no skip. held: rows that the skip's ring keeps where both read it.
+    from that step; 0: there is no skip. late: rows by which the add comes after its skip. held: what the skip's ring keeps.
     """
 
     kind: Kind
@@ -49,6 +49,7 @@ class Step(NamedTuple):
     pad: int = 0
     back: int = 0
     forth: int = 0
+    late: int = 0
     held: int = 0
 
     @property
@@ -117,7 +118,7 @@ def _lag(step: Step) -> int:
 
 
 class _Run(NamedTuple):
-    """The last `steps` of some steps, which may run together, `rows` rows in a turn; as `fuse` has them.
+    """The last `steps` of some steps, which may run together; as `fuse` has them.
 
     bytes: of the tile. saved: of rings; more, more_skip: what of that the rings of its input and of its skip need more where
     they are made in the same stage. odd: it reads other rows than its first step alone would. back: how many steps before its
@@ -125,7 +126,6 @@ class _Run(NamedTuple):
     """
 
     steps: int
-    rows: int
     bytes: int
     saved: int
     more: int
@@ -142,14 +142,8 @@ def _runs(window: tuple[Step, ...]) -> tuple[_Run, ...]:
         run = window[-count:]
         if run[-1].sums or not run[-1].is_by_rows or run[1].forth:
             break
-        least = None
-        for rows in fuse.TURNS:
-            again = _again(run, rows)
-            if least is not None and again >= least:
-                break
-            least = again
-            if again <= 0:
-                found.append(_run(run, rows))
+        if _again(run) <= 0:
+            found.append(_run(run))
     return tuple(found)
 
 
@@ -158,32 +152,31 @@ def _inner(run: Sequence[Step]) -> list[Axis]:
     return [Axis(step.stride, step.kernel, step.pad, step.side) for step in reversed(run[1:])]
 
 
-def _again(run: Sequence[Step], at_once: int) -> int:
+def _again(run: Sequence[Step]) -> int:
     """Multiply-accumulates that a run computes again."""
     total = 0
-    for before, (begin, end) in zip(reversed(run[:-1]), rows_held(_inner(run), run[-1].side_out, at_once), strict=True):
+    for before, (begin, end) in zip(reversed(run[:-1]), rows_held(_inner(run), run[-1].side_out, 1), strict=True):
         inside, times = _taps(before), times_computed(begin, end, before.side_out) - 1
         total += _macs(before) * int((inside * times).sum()) // int(inside.sum())
     return total
 
 
-def _run(run: Sequence[Step], at_once: int) -> _Run:
-    rows = [int((end - begin).max()) for begin, end in rows_held(_inner(run), run[-1].side_out, at_once)]
+def _run(run: Sequence[Step]) -> _Run:
+    rows = [int((end - begin).max()) for begin, end in rows_held(_inner(run), run[-1].side_out, 1)]
     cols = columns_held(_inner(run), run[-1].side_out, fuse.NARROWEST)
     sizes = [h * w * step.c_in for step, h, w in zip(reversed(run[1:]), rows, cols, strict=True)]
-    out = run[-1].side_out * run[-1].c_out
-    saved = sum(_facts(step).ring for step in run[1:]) - _grown(1, at_once, run[-1].side_out) * out
     first, add = run[0], next((number for number, step in enumerate(run) if step.back), -1)
-    inputs, *skip = _reads(run, 0, len(run) - 1, at_once)
+    inputs, *skip = _reads(run, 0, len(run) - 1)
     held = first.held if 0 < first.forth < len(run) else first.kernel
     return _Run(
         steps=len(run),
-        rows=at_once,
         bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
-        saved=saved,
+        saved=sum(_facts(step).ring for step in run[1:]),
         more=_grown(held, inputs.extent, first.side) * first.side * first.c_in,
-        more_skip=sum(_grown(run[add].held, read.extent, run[add].side) * run[add].side * run[add].c_out for read in skip),
-        odd=at_once > 1 or any(step.kernel > 1 for step in run[1:]),
+        more_skip=sum(
+            _grown(run[add].held, run[add].late + x.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
+        ),
+        odd=any(step.kernel > 1 for step in run[1:]),
         back=len(run) - add + run[add].back if add >= 0 else 0,
     )
 
@@ -421,16 +414,15 @@ class _Chain:
         outside = list[tuple[_Read, int]]()  # what was there before, and who reads it
         tiled = any(begin + run.steps > last for begin, run in tiles)
         while at <= last:
-            count, rows = (runs[at].steps, runs[at].rows) if at in runs else (1, 1)
-            node, begin = at + count - 1, 0
-            for read in _reads(steps, at, node, rows):
+            node, begin = at + (runs[at].steps if at in runs else 1) - 1, 0
+            for read in _reads(steps, at, node):
                 if read.step <= first:
                     outside.append((read, node))
                 else:
-                    source, row = paces[read.step - 1], read.extent - 1 - read.pad
-                    begin = max(begin, source.first + source.step * (row - row % gcd(read.stride, source.at_once)))
-            ticks = (paces[at - 1].step if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
-            paces[node] = Pace(begin, ticks * rows, steps[node].side if steps[node].sums else steps[node].side_out, rows)
+                    source = paces[read.step - 1]
+                    begin = max(begin, source.first + source.every * (read.extent - 1 - read.pad))
+            every = (paces[at - 1].every if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
+            paces[node] = Pace(begin, every, steps[node].side if steps[node].sums else steps[node].side_out)
             at = node + 1
         lags = dict[int, int]()
         for read, node in outside:
@@ -442,7 +434,7 @@ class _Chain:
 
 
 class _Read(NamedTuple):
-    """Rows of what the step before `step` made that are read for some of an output: a window."""
+    """The window of an output on what the step before `step` made."""
 
     step: int
     stride: int
@@ -450,13 +442,13 @@ class _Read(NamedTuple):
     pad: int
 
 
-def _reads(steps: Sequence[Step], first: int, last: int, rows: int) -> list[_Read]:
-    """What so many rows of the last of some steps, which run together, read of what others made."""
+def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
+    """What a row of the last of some steps, which run together, reads of what others made."""
     run = steps[first : last + 1]
-    found = [_Read(first, *_through(run, rows))]
+    found = [_Read(first, *_through(run))]
     for number, step in enumerate(run):
         if step.back:
-            skip = _Read(first + number - step.back, *_through(run[number + 1 :], rows))
+            skip = _Read(first + number - step.back, *_through(run[number + 1 :]))
             if skip.step < first:
                 found.append(skip)
             else:  # they read it anyway
@@ -466,9 +458,9 @@ def _reads(steps: Sequence[Step], first: int, last: int, rows: int) -> list[_Rea
     return found
 
 
-def _through(run: Sequence[Step], rows: int) -> tuple[int, int, int]:
-    """The window of so many rows of a run's output on its input: stride, extent, rows above the map."""
-    stride, extent, pad = rows, rows, 0
+def _through(run: Sequence[Step]) -> tuple[int, int, int]:
+    """The window of a row of a run's output on its input: stride, extent, rows above the map."""
+    stride, extent, pad = 1, 1, 0
     for step in reversed(run):
         stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
     return stride, extent, pad
@@ -481,7 +473,7 @@ def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], 
     """
     out, pace = last
     turns = np.arange(pace.turns)
-    written = np.minimum((turns + 1) * pace.at_once, pace.rows) * out.side_out * out.c_out
+    written = (turns + 1) * out.side_out * out.c_out
     if out.sums:  # written all at once, with the last row
         turns, written = turns[-1:], np.array([out.c_out])
     if ahead is not None:

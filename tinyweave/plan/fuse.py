@@ -210,7 +210,7 @@ def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Cand
             if joined(net, run) is None:
                 break
             least = None
-            for rows in TURNS:
+            for rows in TURNS if budget else TURNS[:1]:  # a whole map at once would compute nothing again, nor save
                 reads, macs = joined(net, run, rows), sum(macs_again(net, run, rows).values())
                 if reads is None or (least is not None and macs >= least):
                     break
@@ -254,10 +254,11 @@ def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
-    for read in candidate.reads:
-        if (made := stage.get(read.tensor)) is not None:
-            height = net.height[read.tensor]
-            saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
+    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    for read, made in inside:
+        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
+        saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
         saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
@@ -277,11 +278,12 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
 
 class _Made(NamedTuple):
     """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
-    long a tick is differs between groups of tensors that nothing joins yet."""
+    long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
 
     every: int
     first: int
     lead: bool
+    start: int
     kept: int = 1
 
 
@@ -298,7 +300,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
             if read.tensor in net.streamed and read.tensor not in made:
-                made[read.tensor] = _Made(1, 0, True)
+                made[read.tensor] = _Made(1, 0, True, 0)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
@@ -311,10 +313,12 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                 ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
                 for name in [name for name, number in group.items() if number in ticks]:
                     factor, group[name] = ticks[group[name]], kept
-                    made[name] = made[name]._replace(every=made[name].every * factor, first=made[name].first * factor)
+                    every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
+                    made[name] = made[name]._replace(every=every, first=first, start=start)
         at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
         every = made[inside[0].tensor].every * inside[0].stride if inside else 1
-        made[out] = _Made(every, max(at, default=0), not inside)
+        first = max(at, default=0)
+        made[out] = _Made(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = made[read.tensor]
@@ -328,7 +332,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             step = made[name].every
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=rows)
+            made[name] = made[name]._replace(kept=rows, start=first)
         yield end, not unread, made
         if net.sums[order[end - 1]]:
             return
