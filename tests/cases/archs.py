@@ -12,16 +12,16 @@ from tinyweave.passes import PASSES, shrink_channels, strip_transposes
 WIDTHS, STRIDES = (24, 40, 80, 96, 192, 320), (2, 2, 2, 1, 2, 1)
 
 
-def of_space(rng: random.Random) -> Arch:
-    """A sub-network of one of the 108 spaces of TinyNAS (arXiv 2007.10319), of about 70 ops."""
-    width = rng.choice(range(2, 11)) / 10
+def of_space(rng: random.Random, tenths: int | None = None, resolution: int | None = None) -> Arch:
+    """A sub-network of a space of TinyNAS (arXiv 2007.10319), one of its 108 if left out: of about 70 ops."""
+    width = (tenths or rng.choice(range(2, 11))) / 10
     groups = [Group(rounded(16 * width), 1, (3,), (1,))]
     for channels, stride in zip(WIDTHS, STRIDES, strict=True):
         depth = 1 if channels == WIDTHS[-1] else rng.choice((2, 3, 4))
         kernels, expansions = rng.choices((3, 5, 7), k=depth), rng.choices((3, 4, 6), k=depth)
         groups.append(Group(rounded(channels * width), stride, tuple(kernels), tuple(expansions)))
     last, classes = rng.choice((0, rounded(1280 * max(width, 1.0)))), rng.choice((0, 2, 10, 100, 1000))
-    return verify(Arch(rng.choice(range(48, 225, 16)), rounded(32 * width), tuple(groups), last, classes))
+    return verify(Arch(resolution or rng.choice(range(48, 225, 16)), rounded(32 * width), tuple(groups), last, classes))
 
 
 def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_groups: int = 5) -> Arch:

@@ -1,9 +1,9 @@
 """The least arena of a chain of ops on square maps, from its figures alone: for those who ask of many thousands of networks.
 
 In: steps, an op each, with sums over skips among them. Out: the bytes that the busiest step of the best plan at F = 1 needs, as
-`plan(graph, "best").lower_bound` of the graph has it, without a graph. The idea: what the fused stage over steps [begin, end)
-needs is a sum over them, less what tiles spare, of which there are few that begin and end somewhere; so all stages are looked
-at together, as arrays over (begin, size of the largest tile), one end after the other. The cuts are those of `fuse`.
+`plan(graph, "best").lower_bound` of the graph has it, without a graph. What steps need by themselves and the few tiles that end
+with each are remembered by their figures. What a stage of `fuse` needs without tiles is a sum over its steps; for what it needs
+with them array operations give a bound, of all stages at once, and those on which the best cuts depend are worked out.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from .streaming import Pace
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
-
-
 GROUPS = 8  # of sizes of tiles, by which stages are compared before one looks closer
 
 
@@ -134,17 +132,14 @@ class _Run(NamedTuple):
     back: int
 
 
-@lru_cache(maxsize=1 << 16)
-def _runs(window: tuple[Step, ...]) -> tuple[_Run, ...]:
-    """The runs that end with the last of some steps and compute nothing again."""
-    found = []
-    for count in range(2, len(window) + 1):
-        run = window[-count:]
-        if run[-1].sums or not run[-1].is_by_rows or run[1].forth:
+def _runs(steps: Sequence[Step], end: int) -> list[_Run]:
+    """The runs that end before the step `end` and compute nothing again: none that is longer does where one cannot."""
+    found = list[_Run]()
+    for begin in range(end - 2, max(end - fuse.LONGEST_TILE, 0) - 1, -1):
+        if (run := _run(tuple(steps[begin:end]))) is None:
             break
-        if _again(run) <= 0:
-            found.append(_run(run))
-    return tuple(found)
+        found.append(run)
+    return found
 
 
 def _inner(run: Sequence[Step]) -> list[Axis]:
@@ -161,7 +156,11 @@ def _again(run: Sequence[Step]) -> int:
     return total
 
 
-def _run(run: Sequence[Step]) -> _Run:
+@lru_cache(maxsize=1 << 18)
+def _run(run: tuple[Step, ...]) -> _Run | None:
+    """None where these steps cannot run together or would compute something again."""
+    if run[-1].sums or run[1].forth or _again(run) > 0:
+        return None
     rows = [int((end - begin).max()) for begin, end in rows_held(_inner(run), run[-1].side_out, 1)]
     cols = columns_held(_inner(run), run[-1].side_out, fuse.NARROWEST)
     sizes = [h * w * step.c_in for step, h, w in zip(reversed(run[1:]), rows, cols, strict=True)]
@@ -222,8 +221,7 @@ class _Chain:
         self.count = count = next((index for index, step in enumerate(steps) if not step.is_by_rows), len(steps))
         self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
         self.alone = self._alone()
-        windows = (tuple(steps[max(0, end - fuse.LONGEST_TILE) : end]) for end in range(1, count + 1))
-        self.runs = [_runs(window) for window in windows]
+        self.runs = [_runs(steps, end) for end in range(1, count + 1)]
         read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).T
         self.total = self._total(read, made, ring)
         self.apart = self._apart(read, made, waits)
@@ -508,5 +506,5 @@ def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
 
 def forget() -> None:
     """Forget what is known of steps."""
-    for function in (_macs, _facts, _runs):
+    for function in (_macs, _facts, _run):
         function.cache_clear()
