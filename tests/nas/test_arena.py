@@ -37,6 +37,14 @@ def test_networks_are_planned_alike(seed: int) -> None:
     assert agrees(arch, stream_inputs=seed % 3 > 0)
 
 
+def test_a_skip_that_a_tile_reads_late() -> None:
+    """Tiles of an add and the windows on its sum: their skip waits for a row more than the add by itself would."""
+    groups = (Group(16, 1, (7,), (4,)), Group(16, 1, (7, 3), (4, 1)), Group(8, 1, (3,), (1,)))
+    for seed in (10218, 10219):
+        assert agrees(small_arch(random.Random(seed)), stream_inputs=False)
+    assert agrees(Arch(21, 8, groups), stream_inputs=True)
+
+
 def test_by_hand() -> None:
     """A stem and the mean of what it makes: the image's ring of 3 rows, a row, sums of 4 bytes, the output; F is 1."""
     arch = Arch(32, 8, ())
