@@ -216,13 +216,14 @@ def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -
     """The tiles that end with each step, the narrowest; and compute no more again than they may. blocks: of a row, however many
     ops they have."""
     found: list[list[_Candidate]] = []
-    longest, turns = (len(order), (1,)) if blocks else (LONGEST_TILE, TURNS)
+    longest = len(order) if blocks else LONGEST_TILE
+    turns = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
         found.append([])
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
-            if joined(net, run) is None:
-                break
+            if joined(net, run) is None or not (budget or blocks or _is_chain(net, run)):
+                break  # a skip within a tile pays where rows are computed again
             least = None
             for rows in turns:
                 tile = Tile(run, 1 if budget or blocks else NARROWEST, rows)
@@ -233,6 +234,11 @@ def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -
                 if macs <= budget:
                     found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
+
+
+def _is_chain(net: Rows, run: Sequence[int]) -> bool:
+    """Whether of what the ops pass on each tensor has one reader."""
+    return all(len(net.users[net.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
 
 
 def _bytes(net: Rows, tile: Tile) -> int:
@@ -277,10 +283,11 @@ def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
-    for read in candidate.reads:
-        if (made := stage.get(read.tensor)) is not None:
-            height = net.height[read.tensor]
-            saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
+    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    for read, made in inside:
+        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
+        saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
         saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
@@ -300,11 +307,12 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
 
 class _Made(NamedTuple):
     """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
-    long a tick is differs between groups of tensors that nothing joins yet."""
+    long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
 
     every: int
     first: int
     lead: bool
+    start: int
     kept: int = 1
 
 
@@ -321,7 +329,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
             if read.tensor in net.streamed and read.tensor not in made:
-                made[read.tensor] = _Made(1, 0, True)
+                made[read.tensor] = _Made(1, 0, True, 0)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
@@ -336,10 +344,12 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                 ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
                 for name in [name for name, number in group.items() if number in ticks]:
                     factor, group[name] = ticks[group[name]], kept
-                    made[name] = made[name]._replace(every=made[name].every * factor, first=made[name].first * factor)
+                    every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
+                    made[name] = made[name]._replace(every=every, first=first, start=start)
         at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
         every = made[inside[0].tensor].every * inside[0].stride if inside else 1
-        made[out] = _Made(every, max(at, default=0), not inside)
+        first = max(at, default=0)
+        made[out] = _Made(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = made[read.tensor]
@@ -353,7 +363,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             step = made[name].every
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=rows)
+            made[name] = made[name]._replace(kept=rows, start=first)
         yield end, not unread, made
         if net.sums[order[end - 1]]:
             return

@@ -166,34 +166,44 @@ def parts(net: Rows, tile: Tile, axis: int, rows: int | None = None) -> tuple[di
     found, most = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
     for index in reversed(tile.ops[:-1]):
         name = graph.ops[index].outputs[0]
-        spans = [_needed(net, axis, reader, name, found[reader]) for reader in found if reader in net.users[name]]
+        spans = [needed(_axis(net, reader, name, axis), found[reader]) for reader in found if reader in net.users[name]]
         begin, end = spans[0]
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
-        if axis == 1 and tile.cached:
-            stop = np.maximum.accumulate(end)  # of all blocks so far
-            most[name] = int((stop - begin).max())
-            there = np.concatenate((begin[:1], stop[:-1]))
-            found[index] = np.maximum(begin, there), stop
-        else:
-            most[name] = int((end - begin).max())
-            found[index] = begin, end
+        found[index], most[name] = slid((begin, end)) if axis == 1 and tile.cached else ((begin, end), int((end - begin).max()))
     return found, most
 
 
-def _needed(net: Rows, axis: int, reader: int, name: str, spans: Spans) -> Spans:
-    """The rows or columns of a map that a reader needs for these of its output."""
-    window, (begin, end) = net.windows[reader], spans
+class Axis(NamedTuple):
+    """What position i along an axis of `size` positions reads: [i * stride - pad, i * stride - pad + extent) inside it."""
+
+    stride: int
+    extent: int
+    pad: int
+    size: int
+
+
+def _axis(net: Rows, reader: int, name: str, axis: int) -> Axis:
+    window = net.windows[reader]
     assert window is not None
-    stride, extent, pad, size = (
-        window.stride[axis],
-        window.extent[axis],
-        window.pad[axis],
-        net.graph.tensors[name].shape[1 + axis],
-    )
+    return Axis(window.stride[axis], window.extent[axis], window.pad[axis], net.graph.tensors[name].shape[1 + axis])
+
+
+def needed(axis: Axis, spans: Spans) -> Spans:
+    """What spans of positions read."""
+    stride, extent, pad, size = axis
+    begin, end = spans
     first = np.clip(begin * stride - pad, 0, size)
     after = np.maximum(np.clip((end - 1) * stride - pad + extent, 0, size), first)
     return first, np.where(begin < end, after, first)
+
+
+def slid(spans: Spans) -> tuple[Spans, int]:
+    """What is computed of needed columns, block by block, where those there stay; the most that are there at a time."""
+    begin, end = spans
+    stop = np.maximum.accumulate(end)  # of all blocks so far
+    there = np.concatenate((begin[:1], stop[:-1]))
+    return (np.maximum(begin, there), stop), int((stop - begin).max())
 
 
 def tile_sizes(net: Rows, tile: Tile) -> dict[str, tuple[int, int]]:
