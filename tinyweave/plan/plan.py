@@ -68,7 +68,7 @@ class Plan:
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
     these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
     tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
-    rows and are never whole."""
+    rows and are never whole. handed: network outputs that are handed out by rows, likewise."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -80,6 +80,7 @@ class Plan:
     scratch: int
     lower_bound: int
     streamed: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
 
     @property
     def gap(self) -> int:
@@ -139,7 +140,7 @@ def tiles_name(op_name: str) -> str:
 def to_json(plan: Plan) -> str:
     """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record["streamed"] = list(plan.streamed)
+    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed)}
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
@@ -168,6 +169,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
             streamed=tuple(record["streamed"]),
+            handed=tuple(record.get("handed", ())),  # plans of before it was there hand out none
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -55,12 +55,14 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows, with the kernel's name per op, network inputs that come by rows, and ops that run together."""
+    """A graph as rows, with the kernel's name per op, network inputs that come by rows, ops that run together, and network
+    outputs that are handed out by rows."""
 
     graph: Graph
     variants: Sequence[str]
     streamed: Collection[str] = ()
     tiles: Collection[Tile] = ()
+    handed: Collection[str] = ()
 
     def with_tiles(self, tiles: Collection[Tile]) -> Rows:
         """The same graph with these tiles; what is known of its ops stays known."""
@@ -112,6 +114,16 @@ class Rows:
     def height(self) -> dict[str, int]:
         """The rows of each map."""
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
+
+
+def can_be_handed(net: Rows) -> tuple[str, ...]:
+    """The network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing reads."""
+    graph = net.graph
+    found = [name for name in graph.outputs if net.height.get(name, 1) > 1 and net.users[name] == {-1}]
+    made = {
+        name: net.reads[graph.producer[name]] for name in found if name in graph.producer and graph.outputs.count(name) == 1
+    }
+    return tuple(name for name, reads in made.items() if reads is not None)
 
 
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
