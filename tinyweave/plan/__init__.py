@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir import CompileError, Graph, shortened
+from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME, own_kernels
 from ..ops import SPECS
 from .baselines import Cut, first_rows, patches
@@ -199,9 +199,8 @@ def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: b
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
     handed = can_be_handed(_plain_rows(graph)) if stream_outputs else ()
     if stream_outputs and not handed:
-        outputs = " and ".join(f"'{shortened(name)}'" for name in graph.outputs)
-        why = "no output is a map that a layer computes by rows and that nothing in the network reads"
-        raise CompileError(f"cannot hand out {outputs} row by row: {why}", "plan without streamed outputs")
+        why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
+        raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
     return Ends(tuple(graph.inputs) if stream_inputs else (), handed)
 
 

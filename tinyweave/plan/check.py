@@ -356,18 +356,17 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
     graph, out = fused.plan.graph, op.outputs[0]
     region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
-    assert window is not None
     lags, scratch = BY_NAME[variant].lag(graph, op), BY_NAME[variant].scratch(graph, op)
     if scratch:
         area = _scratch(fused.plan, op, scratch)
         assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
         fused.write(area, SCRATCH)
-    first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
+        first, height = 0 if window is None else row * window.stride[0] - window.pad[0], graph.tensors[name].shape[1]
+        for other in range(max(first, 0), height if window is None else min(first + window.extent[0], height)):
             assert fused.intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
             read = fused.place(name, other)
-            same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
+            same_row = window is not None and window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
             assert same_row or _disjoint(region, read), f"{op.name} writes over its own operand"
     fused.write(region, fused.number[out] + row)
 

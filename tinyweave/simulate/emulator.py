@@ -323,10 +323,10 @@ class Machine:
         try:
             index, first, count, source = self.rows_wanted()
             row, come = self.request["handed"][index], self.handed[index]
-            if first * row != len(come) or count < 1:
-                raise ValueError(
-                    f"write_rows was given rows {first} to {first + count} of output {index} after {len(come) // row}"
-                )
+            if (first + count) * row > self.request["outputs"][index]:
+                raise ValueError(f"write_rows was given rows that the output does not have, {first} to {first + count}")
+            if first * row != len(come):
+                raise ValueError(f"write_rows was not given each row once and in order: {first} after {len(come) // row}")
             come += self.engine.mem_read(source, count * row)
             self.engine.reg_write(self.isa.result, 0)
         except Exception as error:

@@ -218,7 +218,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
         """write_rows(user, output, first, count, source)"""
         _, index, first, count = (board.register(number) for number in range(4))
         row, come = request["handed"][index], handed[index]
-        if first * row != len(come) or count < 1:
+        if first * row != len(come) or (first + count) * row > request["outputs"][index]:
             raise _Ended("does not hand out each row of its output once and in order", None, None)
         come += board.read(board.word(board.register(SP)), count * row)
 
