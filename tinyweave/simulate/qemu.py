@@ -218,8 +218,10 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
         """write_rows(user, output, first, count, source)"""
         _, index, first, count = (board.register(number) for number in range(4))
         row, come = request["handed"][index], handed[index]
-        if first * row != len(come) or (first + count) * row > request["outputs"][index]:
-            raise _Ended("does not hand out each row of its output once and in order", None, None)
+        if (first + count) * row > request["outputs"][index]:
+            raise _Ended("was given rows that the output does not have", None, None)
+        if first * row != len(come):
+            raise _Ended("was not given each row once and in order", None, None)
         come += board.read(board.word(board.register(SP)), count * row)
 
     def call(name: str, *arguments: int) -> tuple[int, int]:
