@@ -73,8 +73,15 @@ Optimize = Annotated[
         help="Kernels for the device's core: while the arena grows by a quarter at most, all that the RAM allows, or none.",
     ),
 ]
-Stream = Annotated[
+StreamInputs = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
+]
+StreamOutputs = Annotated[
+    bool,
+    typer.Option(
+        "--stream-outputs",
+        help="A callback takes the outputs by rows: those that are maps, computed by rows, and that no layer reads.",
+    ),
 ]
 Overhead = Annotated[
     float | None,
@@ -171,7 +178,8 @@ def plan(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -202,7 +210,8 @@ def plan(
         figure.check_figure(picture.name)
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     chain = api.counted_chain(loaded, count)
     if pareto and chain:
         raise CompileError("--count is of one plan, not of --pareto", "leave out one of them")
@@ -246,9 +255,10 @@ def _show_front(
     if chosen["schedule"] != "best":
         raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
     overhead = chosen["max_mac_overhead"]
-    most = {} if overhead is None else {"max_mac_overhead": overhead}
+    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs", "optimize")}
+    options |= {} if overhead is None else {"max_mac_overhead": overhead}
     core = board.core if board else api.DEFAULT_CORE
-    plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
+    plans = api.front(model, core=core, **options)
     found = front_record(model, plans, limits, board)
     if picture is not None:
         _write_file(picture, figure.figure(found, picture.name))
@@ -266,7 +276,8 @@ def compile_model(
     device: DeviceName = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -282,7 +293,8 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
@@ -313,7 +325,8 @@ def verify(
     device: DeviceName = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -330,7 +343,8 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -354,7 +368,8 @@ def profile(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -373,7 +388,8 @@ def profile(
     before = _read_record(compare_with) if compare_with else None
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -400,7 +416,8 @@ def deploy(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -421,7 +438,8 @@ def deploy(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, name, layout=layout)
     given = read_inputs(inputs, loaded)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         with _progress() as report:
@@ -498,7 +516,8 @@ def compare(
     *,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
@@ -513,7 +532,8 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = api.plan(loaded, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from ..ir import itemsize
+from ..ir import Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
 from ..plan.rows import row_bytes, tile_sizes
-from ..plan.streaming import Node, Streaming, rows_of, streaming_of
+from ..plan.streaming import Node, Pace, Streaming, rows_of, streaming_of
 from . import c
 from .layer import Code, shape_text
 
@@ -59,6 +59,7 @@ def stage_lines(
         if node in tiles:
             body = _tile(plan, tiles[node], at, maps, [line for index in tiles[node].ops for line in _lines(codes[index])])
         lines.append(f"        if (tw_is_due(&{op.name}_pace, tick, &{maps[op.outputs[0]]})) {{")
+        body += _hand_out(plan, op, maps, stream.paces[node]) if op.outputs[0] in plan.handed else []
         lines += [f"            {line}" for line in body]
         lines.append("        }")
     return [*lines, "    }", "}"]
@@ -107,12 +108,21 @@ def _bring(plan: Plan, label: str, name: str) -> list[str]:
     return [
         f"if (tw_is_due(&{pace}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {pixel});",
-        f"    const int error = io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row);",
-        "    if (error != 0) {",
-        "        return error;",
-        "    }",
+        *(f"    {line}" for line in _ask(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]
+
+
+def _hand_out(plan: Plan, op: Op, maps: Mapping[str, str], pace: Pace) -> list[str]:
+    """Give the caller the rows of a turn, which begin where their ring does."""
+    name, begin, end = op.outputs[0], f"{op.name}_pace.begin", f"{op.name}_pace.end"
+    count = f"{end} - {begin}" if pace.at_once > 1 else "1"
+    return _ask(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
+
+
+def _ask(call: str) -> list[str]:
+    """Call the caller back; its error ends invoke."""
+    return [f"const int error = {call};", "if (error != 0) {", "    return error;", "}"]
 
 
 def stage_note(plan: Plan, stage: Stage) -> str:
@@ -131,8 +141,8 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     stream, name = streaming_of(plan, stage), plan.graph.ops[index].outputs[0]
     if name in stream.tiles:
         return ", into a tile of " + " x ".join(map(str, stream.tiles[name]))
-    rows = stream.rings.get(name)
-    return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}"
+    rows, goes = stream.rings.get(name), ", handed out" if name in plan.handed else ""
+    return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}{goes}"
 
 
 def _view(plan: Plan, stream: Streaming, name: str, at: str, label: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def check(plan: Plan) -> Plan:
         for index in stage.ops:
             _run(plan, graph.ops[index], plan.variants[index], held)
     for name in (*graph.outputs, *state):
-        if graph.tensors[name].data is None:
+        if graph.tensors[name].data is None and name not in plan.handed:
             _demand(plan, held, name, "the end of the network")
     return plan
 
@@ -53,6 +54,11 @@ def _check_stages(plan: Plan) -> None:
     order = [index for stage in plan.stages for index in stage.ops]
     assert sorted(order) == list(range(len(plan.graph.ops))), "every op runs exactly once"
     assert len(plan.variants) == len(order), "one kernel per op"
+    for name in plan.handed:
+        assert name in plan.graph.outputs and name in plan.graph.producer, f"'{name}' is no output that an op makes"
+        assert not any(name in op.inputs for op in plan.graph.ops), f"'{name}' is read, and so must not be handed out by rows"
+        stage = next(stage for stage in plan.stages if plan.graph.producer[name] in stage.ops)
+        assert stage.tiles is not None and stage.ops[-1] == plan.graph.producer[name], f"no fused stage ends with '{name}'"
     for name in (n for n, tensor in plan.graph.tensors.items() if tensor.role == "state"):
         touching = [index for index in order if name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
         assert touching == sorted(touching), f"the ops that read and write the state '{name}' keep their order"
@@ -193,6 +199,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
         _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
         for row in range(fused.height(name)):
             fused.put(name, row)
+    handed: list[int] = []  # rows of the last op's output
     for tick in range(stream.ticks):
         for node, pace in stream.paces.items():
             rows = pace.due(tick)
@@ -208,6 +215,11 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
                 _sum_row(fused, graph.ops[node], row, sums, last=row == pace.rows - 1)
             else:
                 _run_row(fused, graph.ops[node], plan.variants[node], row)
+            if node == stage.ops[-1] and (out := graph.ops[node].outputs[0]) in plan.handed:
+                _hand_out(fused, out, rows)
+                handed += rows
+    if (out := graph.ops[stage.ops[-1]].outputs[0]) in plan.handed:
+        assert handed == list(range(fused.height(out))), f"not every row of '{out}' is handed out once, in order"
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
     for name in (name for name in made if name not in stream.rings and name not in stream.tiles):
@@ -247,6 +259,13 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
                 fused.written[memory][first:end] = True
     for row, target in zip(rows, targets, strict=True):
         fused.write(target, fused.number[made] + row)
+
+
+def _hand_out(fused: _Fused, name: str, rows: range) -> None:
+    """The rows of a turn must all be there, one after the other."""
+    places = [fused.place(name, row) for row in rows]
+    assert all(fused.intact(name, row) for row in rows), f"rows {rows} of '{name}' are handed out, and are not there"
+    assert all(a[2] == b[1] for a, b in pairwise(places)), f"rows {rows} of '{name}' do not lie one after the other"
 
 
 Part = tuple[range, range]  # rows and columns of a map
@@ -340,19 +359,18 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
     graph, out = fused.plan.graph, op.outputs[0]
     region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
-    assert window is not None
     lags, scratch = BY_NAME[variant].lag(graph, op), BY_NAME[variant].scratch(graph, op)
     if scratch:
         area = _scratch(fused.plan, op, scratch)
         assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
         fused.write(area, SCRATCH)
-    first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        rows = range(max(first, 0), min(first + window.extent[0], fused.height(name)))
+        first, height = 0 if window is None else row * window.stride[0] - window.pad[0], fused.height(name)
+        rows = range(max(first, 0), height if window is None else min(first + window.extent[0], height))
         for other in range(1) if _repeats(graph, op, name) else rows:
             assert fused.intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
             read = fused.place(name, other)
-            same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
+            same_row = window is not None and window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
             assert same_row or _disjoint(region, read), f"{op.name} writes over its own operand"
     fused.write(region, fused.number[out] + row)
 

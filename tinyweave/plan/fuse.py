@@ -16,7 +16,7 @@ from ..ir import CompileError
 from .overlap import shared_bytes
 from .plan import Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
-from .streaming import lags, paced, rows_needed
+from .streaming import bytes_written, is_fused, lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -70,7 +70,8 @@ def best_stages(
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. blocks: each stage is one
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
+    what nothing reads. blocks: each stage is one
     op or one tile, as in msf-CNN. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts,
     memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are
     followed, as if each had the same overlap of its output with what dies.
@@ -127,20 +128,20 @@ def _edges(
     again."""
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
-    for name in net.streamed:
+    for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
-    readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
+    by_rows = [is_fused(net, (index,)) for index in order]
     candidates = _candidates(net, order, budget, blocks=blocks)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
-    most = most if net.streamed else min(most, max(alone))
+    most = most if any(by_rows) else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
         least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
-            edges.append([] if readers[begin] else [_Edge(begin + 1, single[begin], 0)])
+            edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
             if least[begin] > most:
                 continue
             fronts = [[_Choice(0, 0, 0)]]
@@ -149,7 +150,7 @@ def _edges(
                     fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
                 else:
                     fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
-                if is_stage and (end > begin + 1 or readers[begin]):
+                if is_stage and (end > begin + 1 or by_rows[begin]):
                     needs = _needs(
                         net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
                     )
@@ -158,7 +159,7 @@ def _edges(
                 least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
         most = min(most, _least_worst(edges, spend))
     if most == NEVER:
-        op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
+        op = next(net.graph.ops[i] for i in order if not set(net.streamed).isdisjoint(net.graph.ops[i].inputs))
         other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
         raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
     return edges
@@ -420,8 +421,10 @@ def _needs(
     def shared(net: Rows) -> int:
         """Bytes of the last op's output that lie over what dies."""
         stream = paced(net, ops)
-        distances = lags(net, stream, ops, owner) if stream is not None else {}
-        return shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+        if stream is None:
+            return 0
+        distances = lags(net, stream, ops, owner).items()
+        return shared_bytes(bytes_written(net, stream, ops[-1]), [(lag, dying[x]) for x, lag in distances if x in dying])
 
     if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
         return
@@ -447,6 +450,6 @@ def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dic
             if name in owner:
                 begin.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner)}
+    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner and name not in net.handed)}
     end |= dict.fromkeys(kept, len(order))
     return {name: Life(graph.tensors[name].bytes, begin[name], end[name], name in kept) for name in begin}

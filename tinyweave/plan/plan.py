@@ -69,8 +69,8 @@ class Plan:
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
     these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
     tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
-    rows and are never whole. kept: map -> its channels, the first ones, that are computed once; the others are computed twice,
-    and graph is the one that says so. Empty where nothing is."""
+    rows and are never whole. handed: network outputs that are handed out by rows, likewise. kept: map -> its channels, the
+    first ones, computed once; the others are computed twice, and graph is the one that says so. Empty where nothing is."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -82,6 +82,7 @@ class Plan:
     scratch: int
     lower_bound: int
     streamed: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -143,7 +144,7 @@ def to_json(plan: Plan) -> str:
     """The plan as JSON. Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice,
     and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record |= {"streamed": list(plan.streamed), "kept": dict(plan.kept)}
+    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
@@ -173,6 +174,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
             streamed=tuple(record["streamed"]),
+            handed=tuple(record.get("handed", ())),  # plans of before it was there hand out none
             kept=record["kept"],
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )

@@ -39,19 +39,29 @@ def row_bytes(tensor: Tensor) -> int:
     return tensor.shape[2] * tensor.shape[3] * itemsize(tensor.dtype)
 
 
-def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
-    """What an op reads row by row; None when it cannot run so."""
+RESAMPLERS = ("resize_bilinear", "transpose_conv")  # without a window: their rows may read any row
+
+
+def reads(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Read, ...] | None:
+    """What an op reads row by row; None when it cannot run so.
+
+    last: it hands out its output by rows, and so may wait for all of an operand.
+    """
     window = SPECS[op.kind].window(graph, op)
     if not variant or len(op.outputs) != 1:
         return None
     if BY_NAME[variant].sums(graph, op):
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
-    if not BY_NAME[variant].ranged or window is None:
+    waits = last and op.kind in RESAMPLERS
+    if not BY_NAME[variant].ranged or (window is None and not waits):
         return None
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
         return None
     out, *operands = {tensor.name: tensor for tensor in maps}.values()
+    if window is None:  # one that reaches from any row of the output over all of the operand
+        above = out.shape[1] - 1
+        return tuple(Read(x.name, 1, above + x.shape[1], above) for x in operands)
     by_row, repeated = Read("", window.stride[0], window.extent[0], window.pad[0]), Read("", 0, 1, 0)
     repeats = [window == Window() and tensor.shape[1:3] == (1, 1) != out.shape[1:3] for tensor in operands]
     return tuple((repeated if r else by_row)._replace(tensor=x.name) for x, r in zip(operands, repeats, strict=True))
@@ -59,12 +69,14 @@ def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows, with the kernel's name per op, network inputs that come by rows, and ops that run together."""
+    """A graph as rows, with the kernel's name per op, network inputs that come by rows, ops that run together, and network
+    outputs that are handed out by rows."""
 
     graph: Graph
     variants: Sequence[str]
     streamed: Collection[str] = ()
     tiles: Collection[Tile] = ()
+    handed: Collection[str] = ()
 
     def with_tiles(self, tiles: Collection[Tile]) -> Rows:
         """The same graph with these tiles; what is known of its ops stays known."""
@@ -76,7 +88,8 @@ class Rows:
     @cached_property
     def reads(self) -> list[tuple[Read, ...] | None]:
         """Per op what it reads row by row; None where it cannot be fused."""
-        return [reads(self.graph, op, variant) for op, variant in zip(self.graph.ops, self.variants, strict=True)]
+        ops = zip(self.graph.ops, self.variants, strict=True)
+        return [reads(self.graph, op, variant, last=op.outputs[0] in self.handed) for op, variant in ops]
 
     @cached_property
     def windows(self) -> list[Window | None]:
@@ -119,6 +132,14 @@ class Rows:
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
+def can_be_handed(net: Rows) -> tuple[str, ...]:
+    """The network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing reads."""
+    graph = net.graph
+    found = [name for name in graph.outputs if net.height.get(name, 1) > 1 and net.users[name] == {-1}]
+    makers = {name: graph.producer[name] for name in found if name in graph.producer and graph.outputs.count(name) == 1}
+    return tuple(name for name, i in makers.items() if reads(graph, graph.ops[i], net.variants[i], last=True) is not None)
+
+
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
     return found is not None and all(read[1:] in ((1, 1, 0), (0, 1, 0)) for read in found)
 
@@ -134,7 +155,12 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | N
     found = {net.graph.ops[run[-1]].outputs[0]: Read("", rows, rows, 0)}  # by map, the rows that those of the last one need
     for index in reversed(run):
         reads, name = net.reads[index], net.graph.ops[index].outputs[0]
-        if reads is None or net.sums[index] or (name in within and not net.users[name].issubset(run)):
+        if (
+            reads is None
+            or net.sums[index]
+            or net.windows[index] is None
+            or (name in within and not net.users[name].issubset(run))
+        ):
             return None
         outer = found.pop(name)
         for read in reads:
@@ -235,7 +261,7 @@ def _macs_again(net: Rows, index: int, rows: Spans, cols: Spans | None) -> int:
     """Multiply-accumulates of an op that computes these rows of its output, and of them these columns, beyond computing each
     once; those outside the map are left out."""
     total = SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
-    if not total:
+    if not total or net.windows[index] is None:  # without one it runs by itself, each row once
         return 0
     once = done = 1
     for axis, spans in ((0, rows), (1, cols)):

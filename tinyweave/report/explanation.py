@@ -23,7 +23,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
         f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
         f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
-        *(f"    {line}" for line in _life(found, found.tensor in plan.streamed)),
+        *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed, *plan.handed))),
     ]
     if tensor and found.bytes < tensor.bytes:
         rows = found.bytes * tensor.shape[1] // tensor.bytes
@@ -57,14 +57,14 @@ def _twice(plan: Plan, name: str) -> list[str]:
     return []
 
 
-def _life(found: Explanation, streamed: bool) -> list[str]:
+def _life(found: Explanation, *, by_rows: bool) -> list[str]:
     begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
     ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
     lines = [", ".join(begins + ends)]
     if "network input" in found.kept:
-        lines.append("a network input, brought by rows" if streamed else "a network input, written before the first step")
+        lines.append("a network input, brought by rows" if by_rows else "a network input, written before the first step")
     if "network output" in found.kept:
-        lines.append("a network output, kept to the end for the caller")
+        lines.append("a network output, handed out by rows" if by_rows else "a network output, kept to the end for the caller")
     if "state" in found.kept:
         lines.append("state, kept between calls: no other buffer may have its bytes")
     return lines
