@@ -71,7 +71,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
     sources = []
     for index in inputs:
         tensor = layer.input(index)
-        extents = f"{params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
+        inner = ".mul" if layer.kernel == "tw_mul_s8_dsp" else ""
+        extents = f"{params}{inner}.{'in' if len(inputs) == 1 else 'ab'[index]}"
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
