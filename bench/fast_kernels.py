@@ -1,8 +1,8 @@
 """Every kernel for some cores beside the portable one of its kind: the same bytes, on random shapes, offsets and multipliers.
 
 In: --count of each, --first seed. Out: a line, or the first trial that differs (exit code 1). The kernels are built for this
-machine with sanitizers, so it is their plain C that runs. Those with vectors run on an emulated Cortex-M55 as well, where there
-is one; what runs on other cores is in `models.py` and the tests.
+machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4 for the DSP extension and a
+Cortex-M55 for vectors, so it is their assembly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tinyweave.kernels.table import FOLDER, VARIANTS
 from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-VECTOR_CORE = "cortex-m55"
+CORES = {"_dsp": "cortex-m4", "_mve": "cortex-m55"}  # of kernels whose names end so
 
 
 def main() -> int:
@@ -37,16 +37,17 @@ def main() -> int:
             return 1
         own = [row for row in VARIANTS if row.cores and row.ranged]
         print(f"{len(own)} kernels, {options.count:,} trials each: the same bytes", flush=True)
-        if reason := emulated.missing(VECTOR_CORE):
-            print(reason[0])
-            return 0
         plain = Path(folder) / "plain.so"
         subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "-o", plain, *sorted(FOLDER.glob("*.c"))], check=True)
-        command = [sys.executable, "-m", "kernels.on_core", plain, VECTOR_CORE, str(options.first), str(options.count)]
-        if subprocess.run(list(map(str, command)), cwd=TESTS, check=False).returncode:
-            return 1
-        vectors = sum(row.name.endswith("_mve") for row in own)
-        print(f"{vectors} kernels with vectors on an emulated {VECTOR_CORE}, {options.count:,} trials each: the same bytes")
+        for end, core in CORES.items():
+            if reason := emulated.missing(core):
+                print(reason[0])
+                continue
+            command = [sys.executable, "-m", "kernels.on_core", plain, core, str(options.first), str(options.count)]
+            if subprocess.run(list(map(str, command)), cwd=TESTS, check=False).returncode:
+                return 1
+            count = sum(row.name.endswith(end) for row in own)
+            print(f"{count} kernels on an emulated {core}, {options.count:,} trials each: the same bytes", flush=True)
     return 0
 
 

@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--cores", default=",".join(TIMINGS), help="comma-separated")
     parser.add_argument("--largest", type=int, default=25_000_000, help="leave out networks of more multiply-accumulates")
-    parser.add_argument("--write", action="store_true", help="write tinyweave/cost/layer_cycles.json")
+    parser.add_argument("--write", action="store_true", help="write those of these cores to tinyweave/cost/layer_cycles.json")
     options = parser.parse_args()
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
@@ -122,7 +122,7 @@ def main() -> int:
         sys.stdout.flush()
         failed |= len(far) > len(off) / 10
     if options.write:
-        CONSTANTS.write_text(json.dumps(constants, indent=1) + "\n")
+        CONSTANTS.write_text(json.dumps(json.loads(CONSTANTS.read_text()) | constants, indent=1) + "\n")
     return int(failed)
 
 

@@ -47,8 +47,8 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
             model = api.load(path)
         plan = api.plan(model, schedule)
         if by_row and schedule == "best":  # in stages that no planner would take
-            stages, streamed, tiles = random_stages(model.graph, random.Random(seed))
-            plan = plan_in_stages(model.graph, stages, streamed=streamed, tiles=tiles)
+            stages, options = random_stages(model.graph, random.Random(seed))
+            plan = plan_in_stages(model.graph, stages, **options)
             plan = with_kernels_of(plan, core) if seed // 48 % 2 else plan
         result = api.verify(model, plan, count=5, seed=seed, core=core if on_core else None)
     except CompileError as error:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from cases import tiny
+from cases import maps, tiny
 
 from tinyweave import api
 from tinyweave.cli import main, read_inputs
@@ -146,6 +146,26 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
     assert json.loads(capsys.readouterr().out)["explain"] is None
+
+
+def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
+    path = tmp_path / "heads.tflite"
+    path.write_bytes(to_tflite(maps.heads()))
+    assert run("plan", path, "--stream-outputs", "--json", "-o", tmp_path / "plan.json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ram"]["handed"] == ["wide"] and found["ram"]["streamed"] == []
+    assert json.loads((tmp_path / "plan.json").read_text())["handed"] == ["wide"]
+    assert run("plan", path, "--stream-outputs") == 0
+    assert "(ring of 1 row)  (output, handed out by rows)" in capsys.readouterr().out
+    assert run("plan", path, "--stream-outputs", "--explain", "wide") == 0
+    assert "a network output, handed out by rows" in capsys.readouterr().out
+    assert run("plan", path, "--stream-outputs", "--stream-inputs", "--pareto") == 0
+    assert "the least RAM for the work, inputs and outputs by rows" in capsys.readouterr().out
+    assert run("compile", path, "--stream-outputs", "-o", tmp_path / "c", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ram"]["handed"] == ["wide"]
+    assert "--stream-outputs" in (tmp_path / "c" / "heads.h").read_text()
+    assert "cannot hand out a network output row by row" in bad(capsys, "plan", chain, "--stream-outputs")
+    assert "cannot stream outputs" in bad(capsys, "plan", path, "--stream-outputs", "--schedule", "layer")
 
 
 def test_limits_of_a_device_and_their_overrides(capsys, chain):

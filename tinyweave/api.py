@@ -48,7 +48,7 @@ DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
 OPTIMIZE = ("balanced", "speed", "size")
-BALANCED_GROWTH = 1 / 8  # of the arena, for faster kernels
+BALANCED_GROWTH = 1 / 4  # of the arena, for faster kernels
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
@@ -212,16 +212,18 @@ def plan(
     limits: Limits | None = None,
     *,
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
-    With `stream_inputs` a callback brings its inputs row by row. It executes at most `max_mac_overhead` times the
-    multiply-accumulates of the network after the passes. `optimize="speed"` takes the fastest kernels for `core` that
-    the RAM limit allows; `"balanced"` those of them that make the arena an eighth larger at most; `"size"` those for all cores,
-    which need no scratch and less code.
+    With `stream_inputs` a callback brings its inputs row by row, with `stream_outputs` one takes those outputs row by row of
+    which that can be done: Plan.handed says which. It executes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
+    `optimize="speed"` takes the fastest kernels for `core` that the RAM limit allows; `"balanced"` those of them that make the
+    arena a quarter larger at most; `"size"` those for all cores, which need no scratch and less code.
     """
     allowed = limits or Limits(None, None)
     return planning.plan(
@@ -229,6 +231,7 @@ def plan(
         schedule,
         maps=allowed.maps,
         stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
         core=_kernels(optimize, core),
         most=allowed.ram,
@@ -240,6 +243,7 @@ def front(
     model: Model,
     *,
     stream_inputs: bool = False,
+    stream_outputs: bool = False,
     max_mac_overhead: float = planning.MOST_OVERHEAD,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
@@ -249,7 +253,13 @@ def front(
     Options as for `plan`; all in one memory.
     """
     kernels = _kernels(optimize, core)
-    return planning.front(model.graph, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, core=kernels)
+    return planning.front(
+        model.graph,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        core=kernels,
+    )
 
 
 def _kernels(optimize: str, core: str) -> str:
@@ -266,7 +276,8 @@ def device_limits(device: Device) -> Limits:
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made if schedule == "best" and len(made.arena) == 1 and not made.streamed else None)
+    is_usual = schedule == "best" and len(made.arena) == 1 and not made.streamed and not made.handed
+    return planning_ablation(model.graph, made if is_usual else None)
 
 
 def explain(model: Model, made: Plan, name: str) -> Explanation:
@@ -456,7 +467,7 @@ def run(
         return []
     *earlier, last = map(compare.pack, inputs)
     return compare.unpack_all(
-        model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, streamed=compare.streamed(plan))
+        model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, **compare.by_rows(plan))
     )
 
 
@@ -483,10 +494,12 @@ def compare_boards(
     progress: Progress | None = None,
     **chosen: Any,
 ) -> list[Fit]:
-    """The model on every known board, or on `devices`, with the options of `plan`: planned for each core that they have, built
-    and run where the kernels or the emulated core differ."""
+    """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
+    kernels, built and run where the kernels taken or the emulated core differ."""
     boards = all_devices() if devices is None else devices
-    plans = {core: plan(model, core=core, **chosen) for core in dict.fromkeys(device.core for device in boards)}
+    with_kernels = {planning.own_kernels(device.core): device.core for device in boards}
+    made = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
+    plans = {device.core: made[planning.own_kernels(device.core)] for device in boards}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
     inputs = sample if sample is not None else samples(model, 1, 0)[0]
@@ -516,7 +529,7 @@ def _profile(
     firmware = emulated.build(folder, model.name, core)
     waits = device.flash_waits if device and device.core == core else None
     caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
-    run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, streamed=compare.streamed(plan))
+    run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, **compare.by_rows(plan))
     a, b = run(firmware, caches=caches), run(firmware, fill=1)
     whole, steps = emulated.cycles(core, a, waits), None
     per_step: Sequence[int] = ()
@@ -547,7 +560,8 @@ def deploy(
     limits: Limits | None = None,
     schedule: str = "best",
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
@@ -563,6 +577,7 @@ def deploy(
         schedule,
         allowed,
         stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
         optimize=optimize,
         core=kernels,

@@ -60,22 +60,36 @@ DeviceName = Annotated[
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
 Schedule = Annotated[
-    str, typer.Option("--schedule", metavar="NAME", help="How the network is run: best, unfused, or layer by layer.")
+    str,
+    typer.Option(
+        "--schedule", metavar="NAME", help="best, unfused, layer (by layer), or as others do: patch, patch:N:K, msf, stream2d."
+    ),
 ]
 Optimize = Annotated[
     str,
     typer.Option(
         "--optimize",
         metavar="balanced|speed|size",
-        help="Kernels for the device's core: while the arena grows by an eighth at most, all that the RAM allows, or none.",
+        help="Kernels for the device's core: while the arena grows by a quarter at most, all that the RAM allows, or none.",
     ),
 ]
-Stream = Annotated[
+StreamInputs = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
 ]
+StreamOutputs = Annotated[
+    bool,
+    typer.Option(
+        "--stream-outputs",
+        help="A callback takes the outputs by rows: those that are maps, computed by rows, and that no layer reads.",
+    ),
+]
 Overhead = Annotated[
-    float,
-    typer.Option("--max-mac-overhead", metavar="F", help="Multiply-accumulates at most F times the network's, for less RAM."),
+    float | None,
+    typer.Option(
+        "--max-mac-overhead",
+        metavar="F",
+        help="Multiply-accumulates at most F times the network's, for less RAM; 1.0 if not given, any with patch and msf.",
+    ),
 ]
 Io = Annotated[
     str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
@@ -164,8 +178,9 @@ def plan(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     tensor: Annotated[
@@ -195,14 +210,16 @@ def plan(
         figure.check_figure(picture.name)
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     chain = api.counted_chain(loaded, count)
     if pareto and chain:
         raise CompileError("--count is of one plan, not of --pareto", "leave out one of them")
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
     planned = _plan(loaded, board, limits, **chosen)
-    ends = {"max_mac_overhead": max_mac_overhead, "ram": limits.ram}
+    overhead = 1.0 if max_mac_overhead is None else max_mac_overhead
+    ends = {"max_mac_overhead": overhead, "ram": limits.ram}
     compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, schedule) if explained is None else None
@@ -221,7 +238,7 @@ def plan(
         text.show_verdict(screen, found)
     if compared and not as_json:
         print()
-        text.show_lines(text.console(), count_lines(loaded.graph, compared, max_mac_overhead, limits.ram))
+        text.show_lines(text.console(), count_lines(loaded.graph, compared, overhead, limits.ram))
     return DOES_NOT_FIT if found["fits"] is False else 0
 
 
@@ -237,9 +254,11 @@ def _show_front(
     """`plan --pareto`: the front as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    most = {"max_mac_overhead": chosen["max_mac_overhead"]} if chosen["max_mac_overhead"] != 1 else {}
+    overhead = chosen["max_mac_overhead"]
+    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs", "optimize")}
+    options |= {} if overhead is None else {"max_mac_overhead": overhead}
     core = board.core if board else api.DEFAULT_CORE
-    plans = api.front(model, stream_inputs=chosen["stream_inputs"], optimize=chosen["optimize"], core=core, **most)
+    plans = api.front(model, core=core, **options)
     found = front_record(model, plans, limits, board)
     if picture is not None:
         _write_file(picture, figure.figure(found, picture.name))
@@ -257,8 +276,9 @@ def compile_model(
     device: DeviceName = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     name: Name = None,
@@ -273,7 +293,8 @@ def compile_model(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, name, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     emitted = api.source(
         loaded,
@@ -304,8 +325,9 @@ def verify(
     device: DeviceName = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -321,7 +343,8 @@ def verify(
     """
     board, limits = _target(device, None, None)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -345,8 +368,9 @@ def profile(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -364,7 +388,8 @@ def profile(
     before = _read_record(compare_with) if compare_with else None
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = _plan(loaded, board, limits, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
@@ -391,8 +416,9 @@ def deploy(
     flash: Flash = None,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -412,7 +438,8 @@ def deploy(
     board, limits = _target(device, ram, flash)
     loaded = _load(model, io, name, layout=layout)
     given = read_inputs(inputs, loaded)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
     with api.finished_folder(folder) as scratch:
         with _progress() as report:
@@ -489,8 +516,9 @@ def compare(
     *,
     schedule: Schedule = "best",
     optimize: Optimize = "balanced",
-    stream_inputs: Stream = False,
-    max_mac_overhead: Overhead = 1.0,
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
     io: Io = "model",
     layout: Layout = "model",
     inputs: Inputs = None,
@@ -504,7 +532,8 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead}
+    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
+    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     planned = api.plan(loaded, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
+
+import plans
+from plans import KIB, model_of
 
 from tinyweave import api
 from tinyweave.cost.chain import Layer, macs, square
-from tinyweave.cost.macs import macs as macs_of_graph
 from tinyweave.cost.patch_paper import layer_bytes, patched_bytes, patched_macs
-from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
-from tinyweave.nas.network import to_graph
-from tinyweave.plan.streaming import plan_macs
 
-KIB = 1024
 SHAPES = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
 HALO = 0.12  # what the lecture adds to a patch
 LARGE = blocks(mobilenet_v2())
@@ -116,26 +112,10 @@ def table() -> int:
 
 def ours(core: str) -> int:
     """Print plans of the five layers; how many gave wrong bytes."""
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        path = Path(folder) / "five_layers.tflite"
-        path.write_bytes(to_tflite(to_graph("five_layers", [Block((layer,)) for layer in five_layers()])))
-        model = api.load(path)
-    work, wrong = macs_of_graph(model.graph), 0
+    model = model_of("five_layers", [Block((layer,)) for layer in five_layers()])
     print(f"\ntinyweave, all counted; by the lecture's formula {peak_sram(five_layers())[0] / KIB:.1f} KiB\n")
-    print("| schedule | input | arena, KiB | MACs | bytes equal |\n|---|---|---:|---:|---|")
-    for schedule, streamed, overhead in (
-        ("layer", False, 1.0),
-        ("unfused", False, 1.0),
-        ("best", False, 1.0),
-        ("best", True, 1.0),
-        ("best", True, 1.5),
-    ):
-        plan = api.plan(model, schedule, stream_inputs=streamed, max_mac_overhead=overhead, optimize="size")
-        equal = api.verify(model, plan, count=3, core=core or None).ok
-        wrong += not equal
-        cells = [schedule, "by rows" if streamed else "in RAM", f"{sum(plan.arena.values()) / KIB:.1f}"]
-        cells += [f"{sum(plan_macs(plan)) / work:.3f}", "yes" if equal else "NO"]
-        print("| " + " | ".join(cells) + " |", flush=True)
+    rows = [("layer", False, 1.0), ("unfused", False, 1.0), ("best", False, 1.0), ("best", True, 1.0), ("best", True, 1.5)]
+    wrong, plan = plans.table(model, rows, core or None, samples=3)
     if core:
         measured = api.profile(model, plan, core)
         parts = f"{measured.weights:,} B of weights and biases, {measured.tables:,} B of tables, {measured.code:,} B of code"

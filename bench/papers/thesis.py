@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+import plans
 from charts import Panel, svg
+from plans import KIB, model_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -24,7 +25,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cases.mobile import published  # noqa: E402
 
 from tinyweave import api  # noqa: E402
-from tinyweave.cost.macs import macs as macs_of_graph  # noqa: E402
 from tinyweave.cost.patch_paper import (  # noqa: E402
     head_bytes,
     largest_input,
@@ -32,13 +32,9 @@ from tinyweave.cost.patch_paper import (  # noqa: E402
     patched_bytes,
     peak_bytes,
 )
-from tinyweave.exporters.tflite import to_tflite  # noqa: E402
 from tinyweave.nas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinyweave.nas.network import to_graph  # noqa: E402
 from tinyweave.nas.redistribute import by_patches, head_of, redistributed  # noqa: E402
-from tinyweave.plan.streaming import plan_macs  # noqa: E402
 
-KIB = 1024
 FACTOR = 8  # the first blocks, which run by patches, make the maps so many times smaller
 PATCHES = (1, 2, 4, 7, 14, 28)  # sides of patches of a 28 x 28 map
 MOST_BLOCKS, GRID = 12, 4  # of figure 4-4 a: a map is cut into 4 x 4 patches
@@ -148,27 +144,9 @@ def others(folder: Path) -> None:
 
 def ours(name: str, arch: Arch, core: str | None) -> int:
     """Print plans of a whole network with skips and classifier, everything counted; how many gave wrong bytes."""
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        path = Path(folder) / "mobilenet_v2.tflite"
-        path.write_bytes(to_tflite(to_graph("mobilenet_v2", blocks(arch), arch.classes)))
-        model = api.load(path)
-    work, wrong = macs_of_graph(model.graph), 0
     print(f"\ntinyweave, {name}, with skips, input, output and classifier; random weights\n")
-    print("| schedule | input | arena, KiB | MACs | bytes equal |\n|---|---|---:|---:|---|")
-    for schedule, streamed, overhead in (
-        ("layer", False, 1.0),
-        ("best", False, 1.0),
-        ("best", True, 1.0),
-        ("best", True, 1.04),
-        ("best", True, 1.13),
-    ):
-        plan = api.plan(model, schedule, stream_inputs=streamed, max_mac_overhead=overhead, optimize="size")
-        equal = api.verify(model, plan, count=1, core=core).ok
-        wrong += not equal
-        cells = [schedule, "by rows" if streamed else "in RAM", f"{sum(plan.arena.values()) / KIB:.1f}"]
-        cells += [f"{sum(plan_macs(plan)) / work:.3f}", "yes" if equal else "NO"]
-        print("| " + " | ".join(cells) + " |", flush=True)
-    return wrong
+    rows = [("layer", False, 1.0), ("best", False, 1.0), ("best", True, 1.0), ("best", True, 1.04), ("best", True, 1.13)]
+    return plans.table(model_of("mobilenet_v2", blocks(arch), arch.classes), rows, core, samples=1)[0]
 
 
 def per_block(found: Sequence[Block]) -> list[float]:

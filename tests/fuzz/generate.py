@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Tile
-from tinyweave.plan.rows import Rows
+from tinyweave.plan.rows import Rows, can_be_handed
 from tinyweave.plan.streaming import streaming
 
 MAX_ELEMENTS = 6000
@@ -630,9 +631,10 @@ def random_order(graph: Graph, rng: random.Random) -> tuple[int, ...]:
     return tuple(done)
 
 
-def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], tuple[str, ...], tuple[Tile, ...]]:
-    """Any cut of the file's order into stages, those of several ops such as can run row by row; inputs that may be streamed to
-    them, those that one stage alone reads, by rows; and ops of a stage that can run together, for any number of columns."""
+def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
+    """Any cut of the file's order into stages, those of several ops such as can run row by row; and the other arguments of
+    `plan_in_stages`: inputs that may be streamed to them, those that one stage alone reads; ops of a stage that can run
+    together, for any number of columns and rows, which are patches or not; and outputs of stages that may be handed out."""
     variants = [variant_for(graph, op).name for op in graph.ops]
     net, begin, stages = Rows(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):
@@ -650,12 +652,14 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
     for ops in stages:
         at = 0
         while at < len(ops) - 1:
-            run = ops[at : at + rng.randint(2, 5)]
-            more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5))))
+            run = ops[at : at + rng.randint(2, 8)]
+            more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5)), cached=rng.random() < 0.7))
             joined = rng.random() < 0.7 and streaming(Rows(graph, variants, streamed, more), ops) is not None
             tiles = more if joined else tiles
             at += len(run) if joined else 1
-    return stages, streamed, tiles
+    lasts = [graph.ops[ops[-1]].outputs[0] for ops in stages]
+    handed = tuple(name for name in can_be_handed(net) if name in lasts and rng.random() < 0.7)
+    return stages, {"streamed": streamed, "tiles": tiles, "handed": handed}
 
 
 def _may_run(graph: Graph, index: int, done: list[int]) -> bool:

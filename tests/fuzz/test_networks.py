@@ -49,8 +49,8 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     path = tmp_path / "network.tflite"
     path.write_bytes(to_tflite(random_network(seed, rng.randint(5, 16), growers=BY_ROW, live=2)))
     model = api.load(path)
-    stages, streamed, tiles = random_stages(model.graph, rng)
-    made = plan_in_stages(model.graph, stages, streamed=streamed, tiles=tiles)
+    stages, options = random_stages(model.graph, rng)
+    made = plan_in_stages(model.graph, stages, **options)
     if rng.random() < 0.5:
         made = with_kernels_of(made, "cortex-m4")
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)

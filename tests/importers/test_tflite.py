@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import struct
@@ -16,6 +17,7 @@ import tflite
 
 from tests.cases.ops import GENERATORS, cases
 from tests.cases.tiny import NETWORKS
+from tinyweave import api
 from tinyweave.exporters import tflite as exporter
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import MAX_COUNT, MAX_OPS, READERS, WITHOUT_VALUE, from_tflite
@@ -24,6 +26,7 @@ from tinyweave.ops import SPECS
 from tinyweave.passes import run_passes
 
 Q = Quant((0.5,), (3,))
+WITH_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
 
 
 def convolution(
@@ -54,6 +57,52 @@ def convolution(
 @pytest.fixture
 def file() -> bytes:
     return to_tflite(convolution())
+
+
+def with_int4_weights(graph: Graph, seed: int = 0) -> tuple[Graph, set[str]]:
+    """All weights drawn anew, from -8 to 7; their names."""
+    rng, names = np.random.default_rng(seed), {op.inputs[1] for op in graph.ops if op.kind in WITH_WEIGHTS} - {None}
+    drawn = {name: rng.integers(-8, 8, graph.tensors[name].shape, np.int8) for name in sorted(names)}
+    tensors = {name: replace(tensor, data=drawn.get(name, tensor.data)) for name, tensor in graph.tensors.items()}
+    return replace(graph, tensors=tensors), names
+
+
+def test_int4_weights_become_int8() -> None:
+    graph, names = with_int4_weights(convolution())
+    small, large = to_tflite(graph, int4=names), to_tflite(graph)
+    assert len(small) < len(large)
+    assert diff(from_tflite(small, "net"), from_tflite(large, "net")) == []
+
+
+def test_int4_weights_of_an_odd_number() -> None:
+    data = np.arange(-8, 7, dtype=np.int8)
+    graph = convolution()
+    odd = replace(graph.tensors["weights"], name="odd", shape=(15,), quant=None, data=data)
+    kept = replace(graph, tensors=graph.tensors | {"odd": odd}, outputs=(*graph.outputs, "odd"))
+    assert np.array_equal(from_tflite(to_tflite(kept, int4={"odd"}), "net").tensors["odd"].data, data)
+
+
+def test_what_cannot_be_int4_is_said() -> None:
+    graph = convolution()
+    for name in ("weights", "bias", "image"):
+        with pytest.raises(CompileError, match="no int8 constant of values from -8 to 7"):
+            to_tflite(graph, int4={name})
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", WITH_WEIGHTS)
+def test_int4_weights_give_the_bytes_of_the_reference(kind: str, tmp_path: Path) -> None:
+    seen = 0
+    for case in itertools.islice(cases(kind), 0, None, 12):
+        if not all(op.inputs[1] and case.graph.tensors[op.inputs[1]].dtype == "int8" for op in case.graph.ops):
+            continue  # uint8, or weights that are no constants
+        graph, names = with_int4_weights(case.graph)
+        (tmp_path / "net.tflite").write_bytes(to_tflite(graph, int4=names))
+        model = api.load(tmp_path / "net.tflite")
+        result = api.verify(model, api.plan(model), count=2, core=None)
+        assert result.ok and result.reference.startswith("LiteRT's reference kernels")
+        seen += 1
+    assert seen
 
 
 def patch(file: bytes, table: Callable[[tflite.Model], Any], slot: int, form: str, value: int) -> bytes:
@@ -305,7 +354,9 @@ def test_unsupported_features_are_named(file: bytes) -> None:
         "conv_2d",
     )
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
-    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "INT4")
+    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16), "weights", "FLOAT16")
+    refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "needs 54 bytes")
+    refuses(patch(file, tensor_table("features"), 6, "<b", tflite.TensorType.INT4), "features", "is an int4 map")
     refuses(patch(file, lambda m: wrap(options(m)), 8, "<i", 0), "conv_2d_0", "stride")
     refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
 

@@ -3,8 +3,8 @@
 In: trials, as rings.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
 memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
 that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
-COUNT`, from the folder above, raises where a kernel with vectors differs from its twin in the library, or writes where it
-must not.
+COUNT`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin in the
+library, or writes where it must not.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 from kernels import rings, twins
-from kernels.rings import Rng, Trial
+from kernels.rings import Call, Rng, Trial
 
 from tinyweave.kernels.table import sources
 from tinyweave.simulate import emulated
 
+CORES = {"_dsp": "cortex-m4", "_mve": "cortex-m55"}  # by the ends of kernels' names
 GUARD, ALIGN = 48, 16
 AT_A_TIME = 500
 PROGRAM = """\
@@ -62,6 +63,9 @@ int32_t trials_invoke(void *const *memory, const void *io)
 """
 
 
+STRUCTS = {struct: name for name, struct in rings.TYPES.items()}
+
+
 class Image:
     """Bytes with pointers among them, as offsets from the first."""
 
@@ -95,9 +99,14 @@ def struct_words(image: Image, params: ctypes.Structure, arrays: dict[int, np.nd
     return found
 
 
+def _way(call: Call) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    """The kernel, the type of its parameters, and the functions that members of those point to."""
+    return call.kernel, STRUCTS[type(call.params)], call.functions
+
+
 def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.ndarray]:
     """The outputs; of each trial all calls are made for each of some pieces of the output."""
-    kernels = sorted({call.kernel for trial in trials for call in trial.calls})
+    kernels = sorted({_way(call) for trial in trials for call in trial.calls})
     image, calls, outs, written = Image(rng), list[tuple[int, bool]](), list[int](), list[tuple[int, int]]()
     image.add(bytes(4 * 4), noise=0)
     for trial in trials:
@@ -111,7 +120,9 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
         ]
         image.bytes += rng.bytes(GUARD)
         for call in trial.calls:
-            params = image.words(struct_words(image, call.params, arrays))
+            words = struct_words(image, call.params, arrays)
+            params = image.words(words)
+            written += [(params, 4 * len(words))] if call.functions else []
             own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
             places = image.words([word for view in own for word in view])
             for (top, bottom), (left, right) in product(rings.pieces(h, rng), rings.pieces(w, rng)):
@@ -119,20 +130,20 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
                 scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
                 written.append((scratch, call.scratch))
                 image.bytes += rng.bytes(GUARD)
-                calls += [(kernels.index(call.kernel), False), *((at, True) for at in (params, places, span, scratch))]
+                calls += [(kernels.index(_way(call)), False), *((at, True) for at in (params, places, span, scratch))]
     begin = image.words(calls)
     places = image.add(struct.pack(f"<{len(image.places)}I", *image.places), noise=0)
     image.bytes[:16] = struct.pack("<4I", places, len(image.places), begin, len(calls) // 5)
     views_of = {call.kernel: (len(call.inputs), call.scratch) for trial in trials for call in trial.calls}
-    cases = [
-        f"    case {i}: {name}_part(params, {', '.join(f'views[{k}]' for k in range(views_of[name][0] + 1))}, *range"
-        f"{', scratch' if views_of[name][1] else ''}); break;"
-        for i, name in enumerate(kernels)
-    ]
+    cases = []
+    for i, (name, params, functions) in enumerate(kernels):
+        set_up = "".join(f"(({params} *)params)->{member} = {function}; " for member, function in functions)
+        maps, rest = ", ".join(f"views[{k}]" for k in range(views_of[name][0] + 1)), ", scratch" if views_of[name][1] else ""
+        cases.append(f"    case {i}: {set_up}{name}_part(params, {maps}, *range{rest}); break;")
     folder.mkdir(exist_ok=True)
-    for path in sources(kernels):
+    for path in sources(name for name, _, _ in kernels):
         shutil.copy(path, folder)
-    includes = "\n".join(f'#include "{name}.h"' for name in kernels)
+    includes = "\n".join(f'#include "{name}.h"' for name in dict.fromkeys(name for name, _, _ in kernels))
     (folder / "trials.h").write_text("#include <stdint.h>\n")
     (folder / "trials.c").write_text(PROGRAM.format(includes=includes, cases="\n".join(cases)))
     given = bytes(image.bytes)
@@ -178,7 +189,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int) -> None:
     library = ctypes.CDLL(path)
-    for name in (name for name in twins.DRAWN if name.endswith("_mve")):
+    for name in (name for name in twins.DRAWN if CORES[name[-4:]] == core):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))
 

@@ -349,6 +349,19 @@ def pool(rng: Rng, kernel: str) -> Trial:
     return pool(rng, kernel) if empty else Trial([Call(kernel, params, (0,))], [operand(rng, inside, reads)], out)
 
 
+def mean(rng: Rng) -> Trial:
+    """Over the columns of each row."""
+    h, w, c = (int(n) for n in rng.integers(1, 7, 3))
+    scaling = {"multiplier": int(rng.integers(1 << 30, 1 << 31)) // w, "shift": int(rng.integers(-1, 2))}
+    zeros = {"in_zero": int(rng.integers(-128, 128)), "out_zero": int(rng.integers(-128, 128))}
+    params = build("tw_mean", kept=(h, c, 1), reduced=(w, 1), **zeros, **scaling)
+
+    def reads(span: Span) -> Span:
+        return Span(span.top, span.bottom, 0, w if span.left < span.right else 0)
+
+    return Trial([Call("tw_mean_s8", params, (0,))], [operand(rng, (h, w, c), reads)], (h, 1, c))
+
+
 def fully_connected(rng: Rng) -> Trial:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 40, 11)))
     per_channel = int(rng.integers(2))
@@ -493,6 +506,7 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
     **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
     "tw_transpose_conv_s8": transpose_conv,
+    "tw_mean_s8": mean,
     "tw_pad_s8": pad,
     "tw_concatenation_s8": concatenation,
     **{name: partial(pool, kernel=name) for name in POOLS},

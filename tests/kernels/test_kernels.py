@@ -37,7 +37,7 @@ COMPILERS = {
 }
 C_FILES = sorted(FOLDER.glob("*.c"))
 TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
-VECTOR_CORE, ON_CORE = "cortex-m55", 200  # trials there of each kernel with vectors
+ON_CORE = 200  # trials of each kernel on its core
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
 
 
@@ -94,11 +94,12 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
     run([sys.executable, "-m", "kernels.twins", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests)
 
 
-@pytest.mark.parametrize("name", [name for name in twins.DRAWN if name.endswith("_mve")])
-def test_kernels_with_vectors_equal_portable_ones_on_their_core(name: str, library: ctypes.CDLL, tmp_path: Path) -> None:
-    if reason := emulated.missing(VECTOR_CORE):
+@pytest.mark.parametrize("name", twins.DRAWN)
+def test_fast_kernels_equal_portable_ones_on_their_core(name: str, library: ctypes.CDLL, tmp_path: Path) -> None:
+    core = on_core.CORES[name[-4:]]
+    if reason := emulated.missing(core):
         pytest.skip(reason[0])
-    on_core.compare(library, name, (SEED, ON_CORE), VECTOR_CORE, tmp_path)
+    on_core.compare(library, name, (SEED, ON_CORE), core, tmp_path)
 
 
 def test_a_core_gets_its_own_kernels() -> None:

@@ -65,9 +65,9 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     chosen: dict[str, Any] = {}
     if depthwise:
         units = depth = max(depth, lines.PLANES)
-        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 8))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
+        chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
-        if not lines.fits(chosen["kernel"][1], chosen["stride"][1]):
+        if not lines.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
@@ -90,9 +90,10 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
     if depthwise:
-        block = lines.block(outside[1], cols, stride)
-        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, block=block)
-        scratch, functions = lines.scratch_of(rows, cols, stride, block), (("line", lines.function(rows, cols, stride)),)
+        at_once = {"block": lines.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
+        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
+        scratch = lines.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
+        functions = (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
     return (
         Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
@@ -192,11 +193,27 @@ def add(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def mul(rng: Rng, kernel: str) -> Twins:
+    trial = rings.binary(rng, "tw_mul_s8")
+    (call,), sources = trial.calls, [inputs(rng, source) for source in trial.inputs]
+    (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
+    given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
+    given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
+    portable = rings.build("tw_mul", **given)
+    own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
+    fast = rings.build("tw_mul_dsp", mul=portable, **own)
+    return (
+        Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
+        Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
+    )
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
+    "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
 }
 
 

@@ -79,7 +79,11 @@ def test_windows_of_the_rest() -> None:
 
     a, b = tensor("a", 1, 4, 4, 2), tensor("b", 1, 1, 1, 2)
     assert window(single_op("add", [a, a], tensor("output"), NONE)) == ops.Window()
-    assert window(single_op("add", [a, b], tensor("output"), NONE)) is None
+    assert window(single_op("add", [a, b], tensor("output"), NONE)) == ops.Window(), "a pixel that repeats"
+    assert window(single_op("add", [a, tensor("c", 1, 1, 4, 2)], tensor("output"), NONE)) is None
+    assert window(single_op("add", [b, tensor("c", 1, 4, 4, 1)], tensor("output"), NONE)) is None
+    for axes, found in (((2,), ops.Window((1, 4), (1, 4))), ((1,), None), ((1, 2), None), ((3,), None)):
+        assert window(single_op("mean", [a, integers("axes", *axes)], tensor("output"), {"keep_dims": True})) == found
     padded = single_op("pad", [a, integers("p", (0, 0), (1, 0), (2, 3), (0, 0))], tensor("output"), {})
     assert window(padded) == ops.Window(pad=(1, 2))
     assert window(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 3})) == ops.Window()

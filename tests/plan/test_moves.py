@@ -25,7 +25,7 @@ from tinyweave.plan.place import Rule
 from tinyweave.plan.plan import Buffer
 from tinyweave.simulate import compare
 
-SEEDS = (9, 23, 25)
+SEEDS = (9, 15, 23)
 
 
 def moves(made: Plan) -> list[Op]:

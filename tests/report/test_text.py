@@ -11,6 +11,7 @@ from tinyweave.report.text import (
     bound_line,
     clean,
     instructions_line,
+    memory_rows,
     proof_lines,
     size,
     verdict_lines,
@@ -138,3 +139,24 @@ def test_the_proof_names_places_and_compilers():
 def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
     record = known()
     assert expected in "\n".join(proof_lines(record | {"verify": record["verify"] | change}))
+
+
+@pytest.mark.parametrize(
+    ("streamed", "handed", "said"),
+    [
+        ([], [], "inputs, outputs (sram 9)"),
+        (["x"], [], "outputs; inputs come by rows (sram 9)"),
+        ([], ["a"], "inputs, other outputs; 'a' handed out by rows (sram 9)"),
+        ([], ["a", "b"], "inputs; outputs handed out by rows (sram 9)"),
+        (["x"], ["a", "b"], "inputs come by rows; outputs handed out by rows (sram 9)"),
+    ],
+)
+def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed: list[str], handed: list[str], said: str):
+    ram = {"total": None, "arena": 9, "memories": {"sram": 9}, "static": None, "stack": None}
+    record = {
+        "ram": ram | {"streamed": streamed, "handed": handed},
+        "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
+        "flash": dict.fromkeys(("total", "weights", "tables", "code")),
+        "limits": {"ram": None, "memories": None, "flash": None},
+    }
+    assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

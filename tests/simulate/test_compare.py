@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.maps import segmentation
 from cases.tiny import NETWORKS
 
 from tinyweave.codegen import Origin, emit
@@ -113,6 +114,17 @@ def test_difference_speaks_of_bytes(want: np.ndarray, have: np.ndarray, said: st
     assert text is not None
     assert said in text
     assert compare.difference(want, want.copy()) is None
+
+
+def test_what_is_handed_out_by_rows_is_compared(tmp_path: Path) -> None:
+    made = plan(segmentation(), stream_outputs=True)
+    folder = emitted(made, tmp_path)
+    assert verify(made, folder, 2).ok
+    edit(folder, "segmentation.c", ".out_zero = 0,", ".out_zero = 1,")
+    result = verify(made, folder, 2)
+    assert result.first_difference is not None
+    assert "differs in output 'classes' of sample 0" in result.first_difference
+    assert "the first layer that differs is conv_2d_4" in result.first_difference
 
 
 def test_state_is_followed_through_all_samples(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, WEIGHTS, body
+from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, WEIGHTS, body, handing_out
 
 from tinyweave import toolchain
 from tinyweave.ir import CompileError
@@ -366,3 +366,20 @@ def test_caches_miss_what_they_cannot_hold(write_model: Write, cache: tuple[int,
     code = run(folder, caches={"code": (1024, 16, 64)}).misses[-1]["code"]
     assert code in (2, 3), "lines of 28 bytes of code"
     assert run(folder, caches={"unified": (1024, 16, 64)}).misses[-1]["unified"] == code + 4
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m55"])
+@pytest.mark.parametrize(("calls", "said"), HANDED)
+def test_rows_handed_out_come_once_and_in_order(
+    write_model: Write, core: str, calls: list[tuple[int, int]], said: str | None
+) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    folder = write_model(handing_out(calls), NO_OUTPUT)
+    if said is None:
+        assert run(folder, core=core, handed={0: 8}).outputs == INPUTS
+        with pytest.raises(Fault, match="other outputs by rows"):
+            run(write_model(), core=core, handed={0: 8})
+        return
+    with pytest.raises(Fault, match=said):
+        run(folder, core=core, handed={0: 8})

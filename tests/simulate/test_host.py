@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulate.tiny_c import ARENA, DENSE, INPUTS, REST, body
+from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, body, handing_out
 
 from tinyweave import toolchain
 from tinyweave.ir import CompileError
@@ -199,3 +199,15 @@ def test_the_cache_survives_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_
     finally:
         toolchain.cache_folder.cache_clear()
     assert os.environ["XDG_CACHE_HOME"]
+
+
+@pytest.mark.parametrize(("calls", "said"), HANDED)
+def test_rows_handed_out_come_once_and_in_order(write_model: Write, calls: list[tuple[int, int]], said: str | None) -> None:
+    folder = write_model(handing_out(calls), NO_OUTPUT)
+    if said is None:
+        assert run(folder, handed={0: 8}).outputs == INPUTS
+        with pytest.raises(Fault, match="other outputs by rows"):
+            run(write_model(), handed={0: 8})
+        return
+    with pytest.raises(Fault, match=said):
+        run(folder, handed={0: 8})

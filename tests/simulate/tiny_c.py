@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,15 @@ void tiny_reset(const tiny_memory *memory) { (void)memory; }
 void *tiny_input(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram + index; }
 const void *tiny_output(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram + index + 96; }
 """
+# calls of write_rows, (first row, rows), that hand out 4 rows of 8 bytes, and what is wrong with them
+NO_OUTPUT = REST.replace("return (int8_t *)memory->sram + index + 96;", "(void)memory; (void)index; return 0;")
+HANDED = [
+    ([(0, 1), (1, 2), (3, 1)], None),
+    ([(0, 1), (2, 2)], "not given each row once and in order"),
+    ([(0, 4), (3, 1)], "not given each row once and in order"),
+    ([(0, 3)], "did not hand out all rows"),
+    ([(0, 5)], "rows that the output does not have"),
+]
 # input [0, 32), the dense layer's output [32, 64), unused [64, 96), output [96, 128)
 TWO_LAYERS = """
 #include "tiny.h"
@@ -77,6 +87,11 @@ def write(folder: Path, invoke: str, rest: str) -> None:
     (folder / "tiny.h").write_text(HEADER)
     (folder / "tiny_weights.h").write_text(weights)
     (folder / "tiny.c").write_text(f'#include "tiny.h"\n{invoke}\n{rest}')
+
+
+def handing_out(calls: Sequence[tuple[int, int]]) -> str:
+    """A tiny_invoke that hands out its input, in calls of (first row, rows)."""
+    return body("".join(f"io->write_rows(io->user, 0, {row}, {rows}, arena + {8 * row});\n" for row, rows in calls))
 
 
 def body(statements: str) -> str:

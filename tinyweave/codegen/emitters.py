@@ -71,7 +71,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
     sources = []
     for index in inputs:
         tensor = layer.input(index)
-        extents = f"{params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
+        inner = ".mul" if layer.kernel == "tw_mul_s8_dsp" else ""
+        extents = f"{params}{inner}.{'in' if len(inputs) == 1 else 'ab'[index]}"
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
@@ -141,7 +142,8 @@ def streamed_convolution(layer: Layer) -> Code:
         own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
         params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
     elif depthwise:
-        own = {"line": lines.function(rows, cols, step), "block": lines.columns_at_a_time(graph, op)}
+        at_a_time = {"block": lines.columns_at_a_time(graph, op), "rows": lines.rows_at_a_time(graph, op)}
+        own = {"line": lines.function(rows, cols, step), **at_a_time}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
         params = layer.struct("tw_conv_dsp", *base)
@@ -337,7 +339,13 @@ def emit_add_of_halved(layer: Layer) -> Code:
 
 def emit_mul(layer: Layer) -> Code:
     rescale = elementwise.mul_rescale(layer.graph, layer.op)
-    params = layer.struct("tw_mul", *binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift})
+    members = [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
+    if layer.kernel == "tw_mul_s8_dsp":
+        mul = ({f"mul.{key}": value for key, value in line.items()} for line in members)
+        own = {"power": 1 << (32 + rescale.shift), "sign": -int(pairs.needs_sign(layer.graph, layer.op))}
+        params = layer.struct("tw_mul_dsp", *mul, own)
+    else:
+        params = layer.struct("tw_mul", *members)
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 

@@ -14,6 +14,7 @@ from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant
 from ..kernels.table import BY_NAME
 from ..plan import Plan, scratch_name
+from ..plan.rematerialise import is_again
 from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -131,4 +132,5 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
     target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
     kind = f"{op.kind} {geometry}".strip()
     macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
-    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "")
+    again = ", the second time" if is_again(op) else ""
+    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + again

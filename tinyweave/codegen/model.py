@@ -116,7 +116,8 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
             shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
-    roles = (("input", graph.inputs), ("output", graph.outputs), ("kept between calls", initial_state(graph)))
+    roles = (("input", graph.inputs), ("output", graph.outputs), ("handed out by rows", plan.handed))
+    roles += (("kept between calls", initial_state(graph)),)
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]
         if marks and shown[place.buffer] != "input":
@@ -165,7 +166,7 @@ def survives(plan: Plan, name: str) -> bool:
 def _io_lines(plan: Plan, prefix: str) -> list[str]:
     graph = plan.graph
     lines = []
-    for word, names in (("INPUT", graph.inputs), ("OUTPUT", graph.outputs)):
+    for word, names, by_rows in (("INPUT", graph.inputs, plan.streamed), ("OUTPUT", graph.outputs, plan.handed)):
         lines.append(f"#define {prefix}_{word}S {len(names)}")
         for position, name in enumerate(names):
             tensor = graph.tensors[name]
@@ -173,10 +174,11 @@ def _io_lines(plan: Plan, prefix: str) -> list[str]:
             fate = "" if tensor.data is None else "; constant"
             if word == "INPUT":
                 fate = "; survives invoke" if survives(plan, name) else "; overwritten by invoke"
-                fate = "; comes by rows" if name in plan.streamed else fate
+            if name in by_rows:
+                fate = "; comes by rows" if word == "INPUT" else "; handed out by rows"
             lines += ["", *_comment_lines(f"{word.lower()} {position}: '{name}', {_type_text(tensor)}{fate}")]
-            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED {int(name in plan.streamed)}"]
-            if name in plan.streamed:
+            lines += [f"#define {macro}_BYTES {tensor.bytes}", f"#define {macro}_STREAMED {int(name in by_rows)}"]
+            if name in by_rows:
                 lines.append(f"#define {macro}_ROW_BYTES {row_bytes(tensor)}")
             if tensor.quant is not None and not tensor.quant.per_channel and tensor.dtype != "float32":
                 lines.append(f"#define {macro}_SCALE {c.float_literal(tensor.scale)}")
@@ -379,12 +381,12 @@ void {name}_reset(const {name}_memory *memory)
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     """The function that says where inputs or outputs lie: in a memory, or among the constants when the value is known."""
-    names = plan.graph.inputs if which == "input" else plan.graph.outputs
+    names, by_rows = (plan.graph.inputs, plan.streamed) if which == "input" else (plan.graph.outputs, plan.handed)
     labels = _labels(plan)
     const = "" if which == "input" else "const "
     places = {}
     for position, tensor in enumerate(plan.graph.tensors[key] for key in names):
-        if tensor.name in plan.streamed:
+        if tensor.name in by_rows:
             continue
         if tensor.data is None:
             places[position] = f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}"
@@ -392,7 +394,7 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
             values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
             places[position] = constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype])
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in places.items())
-    unused = "" if any(key in plan.places and key not in plan.streamed for key in names) else "    (void)memory;\n"
+    unused = "" if any(key in plan.places and key not in by_rows for key in names) else "    (void)memory;\n"
     return f"""\
 {const}void *{name}_{which}(const {name}_memory *memory, int32_t index)
 {{
@@ -410,7 +412,7 @@ def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory};" for memory in used]
     lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
-    lines += [] if plan.streamed else ["    (void)io; /* nothing is streamed */"]
+    lines += [] if plan.streamed or plan.handed else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
         lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])

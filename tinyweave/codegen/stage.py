@@ -6,14 +6,14 @@ In: a Plan and one of its stages, with the call of each op on the row that is du
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from functools import reduce
 
-from ..ir import itemsize
+from ..ir import Op, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
 from ..plan.rows import row_bytes, tile_sizes
-from ..plan.streaming import Node, Streaming, rows_of, streaming_of
+from ..plan.streaming import Node, Pace, Streaming, rows_of, streaming_of
 from . import c
 from .layer import Code, shape_text
 
@@ -59,6 +59,7 @@ def stage_lines(
         if node in tiles:
             body = _tile(plan, tiles[node], at, maps, [line for index in tiles[node].ops for line in _lines(codes[index])])
         lines.append(f"        if (tw_is_due(&{op.name}_pace, tick, &{maps[op.outputs[0]]})) {{")
+        body += _hand_out(plan, op, maps, stream.paces[node]) if op.outputs[0] in plan.handed else []
         lines += [f"            {line}" for line in body]
         lines.append("        }")
     return [*lines, "    }", "}"]
@@ -72,27 +73,27 @@ def _lines(code: Code | None) -> list[str]:
 def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str], calls: list[str]) -> list[str]:
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
-    sizes = tile_sizes(rows_of(plan), tile)
-    lines = [
-        "/* {address, bytes of a row, rows, 0, 0}, 0, the reader's window, stride and padding, the map, bytes of a pixel */"
-    ]
-    parts = []
-    for op, reader in pairwise(ops):
-        tensor, window = graph.output(op), SPECS[reader.kind].window(graph, reader)
-        assert window is not None
-        name, (rows, cols), pixel = (
-            maps[tensor.name].removesuffix(".map"),
-            sizes[tensor.name],
-            row_bytes(tensor) // tensor.shape[2],
-        )
-        view = (at[tensor.name], cols * pixel, rows, 0, 0)
-        reader_of = ", ".join(map(c.value, (window.extent, window.stride, window.pad, tensor.shape[1:3], pixel)))
-        lines += [f"tw_tile {name} = {{{c.value(view)}, 0,", f"{'':{len(name) + 12}}{reader_of}}};"]
-        parts.append(f"    const tw_range {op.name}_part = tw_slide(&{name}, {reader.name}_part);")
+    sizes, inner = tile_sizes(rows_of(plan), tile), [op.outputs[0] for op in ops[:-1]]
+    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
+    for op in ops:
+        if not set(inner).isdisjoint(op.inputs):
+            window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
+            assert window is not None
+            reads = ", ".join(map(c.value, (window.extent, window.stride, window.pad, graph.tensors[read].shape[1:3])))
+            windows.append(f"static const tw_field {op.name}_field = {{{reads}}};")
+    for op in ops[:-1]:
+        tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
+        name, pixel = maps[tensor.name].removesuffix(".map"), row_bytes(tensor) // tensor.shape[2]
+        tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
+        needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
+        call = reduce("tw_hull({}, {})".format, needed)
+        parts.append([f"const tw_range {op.name}_part =", f"    tw_slide(&{name}, {call});"])
+    tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
-    lines.append(f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{")
-    lines.append(f"    const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));")
-    return [*lines, *reversed(parts), *(f"    {line}" for line in calls), "}"]
+    part = f"const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));"
+    before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
+    body = [*inside, part, *(line for lines in reversed(parts) for line in lines), *calls]
+    return [*windows, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
 
 def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
@@ -107,12 +108,21 @@ def _bring(plan: Plan, label: str, name: str) -> list[str]:
     return [
         f"if (tw_is_due(&{pace}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {pixel});",
-        f"    const int error = io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row);",
-        "    if (error != 0) {",
-        "        return error;",
-        "    }",
+        *(f"    {line}" for line in _ask(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]
+
+
+def _hand_out(plan: Plan, op: Op, maps: Mapping[str, str], pace: Pace) -> list[str]:
+    """Give the caller the rows of a turn, which begin where their ring does."""
+    name, begin, end = op.outputs[0], f"{op.name}_pace.begin", f"{op.name}_pace.end"
+    count = f"{end} - {begin}" if pace.at_once > 1 else "1"
+    return _ask(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
+
+
+def _ask(call: str) -> list[str]:
+    """Call the caller back; its error ends invoke."""
+    return [f"const int error = {call};", "if (error != 0) {", "    return error;", "}"]
 
 
 def stage_note(plan: Plan, stage: Stage) -> str:
@@ -122,7 +132,8 @@ def stage_note(plan: Plan, stage: Stage) -> str:
     made = {op.outputs[0] for op in ops}
     names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in made)
     sources = " + ".join(shape_text(graph.tensors[name].shape) for name in names)
-    return f"{title}, row by row: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
+    how = "patch by patch" if any(not tile.cached for tile in stage.tiles or ()) else "row by row"
+    return f"{title}, {how}: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
@@ -130,8 +141,8 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     stream, name = streaming_of(plan, stage), plan.graph.ops[index].outputs[0]
     if name in stream.tiles:
         return ", into a tile of " + " x ".join(map(str, stream.tiles[name]))
-    rows = stream.rings.get(name)
-    return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}"
+    rows, goes = stream.rings.get(name), ", handed out" if name in plan.handed else ""
+    return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}{goes}"
 
 
 def _view(plan: Plan, stream: Streaming, name: str, at: str, label: str) -> str:

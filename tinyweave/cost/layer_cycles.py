@@ -98,13 +98,16 @@ def _depthwise(graph: Graph, op: Op, variant: str) -> Counts:
 
 
 def _lines(graph: Graph, op: Op, variant: str) -> Counts:
-    """Four channels of a block of columns at a time, line after line of the kernel."""
+    """Four channels of a block of columns and a strip of rows at a time, line after line of the kernel."""
     shape, channels = lines.plane(graph, op), -(-graph.input(op).shape[3] // lines.PLANES)
     (height, width), (rows, cols), columns = shape.out, shape.kernel, lines.columns_at_a_time(graph, op)
-    blocks = -(-width // columns)
+    at_once = lines.rows_at_a_time(graph, op)
+    strips = [min(at_once, height - begin) for begin in range(0, height, at_once)]
     each = [min(columns, width - begin) for begin in range(0, width, columns)]
     sums = height * channels * lines.PLANES * sum(-(-count // lines.AT_ONCE) * lines.AT_ONCE for count in each)
-    words = height * channels * sum(min(columns, count) * shape.stride[1] + cols - 1 for count in each)
+    words = channels * sum(min(columns, count) * shape.stride[1] + cols - 1 for count in each)
+    gathered = words * sum((count - 1) * shape.stride[0] + rows for count in strips)
     key = f"{variant}, {lines.function(rows, cols, shape.stride[1])}"
-    taps = (lines.taps(cols) + 1) // 2
-    return key, (sums * rows * taps, sums, words * rows, height * channels * blocks, height * blocks, channels, 1.0)
+    taps, blocks = (lines.taps(cols) + 1) // 2, len(each)
+    did = (sums * rows * taps, sums, gathered, height * channels * blocks, len(strips) * channels * blocks, channels, 1.0)
+    return key, did

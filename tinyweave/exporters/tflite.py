@@ -8,7 +8,7 @@ Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,9 +44,16 @@ MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.Mir
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
-def to_tflite(graph: Graph) -> bytes:
-    """The file's bytes; CompileError when the graph holds something that the format cannot."""
+def to_tflite(graph: Graph, int4: Collection[str] = ()) -> bytes:
+    """The file's bytes; CompileError when the graph holds something that the format cannot.
+
+    int4: int8 constants, all from -8 to 7, which are stored as int4, two in a byte.
+    """
     verify(graph)
+    for name in int4:
+        data = graph.tensors[name].data
+        if data is None or data.dtype != np.int8 or (data.size and not -8 <= data.min() <= data.max() <= 7):
+            raise CompileError("is no int8 constant of values from -8 to 7", "leave it out of int4", tensor=name)
     builder = flatbuffers.Builder(1024)
     variables = _variables(graph)
     initial = {op.inputs[0] for op in graph.init}
@@ -59,7 +66,10 @@ def to_tflite(graph: Graph) -> bytes:
     wanted = dict.fromkeys((*setup, *((op.kind, _version(graph, op)) for op in graph.ops)))
     codes = {code: index for index, code in enumerate(wanted)}
 
-    tensors = [_resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0)) for t in main]
+    tensors = [
+        _resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0), packed=t.name in int4)
+        for t in main
+    ]
     ops = [_call_once(builder, codes)] if variables else []
     ops += [_var_handle(builder, name, indices[name], codes) for name in variables]
     ops += [_op(builder, graph, op, indices, codes) for op in graph.ops]
@@ -68,6 +78,7 @@ def to_tflite(graph: Graph) -> bytes:
     subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
+    stored = [replace(t, data=_packed(t.data)) if t.name in int4 and t.data is not None else t for t in constants]
     model = _table(
         builder,
         "Model",
@@ -75,7 +86,7 @@ def to_tflite(graph: Graph) -> bytes:
         OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
         Subgraphs=_offsets(builder, subgraphs),
         Description=builder.CreateString("tinyweave"),
-        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in constants)]),
+        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in stored)]),
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
     return bytes(builder.Output())
@@ -200,13 +211,20 @@ def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
     return _table(builder, "Buffer", Data=builder.EndVector())
 
 
-def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
+def _packed(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Two values in a byte, the first in its low half."""
+    halves = np.concatenate((data.ravel(), np.zeros(data.size % 2, np.int8))).view(np.uint8) & 15
+    return halves[::2] | halves[1::2] << 4
+
+
+def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int, *, packed: bool = False) -> int:
     fields: Fields = {"Shape": _ints(builder, tensor.shape), "Name": builder.CreateString(tensor.name)}
     if tensor.quant is not None:
         fields["Quantization"] = _quantization(builder, tensor.quant, tensor)
     if tensor.role == "state":
         fields["IsVariable"] = True
-    return _table(builder, "Tensor", Type=TYPES[tensor.dtype], Buffer=buffer, HasRank=True, **fields)
+    kind = tflite.TensorType.INT4 if packed else TYPES[tensor.dtype]
+    return _table(builder, "Tensor", Type=kind, Buffer=buffer, HasRank=True, **fields)
 
 
 def _quantization(builder: flatbuffers.Builder, quant: Quant, tensor: Tensor) -> int:

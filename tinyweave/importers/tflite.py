@@ -36,6 +36,7 @@ TYPES = {
     tflite.TensorType.BOOL: "bool",
     tflite.TensorType.INT16: "int16",
     tflite.TensorType.INT8: "int8",
+    tflite.TensorType.INT4: "int8",  # of constants; the graph knows no half bytes
 }
 ACTIVATIONS = {
     tflite.ActivationFunctionType.NONE: "none",
@@ -303,7 +304,9 @@ def _unique(name: str, index: int, taken: Container[str]) -> str:
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tensor:
     if table.Type() not in TYPES:
         type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
-        raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES.values())}", tensor=name)
+        raise CompileError(
+            f"has the type {type_name}", f"supported types: {', '.join(dict.fromkeys(TYPES.values()))}", tensor=name
+        )
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
     if table.ShapeLength() > MAX_RANK:
@@ -323,6 +326,14 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
             )
     values = file.buffer(table.Buffer(), dtype)
+    if table.Type() == tflite.TensorType.INT4:
+        if values is None:
+            raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
+        if values.size != (size + 1) // 2:
+            raise CompileError(
+                f"needs {(size + 1) // 2} bytes but its buffer has {values.size}", "the file may be damaged", tensor=name
+            )
+        values = _unpacked(values, size)
     if table.IsVariable():
         if values is not None or written:
             raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
@@ -336,6 +347,13 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if values.nbytes != size:
         raise CompileError(f"needs {size} bytes but its buffer has {values.nbytes}", "the file may be damaged", tensor=name)
     return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
+
+
+def _unpacked(pairs: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """The `count` int4 values of bytes that hold two each, the first in the low half."""
+    halves = np.stack((pairs << 4, pairs), axis=-1).ravel()[:count] >> 4  # of int8, so that signs are kept
+    halves.setflags(write=False)
+    return halves
 
 
 def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:

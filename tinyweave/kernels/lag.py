@@ -70,7 +70,7 @@ def by_channel(graph: Graph, op: Op) -> Lags:
         return {}
     shapes = x.shape[1:3], out.shape[1:3]
     dilation = op.attrs.get("dilation", (1, 1))
-    return {0: _windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3])}
+    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3])}
 
 
 def resized(graph: Graph, op: Op) -> Lags:
@@ -96,7 +96,7 @@ def by_pixel(graph: Graph, op: Op) -> Lags:
         return {}
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1}
-    return {0: size * _windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
+    return {0: size * windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
 def by_two_pixels(graph: Graph, op: Op) -> Lags:
@@ -117,7 +117,7 @@ def _in_twos(
 
 
 @lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
-def _windowed(
+def windowed(
     size: tuple[int, ...],
     out_size: tuple[int, ...],
     window: Window,
@@ -136,7 +136,12 @@ def _windowed(
 def by_row(graph: Graph, op: Op) -> Lags:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
-    return {0: _dense(np.arange(graph.input(op).elements // depth), depth, units)}
+    return {0: of_rows(graph.input(op).elements // depth, depth, units)}
+
+
+def of_rows(count: int, depth: int, units: int) -> int:
+    """The same for so many batch entries."""
+    return _dense(np.arange(count), depth, units)
 
 
 def by_row_of_fours(graph: Graph, op: Op) -> Lags:

@@ -18,6 +18,7 @@ LINE_WORDS = 16  # TW_LINE_WORDS
 PLANES = 4  # channels at a time
 AT_ONCE = 4  # sums at a time
 ITS_OWN = (3, 5, 7)  # widths of kernels that have a function for each stride; others, of stride 1, share one
+MOST_TAPS = 7  # TW_LINE_MOST_TAPS: rows of kernels that those functions take
 WIDEST = 17
 COLUMN_BLOCK = 4  # outputs of a column at a time: more would need as many more bytes between output and input
 
@@ -58,12 +59,16 @@ def applies(graph: Graph, op: Op) -> bool:
     """Whether the kernel computes the op, and exactly."""
     x, out, shape = graph.input(op), graph.output(op), plane(graph, op)
     plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= PLANES and weights_zero(graph, op) == 0
-    return plain and fits(shape.kernel[1], shape.stride[1]) and pairs.rescales_exactly(pairs.filters(graph, op))
+    return plain and fits(*shape.kernel, shape.stride[1]) and pairs.rescales_exactly(pairs.filters(graph, op))
 
 
-def fits(width: int, stride: int) -> bool:
+def fits(rows: int, width: int, stride: int) -> bool:
     """Whether there is a function for such lines."""
-    return width <= WIDEST if stride == 1 else stride == 2 and taps(width) in ITS_OWN
+    return width <= WIDEST if stride == 1 else stride == 2 and _has_its_own(rows, width)
+
+
+def _has_its_own(rows: int, width: int) -> bool:
+    return rows <= MOST_TAPS and taps(width) in ITS_OWN
 
 
 def is_column_for_it(graph: Graph, op: Op) -> bool:
@@ -88,22 +93,34 @@ def columns_at_a_time(graph: Graph, op: Op) -> int:
     return min(found, COLUMN_BLOCK) if is_column(graph, op) else found
 
 
+def strip(out_rows: int, rows: int, stride: int) -> int:
+    """Output rows at a time, the same for all but the last: of those that need twice the lines of one as many as there are."""
+    most = rows // stride + 1
+    return -(-out_rows // -(-out_rows // most))
+
+
+def rows_at_a_time(graph: Graph, op: Op) -> int:
+    """The strip of an op."""
+    shape = plane(graph, op)
+    return strip(shape.out[0], shape.kernel[0], shape.stride[0])
+
+
 def scratch(graph: Graph, op: Op) -> int:
     """Bytes of the kernel's working memory."""
     shape = plane(graph, op)
-    (rows, width), stride = shape.kernel, shape.stride[1]
-    return scratch_of(rows, width, stride, columns_at_a_time(graph, op))
+    return scratch_of(shape.kernel, shape.stride, columns_at_a_time(graph, op), rows_at_a_time(graph, op))
 
 
-def scratch_of(rows: int, width: int, stride: int, columns: int) -> int:
-    """Bytes: four lines for each row of the kernel but what the last one leaves over."""
-    return 4 * ((rows * PLANES - 1) * LINE_WORDS + _words(columns, width, stride))
+def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, rows: int) -> int:
+    """Bytes: four lines for each row of the input that a strip needs, but what the last one leaves over."""
+    lines = (rows - 1) * stride[0] + kernel[0]
+    return 4 * ((lines * PLANES - 1) * LINE_WORDS + _words(columns, kernel[1], stride[1]))
 
 
 def function(rows: int, width: int, stride: int) -> str:
     """The C function that computes a line."""
     odd = taps(width)
-    if odd not in ITS_OWN:
+    if not _has_its_own(rows, width):
         return "tw_line_any_1"
     name = f"tw_line_{odd}_{stride}"
     return f"{name}_rows_3" if (rows, odd) == (3, 3) else name
@@ -118,21 +135,20 @@ def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     first, second = weights[..., :-1], weights[..., 1:]
     lanes = (first & 0xFFFF) | (second & 0xFFFF) << 16
     words = lanes[..., :-1] if stride == 1 else lanes[..., ::2]
-    rest = np.stack((2 * given.bias, given.multiplier, given.powers()), axis=1)
-    return (np.concatenate([words.reshape(count, -1), rest], axis=1) & pairs.WORD).astype(np.uint32)
+    parts = (2 * given.bias[:, None], words.reshape(count, -1), np.stack((given.multiplier, given.powers()), axis=1))
+    return (np.concatenate(parts, axis=1) & pairs.WORD).astype(np.uint32)
 
 
 def lags(graph: Graph, op: Op) -> lag.Lags:
-    """Row by row, block by block, four channels of a block are read before they are written; the last four begin at c - 4."""
+    """Strip by strip, block by block, four channels are read before they are written; the last four begin at c - 4."""
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
     (h, w), (out_h, out_w), _, stride, pad = plane(graph, op)
-    c, columns = x.shape[3], columns_at_a_time(graph, op)
-    begins = np.arange(0, out_w, columns)
+    c, columns, rows = x.shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
+    tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)
     channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)
-    rows = lag.first_inside(np.arange(out_h) * stride[0] - pad[0], 1, h)
-    first = rows[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
-    last = np.arange(out_h)[:, None] * out_w + np.minimum(begins + columns, out_w) - 1
+    first = lag.first_inside(tops * stride[0] - pad[0], 1, h)[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
+    last = np.minimum(tops + rows, out_h)[:, None] * out_w - out_w + np.minimum(begins + columns, out_w) - 1
     read, written = (pixel[..., None] * c + channel for pixel in (first, last))
     return {0: lag.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))}

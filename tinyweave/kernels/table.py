@@ -150,6 +150,12 @@ def _adds_alike(graph: Graph, op: Op) -> bool:
     return elementwise.halved(graph, op) is not None and -output.shift in pairs.EXPONENTS
 
 
+def _multiplies_small(graph: Graph, op: Op) -> bool:
+    """A shift that the kernel can do, and a multiplier that is not 0."""
+    rescale = elementwise.mul_rescale(graph, op)
+    return _broadcasts(graph, op) and rescale.multiplier > 0 and -rescale.shift in pairs.EXPONENTS
+
+
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
@@ -181,6 +187,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_add_s8_mve", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=MVE),
     _row("tw_add_s8_dsp", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=DSP),
     _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
+    _row("tw_mul_s8_dsp", applies=_multiplies_small, lag=lag.elementwise, cores=DSP),
     _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),
     _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.elementwise),
     _row("tw_prelu_s8", applies=_broadcasts, lag=lag.elementwise),
@@ -234,6 +241,11 @@ def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
     hint = "; quantise the model to int8 first" if pair == ("float32", "float32") else ""
     raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
+
+
+def own_kernels(core: str) -> frozenset[str]:
+    """The names of the kernels that `core` has besides those for all."""
+    return frozenset(row.name for row in VARIANTS if core in row.cores)
 
 
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:

@@ -55,17 +55,20 @@ static inline tw_range tw_all(tw_shape shape)
     return range;
 }
 
-/* Where the pixel at map row `row`, map column `col` lies, in bytes from the view's data; a pixel has `bytes` bytes.
- * The row must be within ring_height - 1 rows of first_row. */
+/* The slot that map row `row` is in. The row must be within ring_height - 1 rows of first_row. */
+static inline int32_t tw_slot(const tw_view *view, int32_t row)
+{
+    const int32_t slot = row - view->first_row;
+    if (slot < 0) {
+        return slot + view->ring_height;
+    }
+    return slot >= view->ring_height ? slot - view->ring_height : slot;
+}
+
+/* Where the pixel at map row `row`, map column `col` lies, in bytes from the view's data; a pixel has `bytes` bytes. */
 static inline int32_t tw_offset(const tw_view *view, int32_t row, int32_t col, int32_t bytes)
 {
-    int32_t slot = row - view->first_row;
-    if (slot < 0) {
-        slot += view->ring_height;
-    } else if (slot >= view->ring_height) {
-        slot -= view->ring_height;
-    }
-    return slot * view->row_stride + (col - view->first_col) * bytes;
+    return tw_slot(view, row) * view->row_stride + (col - view->first_col) * bytes;
 }
 
 /* The pixel itself. */

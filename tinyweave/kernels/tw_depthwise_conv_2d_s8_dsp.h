@@ -9,11 +9,11 @@
 typedef struct {
     tw_conv_dsp base;               /* the stream as tw_line.h says */
     void (*line)(const tw_line *);  /* that of the kernel's width and stride */
-    int32_t block;                  /* output columns at a time, whose inputs fit into a line */
+    int32_t block, rows;            /* output columns at a time, whose inputs fit into a line; output rows at a time */
 } tw_depthwise_dsp;
 
-/* scratch: aligned to words, kernel.h lines of four channels. Four channels of a block are read before any is written; the last
- * four may be some of those before again. */
+/* scratch: aligned to words, lines of four channels for the rows of the input that `rows` outputs of a column need. Four channels
+ * of a block of so many rows are read before any is written; the last four may be some of those before again. */
 void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
 
 /* The same for a range of the output, from and to parts of maps. */

@@ -82,6 +82,29 @@ static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
     return r;
 }
 
+/* The product of both low lanes, b for bottom, or of both high ones, t for top. */
+static inline int32_t tw_smulbb(uint32_t x, uint32_t y)
+{
+    int32_t r;
+    __asm__("smulbb %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+static inline int32_t tw_smultt(uint32_t x, uint32_t y)
+{
+    int32_t r;
+    __asm__("smultt %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
+/* Differences of both lanes, modulo 2^16. */
+static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("ssub16 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 /* The low lanes of x and y, and the high ones. */
 static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y)
 {
@@ -128,6 +151,14 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
     return r;
 }
 
+/* x * (high * 2^32 + low) / 2^64, rounded down. */
+static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
+{
+    uint32_t r, rest;
+    __asm__("umull %0, %1, %2, %4\nmov %0, #0\numaal %1, %0, %2, %3" : "=&r"(r), "=&r"(rest) : "r"(x), "r"(high), "r"(low));
+    return r;
+}
+
 /* Clamped to int8. */
 static inline int32_t tw_ssat8(int32_t x)
 {
@@ -164,6 +195,14 @@ static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
     return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 1) * tw_lane(y, 0)));
 }
 
+static inline int32_t tw_smulbb(uint32_t x, uint32_t y) { return tw_lane(x, 0) * tw_lane(y, 0); }
+static inline int32_t tw_smultt(uint32_t x, uint32_t y) { return tw_lane(x, 1) * tw_lane(y, 1); }
+
+static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
+{
+    return tw_lanes(tw_lane(x, 0) - tw_lane(y, 0), tw_lane(x, 1) - tw_lane(y, 1));
+}
+
 static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
 static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xFFFF0000u); }
 
@@ -188,6 +227,11 @@ static inline int32_t tw_smmulr(int32_t x, int32_t y)
 static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
 {
     return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
+}
+
+static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
+{
+    return (uint32_t)(((uint64_t)x * high + (((uint64_t)x * low) >> 32)) >> 32);
 }
 
 static inline int32_t tw_ssat8(int32_t x) { return tw_clamp(x, -128, 127); }

@@ -15,16 +15,11 @@ typedef struct {
 static inline int32_t tw_quantize_element(const tw_quantization *p, float x, int32_t low, int32_t high)
 {
     const float scaled = x / p->scale;
-    if (scaled != scaled) {
-        return low;
+    if (scaled > -131072.0f && scaled < 131072.0f) {
+        const int32_t twice = (int32_t)(scaled + scaled); /* goes towards zero; doubling is exact */
+        return tw_clamp(((twice + 1 + (twice >> 31)) >> 1) + p->zero, low, high);
     }
-    if (scaled <= -131072.0f || scaled >= 131072.0f) {
-        return scaled < 0.0f ? low : high;
-    }
-    const int32_t whole = (int32_t)scaled;
-    const float rest = scaled - (float)whole;
-    const int32_t rounded = whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
-    return tw_clamp(rounded + p->zero, low, high);
+    return scaled > 0.0f ? high : low;
 }
 
 #endif

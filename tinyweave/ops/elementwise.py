@@ -23,7 +23,7 @@ from .constraints import (
     output_is_int8,
 )
 from .fixed_point import quantize_multiplier, requantize, round_half_away
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range, is_pixel
 
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
 
@@ -130,8 +130,10 @@ def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def window_binary(graph: Graph, op: Op) -> Window | None:
-    same = graph.input(op).shape == graph.input(op, 1).shape == graph.output(op).shape
-    return Window() if same else None
+    """Of the operands that have the output's shape; the other one may be constant, or a pixel that repeats."""
+    shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
+    by_row = any(x.shape == shape and x.data is None for x in operands)
+    return Window() if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
 
 
 def window_unary(graph: Graph, op: Op) -> Window | None:

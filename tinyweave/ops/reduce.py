@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, constant
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
@@ -47,6 +47,14 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]
 
 
+def window(graph: Graph, op: Op) -> Window | None:
+    """Of a mean over the columns of each row of a map."""
+    x = graph.input(op)
+    if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
+        return None
+    return Window((1, x.shape[2]), (1, x.shape[2]))
+
+
 def axes_exist(graph: Graph, op: Op) -> bool:
     """the axes must lie within the input's rank, and the input must not be empty"""
     shape = graph.input(op).shape
@@ -54,4 +62,8 @@ def axes_exist(graph: Graph, op: Op) -> bool:
     return within and graph.input(op).elements > 0 and len(shape) > 0
 
 
-SPECS = (OpSpec("mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)),)
+SPECS = (
+    OpSpec(
+        "mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist), window=window
+    ),
+)

@@ -66,6 +66,11 @@ def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
     return tensor.data
 
 
+def is_pixel(tensor: Tensor) -> bool:
+    """Whether it has channels only."""
+    return tensor.shape[-1:] == (tensor.elements,)
+
+
 def hwc(shape: Shape) -> tuple[int, int, int]:
     """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
     padded = (1, 1, 1, *shape)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME
-from ..ops import SPECS
+from ..kernels.table import BY_NAME, own_kernels
+from .baselines import first_rows, patches
 from .build import (
     FOR_ALL,
     NO_OVERLAP,
@@ -29,21 +30,25 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
-from .fuse import NEVER, best_stages, stage_front
+from .fuse import NEVER, Cut, best_stages, stage_front
+from .kept import macs_of, what_to_keep
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
 from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
-from .rows import Rows
+from .rematerialise import with_kept
+from .rows import Rows, can_be_handed
 from .streaming import is_fused, plan_macs
 
-SCHEDULES = ("best", "unfused", "layer")
+SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
+AGAIN = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "plan"]
+__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
 __all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
 
 
@@ -54,7 +59,8 @@ def plan(
     *,
     maps: Sequence[Mapping[str, int]] = (),
     stream_inputs: bool = False,
-    max_mac_overhead: float = 1.0,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
     fast: bool = False,
     core: str = "",
     most: int | None = None,
@@ -63,21 +69,26 @@ def plan(
     """The plan of `graph`, in which views lie in place.
 
     `best` lets outputs overlap operands that die, takes the order with the least peak under that, moves tensors between steps,
-    and fuses ops into stages that run row by row or tile by tile, where each makes the arena smaller. Multiply-accumulates are
-    at most `max_mac_overhead` times those of the graph: at 1.0 none is done twice. `unfused` does all but fuse. `layer`, the
-    baseline, keeps the file's order and operands apart from outputs.
+    fuses ops into stages that run row by row or tile by tile, and computes maps twice instead of keeping them, where each makes
+    the arena smaller. Multiply-accumulates are at most `max_mac_overhead` times those of the graph: at 1.0, the default, none
+    is done twice. `unfused` does all but fuse. `layer`, the baseline, keeps the file's order and operands apart from outputs.
+    `patch`, `msf` and `stream2d` do what `unfused` does, but for the stages that others have, see baselines.py; by default the
+    first two do as much again as makes the arena smallest. `patch:N:K` has N x N patches of the first K layers; either can be
+    left out, 0, and is searched then.
 
     All lies in one `memory`; or in those of the first of `maps` (name -> bytes, the fastest first) that holds it, or of the
-    one that is exceeded the least. With `stream_inputs`, which only `best` can do, a callback brings the network's inputs by
-    rows, and none is ever whole. With `fast` the order comes from a short search, the placement in one memory from none, and
-    nothing is fused, for those who plan thousands of networks.
+    one that is exceeded the least. With `stream_inputs`, which only schedules with fused stages can do, a callback brings the
+    network's inputs by rows, and none is ever whole. With `stream_outputs`, likewise, one takes those outputs by rows that are
+    maps, computed by rows, and that nothing in the network reads. With `fast` the order comes from a short search, the
+    placement in one memory from none, and nothing is fused, for those who plan thousands of networks.
 
     With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none,
     run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
     """
-    _refuse(graph, schedule, stream_inputs=stream_inputs)
-    again = _macs_again(graph, max_mac_overhead) if schedule == "best" else None
-    how = partial(_in_one_memory, graph, schedule, memory, again=again, stream_inputs=stream_inputs, fast=fast)
+    ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    again = _again(graph, schedule, max_mac_overhead)
+    kept = what_to_keep(graph, ends.streamed, [again])[0] if schedule == "best" and not fast else {}
+    how = partial(_in_one_memory, graph, schedule, memory, again=again, kept=kept, ends=ends, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
     spreads: list[Plan] = []
@@ -90,12 +101,25 @@ def plan(
 
 
 def _in_one_memory(
-    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int | None, stream_inputs: bool, fast: bool
+    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int, kept: Mapping[str, int], ends: Ends, fast: bool
 ) -> Plan:
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
-    ways = _ways(graph, kernels, stream_inputs=stream_inputs, fast=fast)
-    return finish(_best(graph, ways, memory, again=again, stream_inputs=stream_inputs, fast=fast))
+    kernels = _by_rows(graph, ends, kernels)
+    best = _best(graph, _ways(graph, kernels, ends, fast=fast), memory, cutter=_cutter(schedule, again), ends=ends, fast=fast)
+    if kept:
+        twice = _twice(graph, kept, memory, kernels, ends=ends, again=again)
+        if twice is not None and twice.bytes < best.bytes:
+            return finish(twice, kept)
+    return finish(best)
+
+
+def _twice(graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels, *, ends: Ends, again: int) -> Draft | None:
+    """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
+    twice = with_kept(graph, kept)
+    way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels, ends)
+    cutter = Cutter(partial(best_stages, budget=again - macs_of(twice) + macs_of(graph)))
+    return _fused(twice, way, memory, ends, cutter)
 
 
 def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
@@ -131,27 +155,37 @@ def _largest(made: Plan, ops: Sequence[int]) -> set[str]:
 
 
 def front(
-    graph: Graph, memory: str = "sram", *, stream_inputs: bool = False, max_mac_overhead: float = MOST_OVERHEAD, core: str = ""
+    graph: Graph,
+    memory: str = "sram",
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float = MOST_OVERHEAD,
+    core: str = "",
 ) -> list[Plan]:
     """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
 
     Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
     """
-    _refuse(graph, "best", stream_inputs=stream_inputs)
+    ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _macs_again(graph, max_mac_overhead)
-    ways = _ways(graph, FOR_ALL, stream_inputs=stream_inputs, fast=False)
-    way, streamed = ways[-1], tuple(graph.inputs) if stream_inputs else ()
-    drafts = [_best(graph, ways, memory, again=0, stream_inputs=stream_inputs)]
-    net = Rows(graph, way.variants, streamed)
+    ways = _ways(graph, FOR_ALL, ends, fast=False)
+    way = ways[-1]
+    drafts = [_best(graph, ways, memory, cutter=_cutter("best", 0), ends=ends)]
+    net = Rows(graph, way.variants, ends.streamed, handed=ends.handed)
     for order, needs in way.needs.items():
         shared = shared_in(graph, order, parts=False)
-        for stages, tiles in stage_front(net, order, way.shared.owner, needs, budget=again):
+        for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
             if any(is_fused(net, ops) for ops in stages):
-                drafts.append(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+                drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **ends._asdict())))
+    plans = [finish(each) for each in drafts]
+    overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
+    budgets = [_macs_again(graph, overhead) for overhead in overheads]
+    for most, kept in zip(budgets, what_to_keep(graph, ends.streamed, budgets), strict=True):
+        twice = _twice(graph, kept, memory, FOR_ALL, ends=ends, again=most) if kept else None
+        plans += [finish(twice, kept)] if twice is not None else []
     found: list[Plan] = []
-    for made in sorted(
-        (_with_kernels(finish(each), core) for each in drafts), key=lambda p: (sum(plan_macs(p)), p.arena[memory])
-    ):
+    for made in sorted((_with_kernels(each, core) for each in plans), key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
         if not found or made.arena[memory] < found[-1].arena[memory]:
             found.append(made)
     return found
@@ -161,24 +195,86 @@ def _with_kernels(made: Plan, core: str) -> Plan:
     return with_kernels_of(made, core) if core else made
 
 
-def _refuse(graph: Graph, schedule: str, *, stream_inputs: bool) -> None:
-    if schedule not in SCHEDULES:
+class Ends(NamedTuple):
+    """Network inputs that come by rows, and outputs that are handed out by rows."""
+
+    streamed: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
+
+
+def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> Ends:
+    """What comes and goes by rows; CompileError for what cannot be planned."""
+    name, *numbers = schedule.split(":")
+    if name not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
-    if stream_inputs and schedule != "best":
-        raise CompileError(f"schedule {schedule} cannot stream inputs", "use --schedule best")
+    if numbers and (name != "patch" or len(numbers) > 2 or not all(n.isdecimal() and int(n) != 1 for n in numbers)):
+        raise CompileError(f"unknown schedule '{schedule}'", "patch:N:K is N x N patches of the first K layers, from 2 on")
+    for what, is_wanted in (("inputs", stream_inputs), ("outputs", stream_outputs)):
+        if is_wanted and name in ("layer", "unfused"):
+            raise CompileError(f"schedule {schedule} cannot stream {what}", "use --schedule best")
     for name in graph.outputs:
         data = graph.tensors[name].data
         if data is not None and not np.isfinite(data).all():
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
+    handed = can_be_handed(_plain_rows(graph)) if stream_outputs else ()
+    if stream_outputs and not handed:
+        why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
+        raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
+    streamed = tuple(name for name in graph.inputs if name in graph.consumers) if stream_inputs else ()  # what some op reads
+    return Ends(streamed, handed)
+
+
+def _plain_rows(graph: Graph) -> Rows:
+    """The graph as rows, with the kernels for all cores."""
+    return Rows(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
+
+
+def _by_rows(graph: Graph, ends: Ends, kernels: Kernels) -> Kernels:
+    """These kernels, but where one cannot hand out an output by rows that one for all cores can."""
+    makers = [graph.ops[graph.producer[name]] for name in ends.handed]
+    return kernels._replace(kept=kernels.kept | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].ranged})
+
+
+def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
+    """How many multiply-accumulates a schedule may do again."""
+    if overhead is None:
+        return NEVER if schedule.split(":", maxsplit=1)[0] in AGAIN else 0
+    return _macs_again(graph, overhead)
 
 
 def _macs_again(graph: Graph, overhead: float) -> int:
     """How many multiply-accumulates may be done again."""
     if not 1 <= overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return int((overhead - 1) * sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops))
+    return int((overhead - 1) * macs_of(graph))
+
+
+class Cutter(NamedTuple):
+    """How a schedule cuts an order into stages. cut: (rows, order, owner, bytes per step, most) -> stages and tiles.
+
+    needs_tiles: they are what it is about. is_given: no stages of others are taken instead, even if they need less.
+    """
+
+    cut: Callable[..., Cut]
+    needs_tiles: bool = False
+    is_given: bool = False
+
+
+def _cutter(schedule: str, again: int) -> Cutter | None:
+    """How the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
+    name, *numbers = schedule.split(":")
+    if name == "best":
+        return Cutter(partial(best_stages, budget=again))
+    if name == "msf":
+        return Cutter(partial(best_stages, budget=again, blocks=True), needs_tiles=True)
+    if name == "stream2d":
+        return Cutter(first_rows)
+    if name == "patch":
+        grid, layers = (*map(int, numbers), 0, 0)[:2]
+        return Cutter(partial(patches, budget=again, grid=grid, layers=layers), needs_tiles=True, is_given=bool(grid or layers))
+    return None
 
 
 class _Way(NamedTuple):
@@ -194,9 +290,10 @@ class _Way(NamedTuple):
         return max(self.needs[order]), calls(self.variants)
 
 
-def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
+def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels, ends: Ends) -> _Way:
     """With the best order that is found when looking at so many sets of ops, and the file's."""
     variants = variants_in(graph, shared, kernels)
+    graph = replace(graph, outputs=tuple(name for name in graph.outputs if name not in ends.handed))  # they do not stay
     lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, lag)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
@@ -204,33 +301,34 @@ def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels) -> _Way:
     return _Way(shared, variants, needs, kernels)
 
 
-def _ways(graph: Graph, kernels: Kernels, *, stream_inputs: bool, fast: bool) -> list[_Way]:
+def _ways(graph: Graph, kernels: Kernels, ends: Ends, *, fast: bool) -> list[_Way]:
     """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets, kernels)] if inside.free and not stream_inputs else []
+    ways = [_way(graph, inside, sets, kernels, ends)] if inside.free and not any(ends) else []
     if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels))
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels, ends))
     return ways
 
 
-def _best(
-    graph: Graph, ways: Sequence[_Way], memory: str, *, again: int | None, stream_inputs: bool, fast: bool = False
-) -> Draft:
+def _best(graph: Graph, ways: Sequence[_Way], memory: str, *, cutter: Cutter | None, ends: Ends, fast: bool = False) -> Draft:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
-    again: multiply-accumulates that fused stages may do again; None: no fused stages.
+    cutter: None: no fused stages.
     """
     filed, best = file_order(graph), None
     apart = shared_in(graph, filed, parts=False)
-    if again is not None and (stream_inputs or not fast):
-        best = _fused(graph, ways[-1], memory, graph.inputs if stream_inputs else (), again)
+    if cutter is not None and (any(ends) or not fast):
+        best = _fused(graph, ways[-1], memory, ends, cutter)
+    if best is not None and cutter is not None and cutter.is_given:
+        return best
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
     options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
-    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not stream_inputs else ():
+    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(ends) else ():
         if best is None or least < best.cost:
             best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
-    assert best is not None, "what is streamed runs in fused stages, all else can run in the file's order"
+    if best is None:  # a schedule of others, whose fused stages come first, if there are any
+        raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
     return best
 
 
@@ -243,15 +341,17 @@ def _by_op(
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, streamed: tuple[str, ...], again: int) -> Draft | None:
+def _fused(graph: Graph, way: _Way, memory: str, ends: Ends, cutter: Cutter) -> Draft | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
-    net, best = Rows(graph, way.variants, streamed), None
+    net, best = Rows(graph, way.variants, ends.streamed, handed=ends.handed), None
     for order, needs in way.needs.items():
         most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles = best_stages(net, order, way.shared.owner, needs, budget=again, most=most)
+        stages, tiles, _ = cutter.cut(net, order, way.shared.owner, needs, most=most)
+        if not stages and best is None and not ends.streamed:
+            stages = one_by_one(order)  # in which an output can be handed out too
         if any(is_fused(net, ops) for ops in stages):
-            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled else ()
-            laid = lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, kernels=way.kernels)
+            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled or cutter.needs_tiles else ()
+            laid = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **ends._asdict())
             best = _cheaper(best, draft(laid))
     return best
 

@@ -6,8 +6,9 @@ compared; of the one that is wanted the Plan, checked. Where the busiest step's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ir import Graph, Op, itemsize
@@ -100,15 +101,18 @@ def plan_in_stages(
     graph: Graph,
     stages: Sequence[tuple[int, ...]],
     memory: str = "sram",
+    *,
     streamed: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
+    handed: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan that runs the ops in these stages, fused those of more than one op or that read a `streamed` network input.
+    """The plan that runs the ops in these stages, fused those of more than one op, or that read a `streamed` network input or
+    make a `handed` output.
 
     The ops of each of the `tiles` run together, some columns at a time.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles)))
+    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, handed=handed)))
 
 
 def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
@@ -151,12 +155,13 @@ def lay_out(
     *,
     streamed: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
+    handed: tuple[str, ...] = (),
     most_lag: int = ANY_LAG,
     kernels: Kernels = FOR_ALL,
 ) -> Laid:
     """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
     variants = variants_in(graph, shared, kernels)
-    net, scratch = Rows(graph, variants, streamed, tiles), scratch_of(graph, variants)
+    net, scratch = Rows(graph, variants, streamed, tiles, handed), scratch_of(graph, variants)
     streams = streamings(net, stages)
     rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
@@ -172,7 +177,7 @@ def lay_out(
             more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
             places |= {tensor: place for found, _ in inside for tensor, place in found.items()}
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
-    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, streamed=streamed), *more)
+    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed, *handed}), *more)
     lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
     allowed = rules(graph, stages, owner, lag, buffers)
     return Laid(net, stages, shared, memory, most_lag, places, buffers, allowed, kernels)
@@ -194,15 +199,15 @@ def _buffers(
     memory: str,
     *,
     rings: Mapping[str, int],
-    streamed: tuple[str, ...],
+    by_rows: Collection[str],
 ) -> tuple[Buffer, ...]:
     """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
 
-    rings: the bytes of what only one stage sees. All are aligned to words, which fast kernels load; bytes side by side would
-    save the real networks no more than 6 bytes.
+    rings: the bytes of what only one stage sees. by_rows: inputs and outputs that come and go while their stage runs. All are
+    aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
     """
     steps = max(1, len(stages))
-    start = {owner[name]: 0 for name in graph.inputs if name not in streamed}
+    start = {owner[name]: 0 for name in graph.inputs if name not in by_rows}
     end = dict.fromkeys(start, 1)
     for step, ops in enumerate(stages):
         for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
@@ -211,7 +216,7 @@ def _buffers(
                 end[owner[name]] = step + 1
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
     start |= dict.fromkeys(state, 0)
-    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner)), steps)
+    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner and name not in by_rows)), steps)
     return tuple(
         Buffer(name, rings.get(name, tensor.bytes), start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
         for name, tensor in ((name, graph.tensors[name]) for name in start)
@@ -268,13 +273,14 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
-    streamed, most_lag = tuple(net.streamed), laid.most_lag
-    again = lay_out(graph, stages, shared, laid.memory, streamed=streamed, tiles=tiles, most_lag=most_lag, kernels=laid.kernels)
+    by_rows = {"streamed": tuple(net.streamed), "handed": tuple(net.handed)}
+    most_lag, kernels = laid.most_lag, laid.kernels
+    again = lay_out(graph, stages, shared, laid.memory, tiles=tiles, most_lag=most_lag, kernels=kernels, **by_rows)
     return again, known
 
 
-def finish(made: Draft) -> Plan:
-    """The plan of a draft, checked."""
+def finish(made: Draft, kept: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """The plan of a draft, checked; kept: as of a Plan."""
     laid, net = made.laid, made.laid.net
     graph = net.graph
     return check(
@@ -289,6 +295,8 @@ def finish(made: Draft) -> Plan:
             scratch=max(scratch_of(graph, net.variants), default=0),
             lower_bound=made.lower_bound,
             streamed=tuple(net.streamed),
+            kept=kept,
+            handed=tuple(net.handed),
         )
     )
 

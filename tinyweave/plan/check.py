@@ -8,7 +8,7 @@ rows of a fused stage run, which the emitted C takes from there too; whether the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -23,6 +23,7 @@ from .streaming import Streaming, streaming_of
 Region = tuple[str, int, int]  # memory, begin, end
 SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
+REPEATING = ("add", "sub", "mul", "minimum", "maximum", "prelu")  # kinds of which an operand may be one pixel for all
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -44,7 +45,7 @@ def check(plan: Plan) -> Plan:
         for index in stage.ops:
             _run(plan, graph.ops[index], plan.variants[index], held)
     for name in (*graph.outputs, *state):
-        if graph.tensors[name].data is None:
+        if graph.tensors[name].data is None and name not in plan.handed:
             _demand(plan, held, name, "the end of the network")
     return plan
 
@@ -53,6 +54,11 @@ def _check_stages(plan: Plan) -> None:
     order = [index for stage in plan.stages for index in stage.ops]
     assert sorted(order) == list(range(len(plan.graph.ops))), "every op runs exactly once"
     assert len(plan.variants) == len(order), "one kernel per op"
+    for name in plan.handed:
+        assert name in plan.graph.outputs and name in plan.graph.producer, f"'{name}' is no output that an op makes"
+        assert not any(name in op.inputs for op in plan.graph.ops), f"'{name}' is read, and so must not be handed out by rows"
+        stage = next(stage for stage in plan.stages if plan.graph.producer[name] in stage.ops)
+        assert stage.tiles is not None and stage.ops[-1] == plan.graph.producer[name], f"no fused stage ends with '{name}'"
     for name in (n for n, tensor in plan.graph.tensors.items() if tensor.role == "state"):
         touching = [index for index in order if name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
         assert touching == sorted(touching), f"the ops that read and write the state '{name}' keep their order"
@@ -193,6 +199,7 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
         _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
         for row in range(fused.height(name)):
             fused.put(name, row)
+    handed: list[int] = []  # rows of the last op's output
     for tick in range(stream.ticks):
         for node, pace in stream.paces.items():
             rows = pace.due(tick)
@@ -208,6 +215,11 @@ def _run_fused(plan: Plan, stage: Stage, held: dict[str, Region]) -> None:
                 _sum_row(fused, graph.ops[node], row, sums, last=row == pace.rows - 1)
             else:
                 _run_row(fused, graph.ops[node], plan.variants[node], row)
+            if node == stage.ops[-1] and (out := graph.ops[node].outputs[0]) in plan.handed:
+                _hand_out(fused, out, rows)
+                handed += rows
+    if (out := graph.ops[stage.ops[-1]].outputs[0]) in plan.handed:
+        assert handed == list(range(fused.height(out))), f"not every row of '{out}' is handed out once, in order"
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
     for name in (name for name in made if name not in stream.rings and name not in stream.tiles):
@@ -225,13 +237,15 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     assert len({target[1] for target in targets}) == len(rows) <= tile.rows, f"the ring of '{made}' has no room for a turn"
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
-        part = (rows, range(begin, min(begin + tile.cols, width)))
-        parts = [part]
-        for op, reader in reversed(list(pairwise(ops))):
-            part, ends[op.outputs[0]] = _slide(fused, op.outputs[0], reader, part, ends[op.outputs[0]])
-            parts.append(part)
-        for op, part, index in zip(ops, reversed(parts), tile.ops, strict=True):
+        parts = {made: (rows, range(begin, min(begin + tile.cols, width)))}
+        for op in reversed(ops[:-1]):
             name = op.outputs[0]
+            fields = [_field(fused, reader, name, parts[reader.outputs[0]]) for reader in ops if name in reader.inputs]
+            if not tile.cached:
+                ends[name] = 0
+            parts[name], ends[name] = _slide(fused, name, fields, ends[name])
+        for op, index in zip(ops, tile.ops, strict=True):
+            name, part = op.outputs[0], parts[op.outputs[0]]
             regions = targets if op is ops[-1] else [_tile_region(fused, name)]
             if scratch := BY_NAME[fused.plan.variants[index]].scratch(graph, op):
                 area = _scratch(fused.plan, op, scratch)
@@ -247,6 +261,13 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
         fused.write(target, fused.number[made] + row)
 
 
+def _hand_out(fused: _Fused, name: str, rows: range) -> None:
+    """The rows of a turn must all be there, one after the other."""
+    places = [fused.place(name, row) for row in rows]
+    assert all(fused.intact(name, row) for row in rows), f"rows {rows} of '{name}' are handed out, and are not there"
+    assert all(a[2] == b[1] for a, b in pairwise(places)), f"rows {rows} of '{name}' do not lie one after the other"
+
+
 Part = tuple[range, range]  # rows and columns of a map
 
 
@@ -254,6 +275,8 @@ def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     """The rows and columns of an operand that a part of the output reads."""
     window = SPECS[op.kind].window(fused.plan.graph, op)
     assert window is not None
+    if _repeats(fused.plan.graph, op, name):
+        return range(1), range(1)
     spans = []
     for axis, span in enumerate(part):
         stride, pad, size = window.stride[axis], window.pad[axis], fused.plan.graph.tensors[name].shape[1 + axis]
@@ -263,9 +286,11 @@ def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     return spans[0], spans[1]
 
 
-def _slide(fused: _Fused, name: str, reader: Op, part: Part, end: int) -> tuple[Part, int]:
-    """Moves a tile on to what its reader needs for a part: what is to be computed for that, and the column where it ends."""
-    rows, cols = _field(fused, reader, name, part)
+def _slide(fused: _Fused, name: str, fields: Sequence[Part], end: int) -> tuple[Part, int]:
+    """Moves a tile on to what its readers need: what is to be computed for that, and the column where it ends."""
+    rows, cols = (
+        range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
+    )
     kept, cells = max(end - cols.start, 0), _cells(fused, name)
     assert len(rows) <= cells.shape[0] and max(len(cols), kept) <= cells.shape[1], f"the tile of '{name}' is too small"
     if kept:
@@ -334,20 +359,25 @@ def _run_row(fused: _Fused, op: Op, variant: str, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
     graph, out = fused.plan.graph, op.outputs[0]
     region, window = fused.place(out, row), SPECS[op.kind].window(graph, op)
-    assert window is not None
     lags, scratch = BY_NAME[variant].lag(graph, op), BY_NAME[variant].scratch(graph, op)
     if scratch:
         area = _scratch(fused.plan, op, scratch)
         assert _disjoint(area, region), f"the scratch of {op.name} overlaps its output"
         fused.write(area, SCRATCH)
-    first = row * window.stride[0] - window.pad[0]
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in range(max(first, 0), min(first + window.extent[0], graph.tensors[name].shape[1])):
+        first, height = 0 if window is None else row * window.stride[0] - window.pad[0], fused.height(name)
+        rows = range(max(first, 0), height if window is None else min(first + window.extent[0], height))
+        for other in range(1) if _repeats(graph, op, name) else rows:
             assert fused.intact(name, other), f"row {row} of {op.name} reads row {other} of '{name}', which is not there"
             read = fused.place(name, other)
-            same_row = window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
+            same_row = window is not None and window.extent[0] == 1 and lags.get(position) == 0 and region[1] <= read[1]
             assert same_row or _disjoint(region, read), f"{op.name} writes over its own operand"
     fused.write(region, fused.number[out] + row)
+
+
+def _repeats(graph: Graph, op: Op, name: str) -> bool:
+    """Whether an operand is one pixel, which goes with each of a map."""
+    return graph.tensors[name].elements == graph.tensors[name].shape[-1] < graph.output(op).elements and op.kind in REPEATING
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:

@@ -16,7 +16,7 @@ from ..ir import CompileError
 from .overlap import shared_bytes
 from .plan import Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
-from .streaming import lags, paced, rows_needed
+from .streaming import bytes_written, is_fused, lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -49,6 +49,14 @@ class _Edge(NamedTuple):
         return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
 
 
+class Cut(NamedTuple):
+    """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
+
+    stages: list[tuple[int, ...]]
+    tiles: tuple[Tile, ...]
+    bytes: int
+
+
 def best_stages(
     net: Rows,
     order: Sequence[int],
@@ -57,25 +65,25 @@ def best_stages(
     *,
     budget: int = 0,
     most: int = NEVER,
-) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+    blocks: bool = False,
+) -> Cut:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself. Empty when more than
-    `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum, but
-    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
-    what dies.
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
+    what nothing reads. blocks: each stage is one
+    op or one tile, as in msf-CNN. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts,
+    memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are
+    followed, as if each had the same overlap of its output with what dies.
     """
-    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most)
+    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
-        return [], ()
+        return Cut([], (), worst)
     return _cut(net, order, _cheapest(edges, worst) or [], worst)
 
 
-def stage_front(
-    net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int
-) -> list[tuple[list[tuple[int, ...]], tuple[Tile, ...]]]:
+def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
     edges = _edges(net, order, owner, alone, budget=budget, spend=0, most=NEVER)
     sizes = sorted({edge.bytes for found in edges for edge in found})
@@ -94,7 +102,7 @@ def stage_front(
     return [_cut(net, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
 
 
-def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> tuple[list[tuple[int, ...]], tuple[Tile, ...]]:
+def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
     """The stages and tiles of a path, these as wide as `worst` bytes allow."""
     stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
     for edge in path:
@@ -102,7 +110,7 @@ def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> 
         spare = worst - edge.bytes + edge.choice.tile
         tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
         begin = edge.end
-    return stages, tuple(tiles)
+    return Cut(stages, tuple(tiles), worst)
 
 
 def _edges(
@@ -114,30 +122,35 @@ def _edges(
     budget: int,
     spend: int,
     most: int,
+    blocks: bool = False,
 ) -> list[list[_Edge]]:
     """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` of the budget is done
     again."""
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
-    for name in net.streamed:
+    for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
-    readers = [not set(net.streamed).isdisjoint(filter(None, net.graph.ops[index].inputs)) for index in order]
-    candidates = _candidates(net, order, budget)
+    by_rows = [is_fused(net, (index,)) for index in order]
+    candidates = _candidates(net, order, budget, blocks=blocks)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
-    most = most if net.streamed else min(most, max(alone))
+    floor = -1 if blocks else floor  # no stage runs without its tile
+    most = most if any(by_rows) else min(most, max(alone))
     for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
         least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
-            edges.append([] if readers[begin] else [_Edge(begin + 1, single[begin], 0)])
+            edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
             if least[begin] > most:
                 continue
             fronts = [[_Choice(0, 0, 0)]]
             for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
-                fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
-                if is_stage and (end > begin + 1 or readers[begin]):
+                if blocks:
+                    fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
+                else:
+                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
+                if is_stage and (end > begin + 1 or by_rows[begin]):
                     needs = _needs(
                         net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
                     )
@@ -146,7 +159,7 @@ def _edges(
                 least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
         most = min(most, _least_worst(edges, spend))
     if most == NEVER:
-        op = next(net.graph.ops[order[step]] for step in range(steps) if readers[step])
+        op = next(net.graph.ops[i] for i in order if not set(net.streamed).isdisjoint(net.graph.ops[i].inputs))
         other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
         raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
     return edges
@@ -200,25 +213,33 @@ class _Candidate(NamedTuple):
     reads: tuple[Read, ...]
 
 
-def _candidates(net: Rows, order: Sequence[int], budget: int) -> list[list[_Candidate]]:
-    """The tiles that end with each step, the narrowest; and compute no more again than they may."""
+def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -> list[list[_Candidate]]:
+    """The tiles that end with each step, the narrowest; and compute no more again than they may. blocks: of a row, however many
+    ops they have."""
     found: list[list[_Candidate]] = []
+    longest = len(order) if blocks else LONGEST_TILE
+    turns = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
         found.append([])
-        for begin in range(end - 2, max(end - LONGEST_TILE, 0) - 1, -1):
+        for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
-            if joined(net, run) is None:
-                break
+            if joined(net, run) is None or not (budget or blocks or _is_chain(net, run)):
+                break  # a skip within a tile pays where rows are computed again
             least = None
-            for rows in TURNS:
-                reads, macs = joined(net, run, rows), sum(macs_again(net, run, rows).values())
+            for rows in turns:
+                tile = Tile(run, 1 if budget or blocks else NARROWEST, rows)
+                reads, macs = joined(net, run, rows), sum(macs_again(net, tile).values())
                 if reads is None or (least is not None and macs >= least):
                     break
                 least = macs
                 if macs <= budget:
-                    tile = Tile(run, 1 if budget else NARROWEST, rows)
                     found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
     return found
+
+
+def _is_chain(net: Rows, run: Sequence[int]) -> bool:
+    """Whether of what the ops pass on each tensor has one reader."""
+    return all(len(net.users[net.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
 
 
 def _bytes(net: Rows, tile: Tile) -> int:
@@ -248,16 +269,26 @@ def _front(
     return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
 
 
+def _block(
+    net: Rows, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
+) -> list[_Choice]:
+    """The choice of a stage that is one tile, or one op."""
+    whole = [each for each in candidates if each.begin == first]
+    found = [_Choice(_saved(net, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
+    return [_Choice(0, 0, 0)] if is_op else found
+
+
 def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
     """Bytes that the rings of a stage need less when ops run together."""
     graph, saved = net.graph, 0
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
-    for read in candidate.reads:
-        if (made := stage.get(read.tensor)) is not None:
-            height = net.height[read.tensor]
-            saved -= (min(max(made.kept, read.extent), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
+    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    for read, made in inside:
+        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
+        saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
         saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
@@ -277,11 +308,12 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
 
 class _Made(NamedTuple):
     """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
-    long a tick is differs between groups of tensors that nothing joins yet."""
+    long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
 
     every: int
     first: int
     lead: bool
+    start: int
     kept: int = 1
 
 
@@ -298,10 +330,12 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
             if read.tensor in net.streamed and read.tensor not in made:
-                made[read.tensor] = _Made(1, 0, True)
+                made[read.tensor] = _Made(1, 0, True, 0)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
+        if any(not read.stride for read in inside):
+            return
         for read in inside[1:]:
             own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
             kept, joined = group[inside[0].tensor], group[read.tensor]
@@ -311,10 +345,12 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                 ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
                 for name in [name for name, number in group.items() if number in ticks]:
                     factor, group[name] = ticks[group[name]], kept
-                    made[name] = made[name]._replace(every=made[name].every * factor, first=made[name].first * factor)
+                    every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
+                    made[name] = made[name]._replace(every=every, first=first, start=start)
         at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
         every = made[inside[0].tensor].every * inside[0].stride if inside else 1
-        made[out] = _Made(every, max(at, default=0), not inside)
+        first = max(at, default=0)
+        made[out] = _Made(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = made[read.tensor]
@@ -328,7 +364,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             step = made[name].every
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=rows)
+            made[name] = made[name]._replace(kept=rows, start=first)
         yield end, not unread, made
         if net.sums[order[end - 1]]:
             return
@@ -385,8 +421,10 @@ def _needs(
     def shared(net: Rows) -> int:
         """Bytes of the last op's output that lie over what dies."""
         stream = paced(net, ops)
-        distances = lags(net, stream, ops, owner) if stream is not None else {}
-        return shared_bytes(out, [(lag, dying[name]) for name, lag in distances.items() if name in dying])
+        if stream is None:
+            return 0
+        distances = lags(net, stream, ops, owner).items()
+        return shared_bytes(bytes_written(net, stream, ops[-1]), [(lag, dying[x]) for x, lag in distances if x in dying])
 
     if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
         return
@@ -412,6 +450,6 @@ def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dic
             if name in owner:
                 begin.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
-    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner)}
+    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner and name not in net.handed)}
     end |= dict.fromkeys(kept, len(order))
     return {name: Life(graph.tensors[name].bytes, begin[name], end[name], name in kept) for name in begin}

@@ -9,6 +9,7 @@ from ..ir import Graph, Op, is_constant
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from .moves import is_move
+from .parts import ALIGN
 from .place import Rule
 from .plan import Buffer
 
@@ -144,8 +145,9 @@ def saved_bytes(
 
 
 def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
-    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum."""
+    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum, where all begin at
+    multiples of `ALIGN`."""
     end = total = 0
     for distance, size in sorted(operands):
-        end, total = max(end, min(distance, out)) + size, total + size
+        end, total = max(end, min(-(-distance // ALIGN) * ALIGN, out)) + size, total + size
     return total + out - max(end, out)

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ..ir import CompileError, Graph, fingerprint
 from .moves import is_move, with_moves
+from .rematerialise import with_kept
 
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True)
 class Tile:
     """Ops of a fused stage that run one after the other for `cols` columns of `rows` rows of the last one's output at a time.
 
-    What one passes on to the next is kept no longer than these rows: rows that the next ones need too are computed again,
-    columns that the next columns need are not.
+    What one passes on to others of them is kept no longer than these rows: rows that the next ones need too are computed again,
+    columns that the next columns need are not if `cached`, else it is a patch.
     """
 
     ops: tuple[int, ...]
     cols: int
     rows: int = 1
+    cached: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Plan:
     arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
     these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
     tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
-    rows and are never whole."""
+    rows and are never whole. handed: network outputs that are handed out by rows, likewise. kept: map -> its channels, the
+    first ones, computed once; the others are computed twice, and graph is the one that says so. Empty where nothing is."""
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -79,6 +82,8 @@ class Plan:
     scratch: int
     lower_bound: int
     streamed: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gap(self) -> int:
@@ -136,9 +141,10 @@ def tiles_name(op_name: str) -> str:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as JSON. Of the graph only the fingerprint is stored, and, where tensors move, the ops and moves in order."""
+    """The plan as JSON. Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice,
+    and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record["streamed"] = list(plan.streamed)
+    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
     record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
@@ -154,6 +160,7 @@ def from_json(text: str, graph: Graph) -> Plan:
             raise CompileError(
                 f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
             )
+        graph = with_kept(graph, record["kept"])
         number = {op.name: index for index, op in enumerate(graph.ops)}
         steps = [step["move"] if isinstance(step, dict) else number.get(step, -1) for step in record["moves"]]
         if steps and -1 not in steps:
@@ -167,6 +174,8 @@ def from_json(text: str, graph: Graph) -> Plan:
             buffers=tuple(Buffer(**b) for b in record["buffers"]),
             places={name: Place(**place) for name, place in record["places"].items()},
             streamed=tuple(record["streamed"]),
+            handed=tuple(record.get("handed", ())),  # plans of before it was there hand out none
+            kept=record["kept"],
             **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -176,5 +185,5 @@ def from_json(text: str, graph: Graph) -> Plan:
 def _stage(record: dict[str, Any]) -> Stage:
     tiles = record["tiles"]
     return Stage(
-        tuple(record["ops"]), None if tiles is None else tuple(Tile(tuple(t["ops"]), t["cols"], t["rows"]) for t in tiles)
+        tuple(record["ops"]), None if tiles is None else tuple(Tile(**tile | {"ops": tuple(tile["ops"])}) for tile in tiles)
     )

@@ -7,11 +7,10 @@ computed again, columns are not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,15 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
-from ..ops import SPECS
+from ..ops import SPECS, Window
 from .plan import Tile
 
 
 class Read(NamedTuple):
-    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map."""
+    """The rows of an operand that row r reads: [r * stride - pad, r * stride - pad + extent), those inside the map.
+
+    A stride of 0 is that of a pixel that every row reads, so that it must be there before them.
+    """
 
     tensor: str
     stride: int
@@ -37,33 +39,48 @@ def row_bytes(tensor: Tensor) -> int:
     return tensor.shape[2] * tensor.shape[3] * itemsize(tensor.dtype)
 
 
-def reads(graph: Graph, op: Op, variant: str) -> tuple[Read, ...] | None:
-    """What an op reads row by row; None when it cannot run so."""
+RESAMPLERS = ("resize_bilinear", "transpose_conv")  # without a window: their rows may read any row
+
+
+def reads(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Read, ...] | None:
+    """What an op reads row by row; None when it cannot run so.
+
+    last: it hands out its output by rows, and so may wait for all of an operand.
+    """
     window = SPECS[op.kind].window(graph, op)
     if not variant or len(op.outputs) != 1:
         return None
     if BY_NAME[variant].sums(graph, op):
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
-    if not BY_NAME[variant].ranged or window is None:
+    waits = last and op.kind in RESAMPLERS
+    if not BY_NAME[variant].ranged or (window is None and not waits):
         return None
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):
         return None
-    names = dict.fromkeys(tensor.name for tensor in maps[1:])
-    return tuple(Read(name, window.stride[0], window.extent[0], window.pad[0]) for name in names)
+    out, *operands = {tensor.name: tensor for tensor in maps}.values()
+    if window is None:  # one that reaches from any row of the output over all of the operand
+        above = out.shape[1] - 1
+        return tuple(Read(x.name, 1, above + x.shape[1], above) for x in operands)
+    by_row, repeated = Read("", window.stride[0], window.extent[0], window.pad[0]), Read("", 0, 1, 0)
+    repeats = [window == Window() and tensor.shape[1:3] == (1, 1) != out.shape[1:3] for tensor in operands]
+    return tuple((repeated if r else by_row)._replace(tensor=x.name) for x, r in zip(operands, repeats, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A graph as rows, with the kernel's name per op, network inputs that come by rows, and ops that run together."""
+    """A graph as rows, with the kernel's name per op, network inputs that come by rows, ops that run together, and network
+    outputs that are handed out by rows."""
 
     graph: Graph
     variants: Sequence[str]
     streamed: Collection[str] = ()
     tiles: Collection[Tile] = ()
+    handed: Collection[str] = ()
 
     def with_tiles(self, tiles: Collection[Tile]) -> Rows:
         """The same graph with these tiles; what is known of its ops stays known."""
+        _ = self.in_place  # known before it is copied
         found = copy(self)
         object.__setattr__(found, "tiles", tiles)
         return found
@@ -71,7 +88,13 @@ class Rows:
     @cached_property
     def reads(self) -> list[tuple[Read, ...] | None]:
         """Per op what it reads row by row; None where it cannot be fused."""
-        return [reads(self.graph, op, variant) for op, variant in zip(self.graph.ops, self.variants, strict=True)]
+        ops = zip(self.graph.ops, self.variants, strict=True)
+        return [reads(self.graph, op, variant, last=op.outputs[0] in self.handed) for op, variant in ops]
+
+    @cached_property
+    def windows(self) -> list[Window | None]:
+        """Per op the window that it reads; None where it has none."""
+        return [SPECS[op.kind].window(self.graph, op) for op in self.graph.ops]
 
     @cached_property
     def sums(self) -> list[int]:
@@ -109,31 +132,43 @@ class Rows:
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
+def can_be_handed(net: Rows) -> tuple[str, ...]:
+    """The network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing reads."""
+    graph = net.graph
+    found = [name for name in graph.outputs if net.height.get(name, 1) > 1 and net.users[name] == {-1}]
+    makers = {name: graph.producer[name] for name in found if name in graph.producer and graph.outputs.count(name) == 1}
+    return tuple(name for name, i in makers.items() if reads(graph, graph.ops[i], net.variants[i], last=True) is not None)
+
+
 def _is_elementwise(found: tuple[Read, ...] | None) -> bool:
-    return found is not None and all(read[1:] == (1, 1, 0) for read in found)
+    return found is not None and all(read[1:] in ((1, 1, 0), (0, 1, 0)) for read in found)
 
 
 def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | None:
     """What so many rows of the output of ops that run together read of what others make; None where they cannot run so.
 
-    In a tile all but the last op's output must be read by the next op and no other.
+    In a tile only ops of it may read what all but the last one make.
     """
     if len(run) == 1:
         return net.reads[run[0]]
-    names = [net.graph.ops[index].outputs[0] for index in run]
-    found: dict[str, Read] = {}
-    needed = Read("", rows, rows, 0)  # of what an op writes, the rows that those of the last one need
-    for position in reversed(range(len(run))):
-        reads = net.reads[run[position]]
-        if reads is None or net.sums[run[position]] or (position and net.users[names[position - 1]] != {run[position]}):
+    within = {net.graph.ops[index].outputs[0] for index in run[:-1]}
+    found = {net.graph.ops[run[-1]].outputs[0]: Read("", rows, rows, 0)}  # by map, the rows that those of the last one need
+    for index in reversed(run):
+        reads, name = net.reads[index], net.graph.ops[index].outputs[0]
+        if (
+            reads is None
+            or net.sums[index]
+            or net.windows[index] is None
+            or (name in within and not net.users[name].issubset(run))
+        ):
             return None
-        outer = needed
+        outer = found.pop(name)
         for read in reads:
             extent, pad = (outer.extent - 1) * read.stride + read.extent, outer.pad * read.stride + read.pad
             through = Read(read.tensor, outer.stride * read.stride, extent, pad)
-            if position and read.tensor == names[position - 1]:
-                needed = through
-            elif (other := found.setdefault(read.tensor, through)) != through:
+            if not read.stride and read.tensor in within:
+                return None
+            if (other := found.setdefault(read.tensor, through)) != through:
                 if other.stride != through.stride:
                     return None
                 pad = max(pad, other.pad)
@@ -141,27 +176,66 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Read, ...] | N
     return tuple(found.values())
 
 
+Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Where spans of rows or columns begin and end, one after the other."""
+
+
+def parts(net: Rows, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
+    """Per op of a tile the rows (axis 0) that it computes turn by turn, or the columns (axis 1) block by block of a turn; and
+    per tensor that they pass on the most that is there of it at a time.
+
+    rows: those that the last one computes in all; the whole map's if left out.
+    """
+    graph, last = net.graph, tile.ops[-1]
+    count, step = graph.output(graph.ops[last]).shape[1 + axis], (tile.rows, tile.cols)[axis]
+    begin = np.arange(0, count if rows is None else rows, step)
+    found, most = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
+    for index in reversed(tile.ops[:-1]):
+        name = graph.ops[index].outputs[0]
+        spans = [needed(_axis(net, reader, name, axis), found[reader]) for reader in found if reader in net.users[name]]
+        begin, end = spans[0]
+        for other in spans[1:]:
+            begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
+        found[index], most[name] = slid((begin, end)) if axis == 1 and tile.cached else ((begin, end), int((end - begin).max()))
+    return found, most
+
+
+class Axis(NamedTuple):
+    """What position i along an axis of `size` positions reads: [i * stride - pad, i * stride - pad + extent) inside it."""
+
+    stride: int
+    extent: int
+    pad: int
+    size: int
+
+
+def _axis(net: Rows, reader: int, name: str, axis: int) -> Axis:
+    window = net.windows[reader]
+    assert window is not None
+    return Axis(window.stride[axis], window.extent[axis], window.pad[axis], net.graph.tensors[name].shape[1 + axis])
+
+
+def needed(axis: Axis, spans: Spans) -> Spans:
+    """What spans of positions read."""
+    stride, extent, pad, size = axis
+    begin, end = spans
+    first = np.clip(begin * stride - pad, 0, size)
+    after = np.maximum(np.clip((end - 1) * stride - pad + extent, 0, size), first)
+    return first, np.where(begin < end, after, first)
+
+
+def slid(spans: Spans) -> tuple[Spans, int]:
+    """What is computed of needed columns, block by block, where those there stay; the most that are there at a time."""
+    begin, end = spans
+    stop = np.maximum.accumulate(end)  # of all blocks so far
+    there = np.concatenate((begin[:1], stop[:-1]))
+    return (np.maximum(begin, there), stop), int((stop - begin).max())
+
+
 def tile_sizes(net: Rows, tile: Tile) -> dict[str, tuple[int, int]]:
     """Tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
-    run, cols = tile.ops, tile.cols
-    width = net.graph.output(net.graph.ops[run[-1]]).shape[2]
-    starts = range(0, width, cols)
-    parts = [(begin, min(begin + cols, width)) for begin in starts]  # columns that each op computes, block by block
-    sizes: dict[str, tuple[int, int]] = {}
-    for (before, index), (begin, end) in zip(reversed(list(pairwise(run))), _rows_of_run(net, run, tile.rows), strict=True):
-        window = SPECS[net.graph.ops[index].kind].window(net.graph, net.graph.ops[index])
-        tensor = net.graph.output(net.graph.ops[before])
-        assert window is not None
-        most = there = 0  # columns held at a time; those before `there` have been computed
-        for position, (first, last) in enumerate(parts):
-            start = min(max(first * window.stride[1] - window.pad[1], 0), tensor.shape[2])
-            stop = min(max((last - 1) * window.stride[1] - window.pad[1] + window.extent[1], start), tensor.shape[2])
-            stop = max(stop if first < last else start, there)
-            most = max(most, stop - start)
-            parts[position] = max(start, there), stop
-            there = stop
-        sizes[tensor.name] = int((end - begin).max()), most
-    return sizes
+    rows, cols = (parts(net, tile, axis)[1] for axis in (0, 1))
+    return {name: (rows[name], cols[name]) for name in rows}
 
 
 def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
@@ -171,49 +245,38 @@ def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
     return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
 
 
-def _rows_of_run(
-    net: Rows, run: Sequence[int], at_once: int, rows: int | None = None
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Per tensor that ops which run together pass on, the last first: the rows [begin, end) that each turn needs.
+def macs_again(net: Rows, tile: Tile, rows: int | None = None) -> dict[int, int]:
+    """Op of those that run together -> multiply-accumulates that it does again, less those of rows that none needs.
 
-    at_once: rows of the output that a turn computes. rows: those that are computed in all; the whole map's if left out.
+    rows: those of the last one that are computed in all; the whole map's if left out.
     """
-    count = net.height[net.graph.ops[run[-1]].outputs[0]] if rows is None else rows
-    begin = np.arange(0, count, at_once)
-    end = np.minimum(begin + at_once, count)
-    for before, index in reversed(list(pairwise(run))):
-        name = net.graph.ops[before].outputs[0]
-        read = next(read for read in net.reads[index] or () if read.tensor == name)
-        empty = begin >= end
-        begin = np.clip(begin * read.stride - read.pad, 0, net.height[name])
-        end = np.maximum(np.clip((end - 1) * read.stride - read.pad + read.extent, 0, net.height[name]), begin)
-        end = np.where(empty, begin, end)
-        yield begin, end
+    across = parts(net, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
+    down = parts(net, tile, 0, rows)[0]
+    if rows is None:
+        del down[tile.ops[-1]]
+    return {index: _macs_again(net, index, spans, across.get(index)) for index, spans in down.items()}
 
 
-def macs_again(net: Rows, run: Sequence[int], at_once: int = 1, rows: int | None = None) -> dict[int, int]:
-    """Op of those that run together -> multiply-accumulates of rows that it computes again, less those of rows that none needs.
-
-    at_once: rows of the output that they compute in one turn. rows: those that are computed in all; the whole map's if left
-    out.
-    """
-    found = {}
-    if rows is not None:
-        found[run[-1]] = _macs_of_rows(net, run[-1], (np.arange(net.steps[run[-1]]) < rows) - np.int64(1))
-    for before, (begin, end) in zip(reversed(run[:-1]), _rows_of_run(net, run, at_once, rows), strict=True):
-        height = net.height[net.graph.ops[before].outputs[0]]
-        times = np.cumsum(np.bincount(begin, minlength=height + 1) - np.bincount(end, minlength=height + 1))[:-1]
-        found[before] = _macs_of_rows(net, before, times - 1)
-    return found
-
-
-def _macs_of_rows(net: Rows, index: int, times: NDArray[np.int64]) -> int:
-    """Multiply-accumulates of an op that computes each row of its output so many times, those outside the map left out."""
-    op, total = net.graph.ops[index], SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
-    if not total:
+def _macs_again(net: Rows, index: int, rows: Spans, cols: Spans | None) -> int:
+    """Multiply-accumulates of an op that computes these rows of its output, and of them these columns, beyond computing each
+    once; those outside the map are left out."""
+    total = SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
+    if not total or net.windows[index] is None:  # without one it runs by itself, each row once
         return 0
-    rows, read = np.arange(len(times)), (net.reads[index] or ())[0]
-    dilation = op.attrs.get("dilation", (1, 1))[0]
-    taps = (rows * read.stride - read.pad)[:, None] + np.arange(0, read.extent, dilation)
-    inside = ((taps >= 0) & (taps < net.height[read.tensor])).sum(axis=1)
-    return total * int((inside * times).sum()) // int(inside.sum())
+    once = done = 1
+    for axis, spans in ((0, rows), (1, cols)):
+        if spans is not None:
+            inside = _taps_inside(net, index, axis)
+            upto = np.concatenate(([0], np.cumsum(inside)))
+            once, done = once * int(upto[-1]), done * int((upto[spans[1]] - upto[spans[0]]).sum())
+    return total * done // once - total
+
+
+def _taps_inside(net: Rows, index: int, axis: int) -> NDArray[np.int64]:
+    """Per row or column of an op's output how many taps of its window lie inside the map."""
+    op, window = net.graph.ops[index], net.windows[index]
+    assert window is not None
+    at = np.arange(net.graph.output(op).shape[1 + axis])[:, None] * window.stride[axis] - window.pad[axis]
+    taps = at + np.arange(0, window.extent[axis], op.attrs.get("dilation", (1, 1))[axis])
+    inside: NDArray[np.int64] = ((taps >= 0) & (taps < net.graph.input(op).shape[1 + axis])).sum(axis=1)
+    return inside

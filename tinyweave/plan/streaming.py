@@ -44,6 +44,11 @@ class Pace(NamedTuple):
         return -(-self.rows // self.at_once)
 
     @property
+    def most(self) -> int:
+        """The rows of the largest."""
+        return min(self.at_once, self.rows)
+
+    @property
     def step(self) -> int:
         """Ticks for a row."""
         return self.every // self.at_once
@@ -64,7 +69,8 @@ network input."""
 @dataclass(frozen=True)
 class Streaming:
     """How a stage runs. paces: by node, in the order in which they run at a tick. reads: what a row of each op or tile reads.
-    rings: tensor that only this stage sees -> rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept."""
+    rings: tensor that only this stage sees, or hands out by rows -> rows of its ring. tiles: tensor inside a tile -> (rows,
+    columns) kept."""
 
     paces: Mapping[Node, Pace]
     reads: Mapping[int, Sequence[Read]]
@@ -89,6 +95,8 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     made = {node if isinstance(node, str) else net.graph.ops[node].outputs[0]: node for node in found.paces}
     inner = {name: node for name, node in made.items() if net.users[name] <= set(ops) and node != ops[-1]}
     rings = {name: _ring(readers[name], found.paces, node) for name, node in inner.items()}
+    if (out := net.graph.ops[ops[-1]].outputs[0]) in net.handed:
+        rings[out] = found.paces[ops[-1]].most
     tiles = [tile_sizes(net, tile) for tile in net.tiles if tile.ops[-1] in found.reads]
     return replace(found, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
 
@@ -118,6 +126,8 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
             source = made.get(x)
             if source is None:
                 continue
+            if not stride:
+                return None  # no row of it may come before all of the source
             turn = every[index] // stride * at_once[source]
             if every.setdefault(source, turn) != turn:
                 return None  # two ways of different strides lead to it
@@ -133,9 +143,14 @@ def _runs(net: Rows, ops: Sequence[int]) -> list[Tile] | None:
     first = {tile.ops[0]: tile for tile in net.tiles}
     runs, at = [], 0
     while at < len(ops):
-        runs.append(first.get(ops[at]) or Tile((ops[at],), 0))
+        runs.append(first.get(ops[at]) or alone(ops[at]))
         at += len(runs[-1].ops)
     return runs if [index for run in runs for index in run.ops] == list(ops) else None
+
+
+def alone(index: int) -> Tile:
+    """An op that runs by itself, whole rows at a time."""
+    return Tile((index,), 0)
 
 
 def rows_needed(
@@ -212,10 +227,19 @@ def lags(net: Rows, stream: Streaming, ops: Sequence[int], owner: Mapping[str, s
     return found
 
 
+def bytes_written(net: Rows, stream: Streaming, last: int) -> int:
+    """Bytes that the output of a stage's last op lies in: all of it, or the rows of a turn if it is handed out."""
+    out = net.graph.output(net.graph.ops[last])
+    return stream.paces[last].most * row_bytes(out) if out.name in net.handed else out.bytes
+
+
 def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
     out, size, last = net.graph.output(net.graph.ops[ops[-1]]), row_bytes(net.graph.tensors[x]), stream.paces[ops[-1]]
     if net.sums[ops[-1]]:  # written all at once, with the last row
         turns, written = np.array([last.turns - 1]), np.array([out.bytes])
+    elif out.name in net.handed:  # each turn may write all of its ring
+        turns = np.arange(last.turns)
+        written = np.full(last.turns, bytes_written(net, stream, ops[-1]))
     else:
         turns = np.arange(last.turns)
         written = np.minimum((turns + 1) * last.at_once, last.rows) * row_bytes(out)
@@ -235,7 +259,8 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
 
 def is_fused(net: Rows, ops: Sequence[int]) -> bool:
     """Whether a stage of these ops runs row by row."""
-    return len(ops) > 1 or any(name in net.streamed for name in net.graph.ops[ops[0]].inputs)
+    op = net.graph.ops[ops[0]]
+    return len(ops) > 1 or any(name in net.streamed for name in op.inputs) or any(name in net.handed for name in op.outputs)
 
 
 def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | None]:
@@ -263,7 +288,8 @@ def lags_by_stage(
 @lru_cache(maxsize=8)
 def rows_of(plan: Plan) -> Rows:
     """The graph of a plan as rows."""
-    return Rows(plan.graph, plan.variants, plan.streamed, [tile for stage in plan.stages for tile in stage.tiles or ()])
+    tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
+    return Rows(plan.graph, plan.variants, plan.streamed, tiles, plan.handed)
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
@@ -275,8 +301,7 @@ def plan_macs(plan: Plan) -> tuple[int, ...]:
         stream = streaming_of(plan, stage)
         for node in stream.reads:
             if not net.sums[node]:
-                run, pace = runs[node].ops if node in runs else (node,), stream.paces[node]
-                for index, macs in macs_again(net, run, pace.at_once, pace.rows).items():
+                for index, macs in macs_again(net, runs.get(node) or alone(node), stream.paces[node].rows).items():
                     found[index] += macs
     return tuple(found)
 

@@ -8,6 +8,7 @@ from ..codegen.model import buffer_labels
 from ..ir import shortened
 from ..plan import Plan
 from ..plan.explain import Explanation, Overlap, Touch
+from ..plan.rematerialise import is_again
 
 MOST_NAMES = 6
 
@@ -22,11 +23,12 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
         f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
         f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
-        *(f"    {line}" for line in _life(found, found.tensor in plan.streamed)),
+        *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed, *plan.handed))),
     ]
     if tensor and found.bytes < tensor.bytes:
         rows = found.bytes * tensor.shape[1] // tensor.bytes
         lines.append(f"    {rows} of its {tensor.shape[1]} rows at a time, in a ring: its stage runs row by row")
+    lines += [f"    {line}" for line in _twice(plan, found.tensor)]
     if found.views:
         lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in found.views])}")
     touching = [overlap for overlap in found.overlaps if overlap.shared]
@@ -42,14 +44,27 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     return lines + _less(plan, found)
 
 
-def _life(found: Explanation, streamed: bool) -> list[str]:
+def _twice(plan: Plan, name: str) -> list[str]:
+    """That what makes a tensor runs twice, and why."""
+    maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
+    for op in filter(is_again, plan.graph.ops):
+        if maker is op:
+            return [
+                f"computed a second time, after {op.attrs['again']}: to keep it until its mean is known would need more RAM"
+            ]
+        if maker is not None and maker.name == op.attrs["again"]:
+            return [f"computed for its mean only, and by {op.name} a second time: to keep it until then would need more RAM"]
+    return []
+
+
+def _life(found: Explanation, *, by_rows: bool) -> list[str]:
     begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
     ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
     lines = [", ".join(begins + ends)]
     if "network input" in found.kept:
-        lines.append("a network input, brought by rows" if streamed else "a network input, written before the first step")
+        lines.append("a network input, brought by rows" if by_rows else "a network input, written before the first step")
     if "network output" in found.kept:
-        lines.append("a network output, kept to the end for the caller")
+        lines.append("a network output, handed out by rows" if by_rows else "a network output, kept to the end for the caller")
     if "state" in found.kept:
         lines.append("state, kept between calls: no other buffer may have its bytes")
     return lines

@@ -13,7 +13,7 @@ from itertools import chain
 
 from ..ir import CompileError
 from .record import Record
-from .text import clean
+from .text import by_rows, clean
 
 WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the room for what is alive at the peak
 HEAD, FOOT = 34, 40  # of a panel: its title, and its steps
@@ -160,8 +160,7 @@ def front_svg(record: Record) -> str:
     def y(size: int) -> float:
         return bottom - PANEL * size / largest
 
-    streamed = ", inputs by rows" if record["streamed"] else ""
-    title = f"{escape(clean(record['model']['name']))}: the least RAM for the work{streamed}"
+    title = f"{escape(clean(record['model']['name']))}: the least RAM for the work{by_rows(record)}"
     lines = [*_sheet(bottom + FOOT + 8, title), *_grid(largest, bottom, end, -FOOT)]
     lines.append(f'<path d="M{LEFT} {bottom}H{end}" stroke="black"/>')
     for tick in range(10, int(last * 10) + 1):

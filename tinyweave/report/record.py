@@ -81,6 +81,7 @@ def record(
             "static": profile.static if profile else None,
             "stack": profile.stack if profile else None,
             "streamed": list(plan.streamed) if plan else None,
+            "handed": list(plan.handed) if plan else None,
         },
         "flash": {
             "total": profile.flash if profile else None,
@@ -104,6 +105,7 @@ def record(
             "lower_bound": plan.lower_bound if plan else None,
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
+            "kept": dict(plan.kept) if plan else None,
             "cycles": foreseen,
             "latency_ms": round(milliseconds(foreseen, device.clock_hz), 3) if foreseen is not None and device else None,
             "ablation": dict(ablation) if ablation else None,
@@ -146,6 +148,7 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, de
         "tinyweave": __version__,
         "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
         "streamed": list(plans[0].streamed),
+        "handed": list(plans[0].handed),
         "limit": limits.ram,
         "points": points,
     }

@@ -17,6 +17,7 @@ from rich.text import Text
 from ..codegen.model import buffer_labels
 from ..cost.cycles import milliseconds
 from ..devices import Device
+from ..ir import shortened
 from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.picture import memory_picture
@@ -231,6 +232,21 @@ def picture(plan: Plan) -> list[str]:
     return memory_picture(plan, buffer_labels(plan), PICTURE_COLUMNS)
 
 
+def twice_lines(plan: Plan) -> list[str]:
+    """Which layers run twice, for how many of their channels, and why."""
+    if not plan.kept:
+        return []
+    lines = [
+        "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
+    ]
+    for name, kept in plan.kept.items():
+        channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
+        lines.append(
+            f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
+        )
+    return lines
+
+
 def show_plan(out: Console, plan: Plan, record: Record) -> None:
     """The arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan)
@@ -239,6 +255,8 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
         out.print(Text(clean(line, 160)))
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
+    for line in twice_lines(plan):
+        out.print(Text(clean(line, 160)))
     out.print()
     show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
@@ -250,8 +268,8 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
 
 def show_front(out: Console, record: Record) -> None:
     """Less RAM for more work: a row per plan, with a bar for its arena."""
-    points, streamed = record["points"], ", inputs by rows" if record["streamed"] else ""
-    heading(out, f"{record['model']['name']}: the least RAM for the work{streamed}")
+    points = record["points"]
+    heading(out, f"{record['model']['name']}: the least RAM for the work{by_rows(record)}")
     largest, blocks = points[0]["arena"], _draws_blocks(out)
     rows = [("MACs", "times", "cycles, about", "arena", "")]
     for point in points:
@@ -302,6 +320,24 @@ def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
+def by_rows(record: Record) -> str:
+    """What of a front comes and goes by rows, to follow its title."""
+    ends = [end for end, names in (("inputs", record["streamed"]), ("outputs", record["handed"])) if names]
+    return f", {' and '.join(ends)} by rows" if ends else ""
+
+
+def _held(record: Record) -> str:
+    """Which of the network's inputs and outputs lie in the arena, and which do not."""
+    ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
+    kept = [name for name in outputs if name not in ram["handed"]]
+    names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["handed"])
+    held = [] if ram["streamed"] else ["inputs"]
+    held += ["outputs" if len(kept) == len(outputs) else "other outputs"] if kept else []
+    gone = ["inputs come by rows"] if ram["streamed"] else []
+    gone += [f"{names if kept else 'outputs'} handed out by rows"] if names else []
+    return "; ".join(filter(None, [", ".join(held), *gone]))
+
+
 def show_memory(out: Console, record: Record) -> None:
     """RAM and Flash by part."""
     for line in align(memory_rows(record), frozenset({1})):
@@ -318,10 +354,9 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
         for name, count in (ram["memories"] or {}).items()
     )
-    held = "outputs; inputs come by rows" if ram["streamed"] else "inputs, outputs"
     return [
         ("RAM", _count(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
-        ("  arena", _count(ram["arena"]), "", f"activations, scratch, {held} ({arenas})" if arenas else ""),
+        ("  arena", _count(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
         ("  static data", _count(ram["static"]), "", ""),
         (
             "  stack",

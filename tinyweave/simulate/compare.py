@@ -194,9 +194,14 @@ def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
     return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(outputs, tensors, strict=True)]
 
 
-def streamed(plan: Plan) -> dict[int, int]:
-    """Input that the model asks for by rows -> bytes of a row."""
-    return {index: row_bytes(plan.graph.tensors[n]) for index, n in enumerate(plan.graph.inputs) if n in plan.streamed}
+def by_rows(plan: Plan) -> dict[str, dict[int, int]]:
+    """`invoke`'s arguments of these names: input that comes by rows, or output that is handed out so -> bytes of a row."""
+    graph = plan.graph
+    ends = {"streamed": (graph.inputs, plan.streamed), "handed": (graph.outputs, plan.handed)}
+    return {
+        key: {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in chosen}
+        for key, (names, chosen) in ends.items()
+    }
 
 
 def output_bytes(graph: Graph) -> list[int]:
@@ -207,7 +212,7 @@ def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
     library = host.build(folder, name)
     sizes = output_bytes(plan.graph)
     return library.compiler, lambda sample, fill, earlier: host.invoke(
-        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), streamed=streamed(plan)
+        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), **by_rows(plan)
     )
 
 
@@ -215,7 +220,7 @@ def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, R
     firmware = emulated.build(folder, name, core)
     sizes = output_bytes(plan.graph)
     return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
-        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), streamed=streamed(plan)
+        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), **by_rows(plan)
     )
 
 
@@ -275,17 +280,20 @@ def first_layer(
         if plan.variants[stage.ops[-1]]
         and graph.producer[output] == stage.ops[-1]  # state that changes again is known at the end
     ]
-    dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in wanted]
-    options: dict[str, Any] = {"earlier": _rounds(earlier), "dump": dump, "streamed": streamed(plan)}
+    whole = [(step, t) for step, t in wanted if t not in plan.handed]
+    dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
+    options: dict[str, Any] = {"earlier": _rounds(earlier), "dump": dump, **by_rows(plan)}
     if core is None:
         program = host.build(folder, name, trace=True)
         run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), **options)
     else:
         firmware = emulated.build(folder, name, core, trace=True)
         run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), **options)
-    for (step, output), raw in zip(wanted, run.dumps, strict=True):
+    raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
+    raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.handed}
+    for step, output in wanted:
         tensor = graph.tensors[output]
-        text = difference(values[output], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))
+        text = difference(values[output], np.frombuffer(raw[output], tensor.dtype).reshape(tensor.shape))
         if text is not None:
             op = graph.ops[plan.stages[step].ops[-1]]
             return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"

@@ -152,6 +152,7 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     streamed: Mapping[int, int] | None = None,
+    handed: Mapping[int, int] | None = None,
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
@@ -159,10 +160,10 @@ def invoke(
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
-    bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; what it takes to
-    bring them is not counted. caches: `code`, `data` or `unified` -> bytes, bytes of a line, ways; empty when invoke begins.
-    Raises Fault for an access to what is not the
-    model's, a write to guard bytes or below the stack pointer, a failing call, and when a limit is passed.
+    bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed: outputs
+    that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or `unified`
+    -> bytes, bytes of a line, ways; empty when invoke begins. Raises Fault for an access to what is not the model's, a write to
+    guard bytes or below the stack pointer, a failing call, rows that do not come once and in order, and when a limit is passed.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -191,6 +192,7 @@ def invoke(
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
         "streamed": dict(streamed or {}),
+        "handed": dict(handed or {}),
         "caches": dict(caches or {}),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,

@@ -26,8 +26,8 @@ import unicorn
 from numpy.typing import NDArray
 from unicorn import arm_const, riscv_const
 
-# where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; read_rows
-STRUCT, RETURN, READ_ROWS = 0x28000000, 0x10000000, 0x10001000
+# where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; the callbacks
+STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
 IO = 0x100
 PAGE = 0x1000
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
@@ -238,11 +238,13 @@ class Machine:
             self.place(start, image, read | write)
             self.starts.append(start + base)
         pointers = struct.pack(f"<{len(self.starts)}I", *self.starts).ljust(IO, b"\0")
-        self.place(STRUCT, pointers + struct.pack("<3I", 0, READ_ROWS | self.isa.mark, 0), read)
+        callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
+        self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
         self.inputs: list[bytes] = []
-        if request["streamed"]:
-            self.place(READ_ROWS, self.isa.back, read | execute)
-            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_read_rows, begin=READ_ROWS, end=READ_ROWS)
+        self.handed: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
+        for at, callback in callbacks.items() if request["streamed"] or request["handed"] else ():
+            self.place(at, self.isa.back, read | execute)
+            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, callback, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
 
@@ -305,11 +307,7 @@ class Machine:
     def on_read_rows(self, *_: object) -> None:
         """read_rows(user, input, first, count, destination): bring rows of an input."""
         try:
-            _, index, first, count = (self.engine.reg_read(register) for register in self.isa.arguments[:4])
-            if len(self.isa.arguments) > 4:
-                to = self.engine.reg_read(self.isa.arguments[4])
-            else:
-                to = struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))[0]
+            index, first, count, to = self.rows_wanted()
             row = self.request["streamed"][index]
             data = self.inputs[index][first * row : (first + count) * row]
             if len(data) != count * row:
@@ -319,6 +317,29 @@ class Machine:
         except Exception as error:
             self.failure = error
             self.engine.emu_stop()
+
+    def on_write_rows(self, *_: object) -> None:
+        """write_rows(user, output, first, count, source): take rows of an output."""
+        try:
+            index, first, count, source = self.rows_wanted()
+            row, come = self.request["handed"][index], self.handed[index]
+            if (first + count) * row > self.request["outputs"][index]:
+                raise ValueError(f"write_rows was given rows that the output does not have, {first} to {first + count}")
+            if first * row != len(come):
+                raise ValueError(f"write_rows was not given each row once and in order: {first} after {len(come) // row}")
+            come += self.engine.mem_read(source, count * row)
+            self.engine.reg_write(self.isa.result, 0)
+        except Exception as error:
+            self.failure = error
+            self.engine.emu_stop()
+
+    def rows_wanted(self) -> tuple[int, int, int, int]:
+        """The arguments of a callback but the first: which tensor, the first row, how many, and where they lie or go."""
+        arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
+        if len(arguments) == 4:
+            arguments += struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))
+        _, index, first, count, at = arguments
+        return index, first, count, at
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
         self.fault = (access, address & 0xFFFFFFFF)
@@ -416,7 +437,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                 function = "reset"
                 machine.call(function, STRUCT)
                 continue
-            machine.inputs = inputs
+            machine.inputs, machine.handed = inputs, {index: bytearray() for index in request["handed"]}
             for index, data in enumerate(inputs):
                 function = "input"
                 to = machine.call(function, STRUCT, index)
@@ -435,7 +456,13 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 function = "output"
-                outputs.append(bytes(machine.engine.mem_read(machine.call(function, STRUCT, index), count)))
+                at = machine.call(function, STRUCT, index)
+                if (at == 0) != (index in request["handed"]):
+                    raise Stopped("hands out other outputs by rows than the caller said", 0)
+                found = bytes(machine.engine.mem_read(at, count) if at else machine.handed[index])
+                if len(found) != count and not answer["status"]:
+                    raise Stopped(f"did not hand out all rows of output {index}", 0)
+                outputs.append(found)
             answer["outputs"].append(outputs)
     except Stopped as stopped:
         answer["stopped"] = {"what": str(stopped), "pc": stopped.pc, "address": stopped.address, "function": function}

@@ -2,9 +2,9 @@
  *
  * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
  * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
- * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of each streamed input or 0, outputs
- * {bytes}, rounds {1, data of all inputs: an inference; or 0: a reset}, of which the last is an inference, whether to report the
- * last one's steps.
+ * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of each streamed input or 0, the same
+ * of outputs, rounds {1, data of all inputs: an inference; or 0: a reset}, of which the last is an inference, whether to report
+ * the last one's steps.
  * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs of all inferences, images.
  */
 #define _DEFAULT_SOURCE
@@ -174,38 +174,89 @@ static int64_t sum(const int64_t *numbers, int64_t count)
     return total;
 }
 
-/* What inputs hold, one after the other. */
-typedef struct { const uint8_t *data; const int64_t *bytes, *row_bytes; } feed;
+/* What inputs or outputs hold, one after the other; row_bytes: of those that go by rows, of others 0; rows: that have come. */
+typedef struct { uint8_t *data; int64_t count, *bytes, *row_bytes, *rows; } tensors;
+
+typedef struct { tensors inputs, outputs; } ends;
+
+static tensors take_tensors(void)
+{
+    tensors found = {NULL, take_number(), NULL, NULL, NULL};
+    found.bytes = take_numbers(found.count);
+    found.row_bytes = take_numbers(found.count);
+    found.rows = allocate(found.count * (int64_t)sizeof *found.rows);
+    return found;
+}
+
+static void free_tensors(tensors *of)
+{
+    free(of->bytes);
+    free(of->row_bytes);
+    free(of->rows);
+}
+
+/* Where rows lie, of which `why` says what is wrong if the tensor does not have them. */
+static uint8_t *find_rows(const tensors *of, int32_t index, int32_t first, int32_t count, const char *why)
+{
+    const int64_t row = index >= 0 && index < of->count ? of->row_bytes[index] : 0;
+    if (row == 0 || first < 0 || count < 0 || ((int64_t)first + count) * row > of->bytes[index]) {
+        stop(why);
+    }
+    return of->data + sum(of->bytes, index) + first * row;
+}
 
 static int read_rows(void *user, int32_t input, int32_t first, int32_t count, void *destination)
 {
-    const feed *from = user;
-    const int64_t row = from->row_bytes[input];
-    const uint8_t *data = from->data + sum(from->bytes, input);
-    if (row == 0 || first < 0 || count < 0 || (first + count) * row > from->bytes[input]) {
-        stop("read_rows was asked for rows that the input does not have");
+    const tensors *from = &((const ends *)user)->inputs;
+    const uint8_t *rows = find_rows(from, input, first, count, "read_rows was asked for rows that the input does not have");
+    memcpy(destination, rows, (size_t)(count * from->row_bytes[input]));
+    return 0;
+}
+
+static int write_rows(void *user, int32_t output, int32_t first, int32_t count, const void *source)
+{
+    const tensors *to = &((const ends *)user)->outputs;
+    uint8_t *rows = find_rows(to, output, first, count, "write_rows was given rows that the output does not have");
+    if (first != to->rows[output]) {
+        stop("write_rows was not given each row once and in order");
     }
-    memcpy(destination, data + first * row, (size_t)(count * row));
+    memcpy(rows, source, (size_t)(count * to->row_bytes[output]));
+    to->rows[output] += count;
     return 0;
 }
 
 /* One inference. */
-static int64_t infer(const CALL(memory) *pointers, feed *from, int64_t inputs)
+static int64_t infer(const CALL(memory) *pointers, ends *of)
 {
-    const CALL(io) io = {from, read_rows, NULL};
+    const CALL(io) io = {of, read_rows, write_rows};
+    const tensors *inputs = &of->inputs, *outputs = &of->outputs;
     running = "input";
-    for (int64_t i = 0; i < inputs; ++i) {
+    for (int64_t i = 0; i < inputs->count; ++i) {
         void *to = CALL(input)(pointers, (int32_t)i);
-        if ((to == NULL) != (from->row_bytes[i] != 0)) {
+        if ((to == NULL) != (inputs->row_bytes[i] != 0)) {
             stop("the model streams other inputs than the caller said");
         }
         if (to != NULL) {
-            memcpy(to, from->data + sum(from->bytes, i), (size_t)from->bytes[i]);
+            memcpy(to, inputs->data + sum(inputs->bytes, i), (size_t)inputs->bytes[i]);
         }
     }
+    memset(outputs->rows, 0, (size_t)outputs->count * sizeof *outputs->rows);
     last_step = -1;
     running = "invoke";
-    return CALL(invoke)(pointers, &io);
+    const int64_t status = CALL(invoke)(pointers, &io);
+    running = "output";
+    for (int64_t i = 0; i < outputs->count && status == 0; ++i) {
+        const void *from = CALL(output)(pointers, (int32_t)i);
+        if ((from == NULL) != (outputs->row_bytes[i] != 0)) {
+            stop("the model hands out other outputs by rows than the caller said");
+        }
+        if (from != NULL) {
+            memcpy(outputs->data + sum(outputs->bytes, i), from, (size_t)outputs->bytes[i]);
+        } else if (outputs->rows[i] * outputs->row_bytes[i] != outputs->bytes[i]) {
+            stop("the model did not hand out all rows of an output");
+        }
+    }
+    return status;
 }
 
 static void serve(void)
@@ -223,19 +274,18 @@ static void serve(void)
         start = arena(&memories[i]);
         memcpy((uint8_t *)&pointers + i * (int64_t)sizeof start, &start, sizeof start);
     }
-    const int64_t inputs = take_number();
-    int64_t *input_bytes = take_numbers(inputs);
-    int64_t *row_bytes = take_numbers(inputs);
-    const int64_t outputs = take_number();
-    int64_t *output_bytes = take_numbers(outputs);
+    ends of;
+    of.inputs = take_tensors();
+    of.outputs = take_tensors();
+    const int64_t input_bytes = sum(of.inputs.bytes, of.inputs.count), output_bytes = sum(of.outputs.bytes, of.outputs.count);
     const int64_t rounds = take_number();
     uint8_t **data = allocate(rounds * (int64_t)sizeof *data); /* all of a round's inputs; NULL for a reset */
     uint8_t **results = allocate(rounds * (int64_t)sizeof *results);
     for (int64_t round = 0; round < rounds; ++round) {
         results[round] = NULL;
-        data[round] = take_number() ? allocate(sum(input_bytes, inputs)) : NULL;
+        data[round] = take_number() ? allocate(input_bytes) : NULL;
         if (data[round] != NULL) {
-            take(data[round], sum(input_bytes, inputs));
+            take(data[round], input_bytes);
         }
     }
     const int64_t report_last = take_number();
@@ -251,19 +301,16 @@ static void serve(void)
             continue;
         }
         report_steps = report_last && round == rounds - 1;
-        feed from = {data[round], input_bytes, row_bytes};
-        status = infer(&pointers, &from, inputs);
-        running = "output";
-        results[round] = allocate(sum(output_bytes, outputs));
-        for (int64_t i = 0, at = 0; i < outputs; at += output_bytes[i++]) {
-            memcpy(results[round] + at, CALL(output)(&pointers, (int32_t)i), (size_t)output_bytes[i]);
-        }
+        results[round] = allocate(output_bytes);
+        of.inputs.data = data[round];
+        of.outputs.data = results[round];
+        status = infer(&pointers, &of);
     }
     give("D", 1);
     give_number(status);
     for (int64_t round = 0; round < rounds; ++round) {
         if (status == 0 && data[round] != NULL) {
-            give(results[round], sum(output_bytes, outputs));
+            give(results[round], output_bytes);
         }
         free(data[round]);
         free(results[round]);
@@ -275,9 +322,8 @@ static void serve(void)
     fflush(stdout);
     free(data);
     free(results);
-    free(input_bytes);
-    free(row_bytes);
-    free(output_bytes);
+    free_tensors(&of.inputs);
+    free_tensors(&of.outputs);
 }
 
 int main(void)

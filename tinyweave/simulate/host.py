@@ -89,6 +89,7 @@ def invoke(
     dump: Sequence[Dump] = (),
     on_step: Callable[[int, Read], None] | None = None,
     streamed: Mapping[int, int] | None = None,
+    handed: Mapping[int, int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Run:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
@@ -96,8 +97,8 @@ def invoke(
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. After each step of the last inference
     of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and `on_step(step, read)`
     is called, where `read(memory, offset, count)` gives arena bytes. streamed: inputs that the model asks for by rows -> bytes
-    of a row. Raises Fault for accesses outside, undefined behaviour (sanitized builds), a failing call, and after `limit_s`
-    seconds.
+    of a row. handed: outputs that it hands out by rows, likewise. Raises Fault for accesses outside, undefined behaviour
+    (sanitized builds), a failing call, rows that do not come once and in order, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
@@ -105,8 +106,8 @@ def invoke(
     for region, image in zip(regions, images, strict=True):
         name = region.name.encode()[:63].ljust(64, b"\0")
         request += [name, _numbers(region.size, region.base, region.bytes), image]
-    row_bytes = [(streamed or {}).get(index, 0) for index in range(len(inputs))]
-    request += [_numbers(len(inputs), *map(len, inputs)), _numbers(*row_bytes), _numbers(len(output_bytes), *output_bytes)]
+    for sizes, rows in ((list(map(len, inputs)), streamed), (list(output_bytes), handed)):
+        request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))
     for arrays in rounds:

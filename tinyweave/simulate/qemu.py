@@ -26,8 +26,10 @@ PROGRAM = "qemu-system-arm"
 # in the DDR of an MPS3 board, as firmware.ld's Flash
 MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
-# in the ITCM: the pointers to memories and to callbacks, where calls end, and what stands for read_rows
-STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, VECTORS = (0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x400))
+# in the ITCM: the pointers to memories and to callbacks, where calls end, and what stands for the callbacks
+STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, VECTORS = (
+    0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x400)
+)
 VTOR, CPACR, CFSR, MMFAR, BFAR = 0xE000ED08, 0xE000ED88, 0xE000ED28, 0xE000ED34, 0xE000ED38
 FLOATS_ON = 0x00F00000
 SP, LR, PC, XPSR = 13, 14, 15, 25
@@ -185,14 +187,14 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
     board.write(VECTORS, struct.pack("<16I", stack_top, *[FAULT | 1] * 15))
     board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
     board.write(STRUCT, struct.pack(f"<{len(starts)}I", *starts))
-    board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, 0))
+    board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
     for start, data in (request["flash"], request["ram"], request["stack"]):
         board.write(start, data)
     margin = bytes(i * 151 % 251 for i in range(MARGIN))
     margins = [(at, margin) for start, _, image in request["memories"] for at in (start - MARGIN, start + len(image))]
     for start, data in (*margins, *((start, image) for start, _, image in request["memories"])):
         board.write(start, data)
-    for address in (RETURN, FAULT, READ_ROWS, request["trace"]):
+    for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, request["trace"]):
         if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
             raise ConnectionError("QEMU sets no breakpoint")
 
@@ -201,7 +203,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
             raise ConnectionError("QEMU does not let the board be set up")
 
     answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": {}, "misses": {}}
-    function, fed = "init", list[bytes]()
+    function, fed, handed = "init", list[bytes](), dict[int, bytearray]()
 
     def bring_rows() -> None:
         """read_rows(user, input, first, count, destination)"""
@@ -211,14 +213,24 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
         if len(data) != count * row:
             raise _Ended("was asked for rows that its input does not have", None, None)
         board.write(board.word(board.register(SP)), data)
-        board.set_register(0, 0)
+
+    def take_rows() -> None:
+        """write_rows(user, output, first, count, source)"""
+        _, index, first, count = (board.register(number) for number in range(4))
+        row, come = request["handed"][index], handed[index]
+        if (first + count) * row > request["outputs"][index]:
+            raise _Ended("was given rows that the output does not have", None, None)
+        if first * row != len(come):
+            raise _Ended("was not given each row once and in order", None, None)
+        come += board.read(board.word(board.register(SP)), count * row)
 
     def call(name: str, *arguments: int) -> tuple[int, int]:
         """(result, instructions) of a call; steps are credited on the way."""
         before = since = board.instructions
         for pc in board.call(request["functions"][name], stack_top, *arguments):
-            if pc == READ_ROWS:
-                bring_rows()
+            if pc in (READ_ROWS, WRITE_ROWS):
+                (bring_rows if pc == READ_ROWS else take_rows)()
+                board.set_register(0, 0)
                 board.set_register(PC, board.register(LR) & ~1)
                 continue
             answer["step"] = step = board.register(0)
@@ -241,7 +253,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
                 function = "reset"
                 call(function, STRUCT)
                 continue
-            fed = inputs
+            fed, handed = inputs, {index: bytearray() for index in request["handed"]}
             for index, data in enumerate(inputs):
                 function = "input"
                 to = call(function, STRUCT, index)[0]
@@ -256,7 +268,13 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
             answer["seconds"] = time.monotonic() - begun
             function = "output"
             places = [call(function, STRUCT, index)[0] for index in range(len(request["outputs"]))]
-            answer["outputs"].append([board.read(at, count) for at, count in zip(places, request["outputs"], strict=True)])
+            if {index for index, at in enumerate(places) if not at} != set(handed):
+                raise _Ended("hands out other outputs by rows than the caller said", None, None)
+            sizes = zip(places, request["outputs"], strict=True)
+            found = [board.read(at, count) if at else bytes(handed[i]) for i, (at, count) in enumerate(sizes)]
+            if not answer["status"] and list(map(len, found)) != list(request["outputs"]):
+                raise _Ended("did not hand out all rows of an output", None, None)
+            answer["outputs"].append(found)
         for start, data in margins:
             after = board.read(start, len(data))
             if after != data:

@@ -1,0 +1,83 @@
+"""Is the arena of an architecture, without its graph, that of its plan, and how long does it take? In: how many networks.
+
+Out: each difference, how many arenas are above their lower bound, milliseconds of CPU time. Random networks of small and large
+images, and of TinyNAS' spaces (about 70 ops), each planned with its input streamed or in RAM. Times are of four spaces: cold,
+when nothing is known of any network; first, when this one is new, but others of its space are known; again, when it is known.
+Exit code 1 on a difference or when one of a hundred takes more than the limit although others of its space are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1] / "tests")  # not this folder, whose fuzz.py would hide the one there
+
+from cases.archs import any_arch, graph_of, of_space, small_arch  # noqa: E402
+
+from tinyweave.nas.arch import Arch  # noqa: E402
+from tinyweave.nas.arena import arena, forget, macs  # noqa: E402
+from tinyweave.plan import plan  # noqa: E402
+from tinyweave.plan.streaming import plan_macs  # noqa: E402
+
+LIMIT_MS = 5.0
+SPACES = ((3, 160), (5, 144), (8, 112), (10, 224))  # width in tenths, resolution
+KINDS = {"small": small_arch, "any": any_arch, "space": of_space}
+
+
+def timed(arch: Arch, streamed: bool) -> tuple[int, float]:
+    start = time.process_time()
+    return arena(arch, stream_inputs=streamed), 1000 * (time.process_time() - start)
+
+
+def compared(kind: str, seeds: range) -> tuple[int, int]:
+    """How many figures differ from the planner's, and how many arenas from these."""
+    wrong = above = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        arch, streamed = KINDS[kind](rng), rng.random() < 0.5
+        made = plan(graph_of(arch), stream_inputs=streamed)
+        found = arena(arch, stream_inputs=streamed), macs(arch)
+        above += made.gap > 0
+        if found != (made.lower_bound, sum(plan_macs(made))):
+            wrong += 1
+            print(f"{kind} {seed}: {found}, the plan has {made.lower_bound, sum(plan_macs(made))}", flush=True)
+    print(f"{kind:<6}{len(seeds):>6} networks, {wrong} differ, {above} arenas above their lower bound", flush=True)
+    return wrong, above
+
+
+def times(count: int) -> float:
+    """Prints them; what 99 of 100 new networks of a known space stay within."""
+    cold, first, again = list[float](), list[float](), list[float]()
+    for number, (tenths, resolution) in enumerate(SPACES):
+        archs = [of_space(random.Random(count * number + seed), tenths, resolution) for seed in range(count)]
+        for arch in archs[: count // 10]:
+            forget()
+            cold.append(timed(arch, True)[1])
+        seen = [timed(arch, streamed)[1] for arch in archs for streamed in (True, False)]
+        first += seen[count::2]
+        again += [timed(arch, streamed)[1] for arch in archs for streamed in (True, False)]
+    for name, found in (("cold", cold), ("first", first), ("again", again)):
+        found.sort()
+        middle, late = found[len(found) // 2], found[len(found) * 99 // 100]
+        print(f"{name:<6}{len(found):>6} plans, ms: median {middle:.1f}, 99 % within {late:.1f}, worst {found[-1]:.1f}")
+    return first[len(first) * 99 // 100]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for kind, count in zip(KINDS, (1500, 450, 50), strict=True):
+        parser.add_argument(f"--{kind}", type=int, default=count, help=f"networks to compare (default {count})")
+    parser.add_argument("--timed", type=int, default=200, help="networks to time of each space (default 200)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    options = parser.parse_args()
+    late = times(options.timed) if options.timed else 0.0
+    wrong = sum(compared(kind, range(options.first, options.first + getattr(options, kind)))[0] for kind in KINDS)
+    return 1 if wrong or late > LIMIT_MS else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

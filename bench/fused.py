@@ -1,0 +1,133 @@
+"""How little RAM do fused plans of real models need, the whole arena counted, and do they give the right bytes?
+
+In: a folder of .tflite files (--models). Out: per model and question (input by rows or in RAM, work at most F times the
+network's) the arena, its F, the goal, how much that is of what others need, whether C of the plan gives the bytes of the
+reference on this machine and on an emulated core and touches the arena that it claims; with --all the schedules of others
+beside it. Exit code 1 when a goal is missed or a byte differs. Others: TFLite Micro's arena (models.py), or, where it was not
+measured, --schedule layer; TinyEngine by patches, its image and working memory included, from the benchmark notes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from models import ROOT, TFLITE_MICRO, lcg_samples
+
+from tinyweave import api
+from tinyweave.cost.macs import macs
+from tinyweave.ir import CompileError
+from tinyweave.plan.streaming import plan_macs
+
+KIB = 1024
+IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice
+THIRD = 1 / 3  # of others' arena, at F <= 1.1
+
+
+class Goals(NamedTuple):
+    """KiB by rows at F = 1.0 and at most 1.1; bytes of the prototype with the input in RAM, nothing computed twice."""
+
+    once: int | None = None
+    more: int | None = None
+    prototype: int | None = None
+
+
+MODELS = {
+    "mlcommons__tiny__vww_96_int8": Goals(16, 14, 28_032),
+    "mlcommons__tiny__pretrainedResnet_quant": Goals(16, 16, 16_384),
+    "mlcommons__tiny__kws_ref_model": Goals(6, 6, 5_240),
+    "mit-han-lab__tinyengine__vww": Goals(18, 14, 21_840),
+    "harvard-edge__Wake_Vision__wv_quality_mcunet-320kb-1mb_vww": Goals(46, 36, 66_960),
+    "tensorflow__tflite-micro__mobilenet_v2_quantized_1x3x224x224": Goals(128, 80, 198_912),
+    "mit-han-lab__tinyengine__mcunetv2_large": Goals(240, 112, 239_680),
+    "harvard-edge__Wake_Vision__wv_quality_mcunet-10fps_vww": Goals(),
+    "harvard-edge__Wake_Vision__wv_quality_mcunet-5fps_vww": Goals(),
+}
+# TinyEngine per patch: activations and im2col, the image besides; times the network's work that it executes
+TINYENGINE = {
+    "mit-han-lab__tinyengine__vww": (62_352 + 19_200, 11_910_000 / 11_578_816),
+    "mit-han-lab__tinyengine__mcunetv2_large": (444_168 + 150_528, 1.04),
+}
+OTHERS = ("layer", "unfused", "patch", "patch:2", "patch:4", "msf", "stream2d")
+
+
+class Case(NamedTuple):
+    """A plan that is asked for, and the bytes that it may need."""
+
+    schedule: str
+    streamed: bool
+    overhead: float | None
+    goal: float | None
+
+
+def cases(name: str, others: float, *, everything: bool) -> Iterator[Case]:
+    """What is asked of a model; others: bytes."""
+    goals = MODELS[name]
+    most, work = TINYENGINE.get(name, (others, 1.1))
+    for streamed in (False, True):
+        once = goals.once if streamed else goals.prototype
+        yield Case("best", streamed, 1.0, once and once * (KIB if streamed else IN_RAM))
+        if name in TINYENGINE:
+            yield Case("best", streamed, work, most)
+        more = goals.more * KIB if streamed and goals.more else others * THIRD
+        yield Case("best", streamed, 1.1, min(more, others * THIRD) if peaks_early(name) else more)
+        if everything:
+            yield from (Case(s, streamed, None, None) for s in OTHERS if not streamed or s not in ("layer", "unfused"))
+
+
+def peaks_early(name: str) -> bool:
+    """All models here have their peak in the first half, but for the keywords' network, whose maps are all alike."""
+    return "kws" not in name
+
+
+def row(model: api.Model, name: str, case: Case, others: float, options: argparse.Namespace) -> bool:
+    """Print one; whether the goal is reached and the bytes are right."""
+    chosen = {"stream_inputs": case.streamed, "max_mac_overhead": case.overhead, "optimize": options.optimize}
+    try:
+        plan = api.plan(model, case.schedule, **chosen)
+    except CompileError as error:
+        print(f"| {name} | {case.schedule} | {'rows' if case.streamed else 'RAM'} | | {error} | | | | |", flush=True)
+        return True
+    arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
+    given = lcg_samples(model.graph, options.samples)
+    result = api.verify(model, plan, inputs=given, count=options.samples, core=options.core or None)
+    reached = case.goal is None or arena <= case.goal
+    asked = "any" if case.overhead is None else f"{case.overhead:.3g}"
+    goal = "-" if case.goal is None else f"{case.goal:,.0f}{'' if reached else ' MISSED'}"
+    said = "yes" if result.ok else "NO"
+    cells = (name, case.schedule, "rows" if case.streamed else "RAM", asked, f"{arena:,}", f"{factor:.3f}", goal)
+    print("| " + " | ".join((*cells, f"{arena / others:.1%}", said)) + " |", flush=True)
+    return reached and result.ok
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
+    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core that runs the plans, '' for none")
+    parser.add_argument("--samples", type=int, default=2, help="inputs per plan")
+    parser.add_argument("--optimize", default="balanced", choices=api.OPTIMIZE, help="which kernels; their scratch counts")
+    parser.add_argument("--all", action="store_true", help="the schedules of others, too")
+    options = parser.parse_args()
+    files = {name: options.models / f"{name}.tflite" for name in MODELS}
+    wanted = [name for name in MODELS if not options.names or any(part in name for part in options.names)]
+    if not all(files[name].is_file() for name in wanted) or not wanted:
+        print(f"not all models are in {options.models}; name their folder with --models", file=sys.stderr)
+        return 2
+    print("| model | schedule | input | F asked | arena | F | goal | of others | equal |")
+    print("|---|---|---|---|---:|---:|---:|---:|---|")
+    missed = 0
+    for name in wanted:
+        model = api.load(files[name], "int8", layout="nhwc")
+        others = float(TFLITE_MICRO[name][0] if name in TFLITE_MICRO else sum(api.plan(model, "layer").arena.values()))
+        for case in cases(name, others, everything=options.all):
+            missed += not row(model, name, case, others, options)
+    print(f"\n{missed} goals missed or plans that give other bytes")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

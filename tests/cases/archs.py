@@ -1,0 +1,53 @@
+"""Random architectures: of TinyNAS' spaces, and others with all that blocks may be; their graphs, as the passes leave them."""
+
+from __future__ import annotations
+
+import random
+
+from tinyweave.ir import Graph
+from tinyweave.nas.arch import Arch, Group, blocks, rounded, verify
+from tinyweave.nas.network import to_graph
+from tinyweave.passes import PASSES, shrink_channels, strip_transposes
+
+WIDTHS, STRIDES = (24, 40, 80, 96, 192, 320), (2, 2, 2, 1, 2, 1)
+
+
+def of_space(rng: random.Random, tenths: int | None = None, resolution: int | None = None) -> Arch:
+    """A sub-network of a space of TinyNAS (arXiv 2007.10319), one of its 108 if left out: of about 70 ops."""
+    width = (tenths or rng.choice(range(2, 11))) / 10
+    groups = [Group(rounded(16 * width), 1, (3,), (1,))]
+    for channels, stride in zip(WIDTHS, STRIDES, strict=True):
+        depth = 1 if channels == WIDTHS[-1] else rng.choice((2, 3, 4))
+        kernels, expansions = rng.choices((3, 5, 7), k=depth), rng.choices((3, 4, 6), k=depth)
+        groups.append(Group(rounded(channels * width), stride, tuple(kernels), tuple(expansions)))
+    last, classes = rng.choice((0, rounded(1280 * max(width, 1.0)))), rng.choice((0, 2, 10, 100, 1000))
+    return verify(Arch(resolution or rng.choice(range(48, 225, 16)), rounded(32 * width), tuple(groups), last, classes))
+
+
+def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_groups: int = 5) -> Arch:
+    """Of up to 5 groups with all kernels, expansions, widths in steps of 4, with and without a last layer and a classifier."""
+    groups = []
+    for _ in range(rng.randint(0, most_groups)):
+        depth, stride = rng.randint(1, 3), rng.choice((1, 2))
+        kernels = [rng.choice((3, 5, 7) if index < stride - 1 else (1, 3, 3, 5, 7)) for index in range(depth)]
+        groups.append(Group(_width(rng), stride, tuple(kernels), tuple(rng.choices((1, 2, 3, 4, 6), k=depth))))
+    last, classes = rng.choice((0, _width(rng))), rng.choice((0, rng.randint(1, 300)))
+    return verify(Arch(rng.randint(*resolutions), _width(rng), tuple(groups), last, classes))
+
+
+def small_arch(rng: random.Random) -> Arch:
+    """The same for small images, of which the last maps are a pixel."""
+    return any_arch(rng, (1, 32), 4)
+
+
+def _width(rng: random.Random) -> int:
+    return 4 * rng.randint(1, 12)
+
+
+def graph_of(arch: Arch) -> Graph:
+    """As the passes leave it, but with all channels: of a map of few pixels random weights leave some constant."""
+    graph = to_graph("network", blocks(arch), arch.classes)
+    for rewrite in PASSES:
+        if rewrite not in (shrink_channels, strip_transposes):
+            graph, _ = rewrite(graph)
+    return graph

@@ -1,0 +1,70 @@
+"""Networks whose outputs are maps, as those that segment images have."""
+
+from __future__ import annotations
+
+import numpy as np
+from cases.tiny import activation, constant, graph, ramp
+
+from tinyweave.ir import Graph, Op
+
+CONV = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+SAME = CONV | {"padding": ((1, 1), (1, 1))}
+HALF = CONV | {"stride": (2, 2), "padding": ((0, 1), (0, 1))}
+
+
+def segmentation(stride: int = 1, head: str = "conv_2d") -> Graph:
+    """A residual block, then a class for each pixel: the output is the largest map. With a stride the head enlarges it again:
+    `resize_bilinear` or `transpose_conv`."""
+    side = 12 // stride
+    tensors = [
+        activation("image", (1, 12, 12, 3), 0.02, -128),
+        constant("stem.weights", ramp((4, 3, 3, 3)), (0.004,)),
+        activation("stem", (1, side, side, 4), 0.03, -100),
+        constant("deep.weights", ramp((1, 3, 3, 4), 29), (0.02,)),
+        activation("deep", (1, side, side, 4), 0.04, -10),
+        constant("thin.weights", ramp((4, 1, 1, 4), 53), (0.01,)),
+        activation("thin", (1, side, side, 4), 0.05, 4),
+        activation("sum", (1, side, side, 4), 0.06, 2),
+        constant("head.weights", ramp((6, 3, 3, 4), 41), (0.01,)),
+    ]
+    ops = [
+        Op("conv_2d_0", "conv_2d", ("image", "stem.weights", None), ("stem",), SAME if stride == 1 else HALF),
+        Op("depthwise_conv_2d_1", "depthwise_conv_2d", ("stem", "deep.weights", None), ("deep",), SAME),
+        Op("conv_2d_2", "conv_2d", ("deep", "thin.weights", None), ("thin",), CONV),
+        Op("add_3", "add", ("stem", "thin"), ("sum",), {"activation": "relu"}),
+    ]
+    if head == "transpose_conv":
+        tensors += [constant("size", np.array([1, 12, 12, 6], np.int32)), activation("classes", (1, 12, 12, 6), 0.2, 0)]
+        attrs = {"stride": (2, 2), "padding": ((0, 1), (0, 1)), "activation": "none"}
+        ops.append(Op("transpose_conv_4", head, ("size", "head.weights", "sum", None), ("classes",), attrs))
+    elif head == "resize_bilinear":
+        tensors += [activation("small", (1, side, side, 6), 0.2, 0), constant("size", np.array([12, 12], np.int32))]
+        tensors.append(activation("classes", (1, 12, 12, 6), 0.2, 0))
+        ops.append(Op("conv_2d_4", "conv_2d", ("sum", "head.weights", None), ("small",), SAME))
+        attrs = {"align_corners": False, "half_pixel_centers": True}
+        ops.append(Op("resize_bilinear_5", head, ("small", "size"), ("classes",), attrs))
+    else:
+        tensors.append(activation("classes", (1, 12, 12, 6), 0.2, 0))
+        ops.append(Op("conv_2d_4", head, ("sum", "head.weights", None), ("classes",), SAME))
+    return graph("segmentation", tensors, ops, ("image",), ("classes",))
+
+
+def heads() -> Graph:
+    """Two maps, one of which is read as well, a view of a map, and a vector: only `wide` can be handed out by rows."""
+    tensors = [
+        activation("image", (1, 9, 10, 4), 0.05, 3),
+        constant("weights", ramp((8, 3, 3, 4)), (0.01,)),
+        activation("body", (1, 9, 10, 8), 0.06, -4),
+        activation("wide", (1, 9, 10, 8), 1 / 256, -128),
+        constant("axes", np.array([1, 2], np.int32)),
+        activation("vector", (1, 8), 0.06, -4),
+        constant("shape", np.array([1, 90, 8], np.int32)),
+        activation("flat", (1, 90, 8), 0.06, -4),
+    ]
+    ops = [
+        Op("conv_2d_0", "conv_2d", ("image", "weights", None), ("body",), SAME),
+        Op("logistic_1", "logistic", ("body",), ("wide",)),
+        Op("mean_2", "mean", ("body", "axes"), ("vector",), {"keep_dims": False}),
+        Op("reshape_3", "reshape", ("body", "shape"), ("flat",), {"new_shape": (1, 90, 8)}),
+    ]
+    return graph("heads", tensors, ops, ("image",), ("body", "wide", "vector", "flat"))

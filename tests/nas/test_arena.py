@@ -1,0 +1,88 @@
+"""The arena of an architecture without its graph is that of its plan."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cases.archs import any_arch, graph_of, of_space, small_arch
+
+from tinyweave.ir import CompileError
+from tinyweave.nas.arch import Arch, Group, mobilenet_v2
+from tinyweave.nas.arena import arena, forget, macs, steps_of
+from tinyweave.plan import plan
+from tinyweave.plan.blocks import cropped, least_bytes
+from tinyweave.plan.streaming import plan_macs
+
+
+def agrees(arch: Arch, *, stream_inputs: bool) -> bool:
+    made = plan(graph_of(arch), stream_inputs=stream_inputs)
+    return (made.lower_bound, sum(plan_macs(made))) == (arena(arch, stream_inputs=stream_inputs), macs(arch))
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["in_ram", "streamed"])
+@pytest.mark.parametrize("batch", range(10))
+def test_small_networks_are_planned_alike(batch: int, streamed: bool) -> None:
+    wrong = [seed for seed in range(10 * batch, 10 * batch + 10) if not agrees(_tiny(seed), stream_inputs=streamed)]
+    assert not wrong
+
+
+def _tiny(seed: int) -> Arch:
+    return any_arch(random.Random(seed), (1, 24), 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_networks_are_planned_alike(seed: int) -> None:
+    arch = small_arch(random.Random(seed)) if seed % 2 else any_arch(random.Random(seed), most_groups=3)
+    assert agrees(arch, stream_inputs=seed % 3 > 0)
+
+
+def test_a_skip_that_a_tile_reads_late() -> None:
+    """Tiles of an add and the windows on its sum: their skip waits for a row more than the add by itself would."""
+    groups = (Group(16, 1, (7,), (4,)), Group(16, 1, (7, 3), (4, 1)), Group(8, 1, (3,), (1,)))
+    for seed in (10218, 10219):
+        assert agrees(small_arch(random.Random(seed)), stream_inputs=False)
+    assert agrees(Arch(21, 8, groups), stream_inputs=True)
+
+
+def test_by_hand() -> None:
+    """A stem and the mean of what it makes: the image's ring of 3 rows, a row, sums of 4 bytes, the output; F is 1."""
+    arch = Arch(32, 8, ())
+    assert [step.kind for step in steps_of(arch)] == ["conv_2d", "mean"]
+    assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
+    # all windows but those of the first row and column see all of 3 x 3 pixels
+    assert macs(arch) == (16 * 3 - 1) ** 2 * 3 * 8
+    # what pixel (1, 15) writes up to byte 31 * 8 + 4 must not reach what it reads from (1, 29) on: 69 bytes, in whole words
+    assert arena(arch) == 32 * 32 * 3 + 72
+
+
+def test_what_is_known_of_blocks_changes_nothing() -> None:
+    archs = [of_space(random.Random(seed)) for seed in range(3)]
+    known = [arena(arch, stream_inputs=True) for arch in archs]
+    forget()
+    assert [arena(arch, stream_inputs=True) for arch in reversed(archs)] == known[::-1]
+
+
+def test_a_streamed_image_needs_no_more() -> None:
+    for seed in range(20):
+        arch = of_space(random.Random(seed))
+        assert arena(arch, stream_inputs=True) <= arena(arch), seed
+
+
+def test_mobilenet_v2() -> None:
+    """The network of its paper, by rows, with and without its image in RAM, and the multiply-accumulates without borders."""
+    assert arena(mobilenet_v2(), stream_inputs=True) < 125_664 < arena(mobilenet_v2()), "what whole rows need at F = 1"
+    assert macs(mobilenet_v2()) < 300_774_272, "borders clipped"
+
+
+def test_windows_keep_what_sees_the_map() -> None:
+    assert cropped(8, 3, 1, 1) == (3, 1), "nothing to crop"
+    assert cropped(1, 7, 1, 3) == (1, 0), "a pixel sees itself"
+    assert cropped(2, 7, 1, 3) == (3, 1), "two see each other"
+    assert cropped(2, 7, 2, 3) == (2, 0), "one output of two pixels"
+
+
+def test_channels_of_no_whole_words_are_refused() -> None:
+    with pytest.raises(CompileError, match="a layer of 6 channels; give a multiple of 4"):
+        arena(Arch(32, 8, (Group(6, 1, (3,), (2,)),)))
+    assert least_bytes(steps_of(Arch(32, 8, (), classes=3)), streamed=False) > 0, "the classes may be any number"

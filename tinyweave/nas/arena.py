@@ -1,0 +1,64 @@
+"""What an architecture needs of RAM, without its graph, for searches that ask of a hundred thousand. In: an Arch. Out: bytes.
+
+The network is that of `network.to_graph` as the passes leave it, in which no channel is constant.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..cost.chain import Layer
+from ..ir import CompileError
+from ..plan import blocks as planning
+from ..plan.blocks import Step, cropped
+from .arch import Arch, Block, blocks
+
+WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
+
+
+def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
+    """The `lower_bound` of `plan(graph, "best")`, at F = 1, in bytes: what the busiest step needs. Few arenas need more.
+
+    With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels.
+    """
+    return planning.least_bytes(steps_of(arch), streamed=stream_inputs)
+
+
+def macs(arch: Arch) -> int:
+    """Multiply-accumulates that this plan executes, borders clipped."""
+    return planning.macs(steps_of(arch))
+
+
+def steps_of(arch: Arch) -> list[Step]:
+    """The network op by op."""
+    found = [step for block in blocks(arch) for step in _steps(block)]
+    for step in found:
+        if step.c_out % WORD:
+            raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
+    last = found[-1]
+    found.append(Step("mean", last.side_out, last.c_out, last.c_out))
+    return [*found, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else found
+
+
+@lru_cache(maxsize=1 << 16)
+def _steps(block: Block) -> tuple[Step, ...]:
+    found = [_step(layer) for layer in block.layers]
+    if block.residual:
+        side, channels, count = found[-1].side_out, found[-1].c_out, len(found)
+        late = sum(step.kernel - 1 - step.pad for step in found)
+        held = max(found[0].kernel, late + 1)
+        found[0] = found[0]._replace(forth=count, late=late, held=held)
+        found.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
+    return tuple(found)
+
+
+def _step(layer: Layer) -> Step:
+    kernel, pad = cropped(layer.h, layer.kernel[0], layer.stride[0], layer.padding[0][0])
+    kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
+    return Step(kind, layer.h, layer.c_in, layer.c_out, layer.h_out, kernel, layer.stride[0], pad)
+
+
+def forget() -> None:
+    """Forget what is known of blocks, which only makes the next ones slower."""
+    _steps.cache_clear()
+    planning.forget()
