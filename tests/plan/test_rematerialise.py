@@ -263,6 +263,18 @@ def test_a_pixel_is_read_by_every_row() -> None:
     }
 
 
+def test_a_pixel_that_is_padded_is_a_map() -> None:
+    quant, extents = Quant((0.5,), (0,)), np.array([[0, 0], [0, 1], [0, 1], [0, 0]], np.int32)
+    tensors = [
+        Tensor("pixel", (1, 1, 1, 4), "int8", quant),
+        Tensor("extents", (4, 2), "int32", None, extents, "constant"),
+        Tensor("padded", (1, 2, 2, 4), "int8", quant),
+    ]
+    op = Op("pad_0", "pad", ("pixel", "extents"), ("padded",), {})
+    graph = verify(Graph("padded", {t.name: t for t in tensors}, (op,), ("pixel",), ("padded",)))
+    assert Rows(graph, [variant_for(graph, op).name]).reads == [(Read("pixel", 1, 1, 0),)]
+
+
 def test_the_front_has_such_plans() -> None:
     graph = one_block()
     found = front(graph)

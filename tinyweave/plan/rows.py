@@ -63,7 +63,8 @@ def reads(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Re
         above = out.shape[1] - 1
         return tuple(Read(x.name, 1, above + x.shape[1], above) for x in operands)
     by_row, repeated = Read("", window.stride[0], window.extent[0], window.pad[0]), Read("", 0, 1, 0)
-    repeats = [window == Window() and tensor.shape[1:3] == (1, 1) != out.shape[1:3] for tensor in operands]
+    goes_with = any(x.shape == out.shape for x in operands)  # else a pixel is a map of one, as for pad
+    repeats = [goes_with and window == Window() and x.shape[1:3] == (1, 1) != out.shape[1:3] for x in operands]
     return tuple((repeated if r else by_row)._replace(tensor=x.name) for x, r in zip(operands, repeats, strict=True))
 
 
