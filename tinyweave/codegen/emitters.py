@@ -57,22 +57,22 @@ def call(function: str, *arguments: str) -> str:
     return text + line
 
 
-def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,)) -> str:
-    """The call of the layer's kernel on whole tensors; `params` names its parameter struct where that is not the layer's."""
+def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), shapes: str = "") -> str:
+    """The call of the layer's kernel on whole tensors; `params` names its parameter struct where that is not the layer's,
+    `shapes` the one that has the operands' extents where that is not the same."""
     if layer.maps is not None:
-        return row_call(layer, params or layer.name, inputs)
+        return row_call(layer, params or layer.name, inputs, shapes)
     sources = [layer.address(layer.input(index)) for index in inputs]
     return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output), *layer.scratch)
 
 
-def row_call(layer: Layer, params: str, inputs: Sequence[int]) -> str:
-    """The call of the layer's kernel in a fused stage, on the row that is due or a part of it."""
+def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
+    """The call of the layer's kernel in a fused stage, on the row that is due or a part of it, as `plain_call`."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
         tensor = layer.input(index)
-        inner = ".mul" if layer.kernel == "tw_mul_s8_dsp" else ""
-        extents = f"{params}{inner}.{'in' if len(inputs) == 1 else 'ab'[index]}"
+        extents = f"{shapes or params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
         constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
@@ -343,10 +343,10 @@ def emit_mul(layer: Layer) -> Code:
     if layer.kernel == "tw_mul_s8_dsp":
         mul = ({f"mul.{key}": value for key, value in line.items()} for line in members)
         own = {"power": 1 << (32 + rescale.shift), "sign": -int(pairs.needs_sign(layer.graph, layer.op))}
-        params = layer.struct("tw_mul_dsp", *mul, own)
+        params, shapes = layer.struct("tw_mul_dsp", *mul, own), f"{layer.name}.mul"
     else:
-        params = layer.struct("tw_mul", *members)
-    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
+        params, shapes = layer.struct("tw_mul", *members), ""
+    return Code(params, plain_call(layer, inputs=(0, 1), shapes=shapes), activation_note(layer.op.attrs["activation"]).strip())
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:

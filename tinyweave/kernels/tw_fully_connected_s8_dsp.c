@@ -12,8 +12,8 @@ static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *
 
 #if TW_HAS_DSP
 
-/* r0: inputs; r1: stream; r2, r3: widened inputs; r12, lr: weights, at first lr: where sums begin; r4 .. r11: sums. On the stack: where the inputs end, where
- * the sums go. The loop is entered in its midst, so of all instructions of a quad the size is given. */
+/* r0: inputs; r1: stream; r2, r3: widened inputs; r12, lr: weights, at first lr: where sums begin; r4 .. r11: sums. On the
+ * stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the size is given. */
 #define PAIR(x, low_0, high_0, low_1, high_1)           \
     "ldm.w r1!, {r12, lr}\n"                            \
     "smlad " high_0 ", " x ", r12, " high_0 "\n"        \
