@@ -168,6 +168,7 @@ class Fit:
     """One model on one board, as measured on the board's core or on the one that stands for it."""
 
     device: Device
+    plan: Plan
     profile: Profile
 
     @property
@@ -511,7 +512,7 @@ def compare_boards(
         with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
             write(source(model, plans[device.core]), Path(folder))
             profiles[run] = _profile(model, plans[device.core], Path(folder), run[1], inputs, by_step=False)
-    return [Fit(device, profiles[runs[device]]) for device in boards]
+    return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
 
 
 def _profile(

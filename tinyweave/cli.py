@@ -534,10 +534,10 @@ def compare(
     loaded = _load(model, io, layout=layout)
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
     chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
-    planned = api.plan(loaded, **chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **chosen)
+    planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     found = comparison_record(loaded, planned, boards)
     if as_json:
         _print_json(found)
