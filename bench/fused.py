@@ -73,14 +73,9 @@ def cases(name: str, others: float, *, everything: bool) -> Iterator[Case]:
         if name in TINYENGINE:
             yield Case("best", streamed, work, most)
         more = goals.more * KIB if streamed and goals.more else others * THIRD
-        yield Case("best", streamed, 1.1, min(more, others * THIRD) if peaks_early(name) else more)
+        yield Case("best", streamed, 1.1, min(more, others * THIRD))
         if everything:
             yield from (Case(s, streamed, None, None) for s in OTHERS if not streamed or s not in ("layer", "unfused"))
-
-
-def peaks_early(name: str) -> bool:
-    """All models here have their peak in the first half, but for the keywords' network, whose maps are all alike."""
-    return "kws" not in name
 
 
 def row(model: api.Model, name: str, case: Case, others: float, options: argparse.Namespace) -> bool:

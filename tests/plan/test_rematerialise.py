@@ -14,10 +14,11 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
+from tinyweave.ops import macs
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Plan, check, from_json, front, plan, to_json
 from tinyweave.plan.explain import explain
-from tinyweave.plan.kept import macs_of, what_to_keep
+from tinyweave.plan.kept import what_to_keep
 from tinyweave.plan.rematerialise import candidates, is_again, with_kept
 from tinyweave.plan.rows import Read, Rows
 from tinyweave.plan.streaming import plan_macs
@@ -165,10 +166,10 @@ def test_the_rest_of_the_channels_by_hand() -> None:
     assert twice.tensors["depthwise_conv_2d_2:kept"].shape == (1, 10, 10, 12)
     assert twice.tensors["depthwise_conv_2d_2:again"].shape == (1, 10, 10, 20)
     expand, taps = 10 * 10 * 8 * 20, (10 + 9 + 9) ** 2 * 20  # of 3 rows and columns one is outside at each border
-    assert macs_of(twice) - macs_of(graph) == expand + taps
+    assert macs(twice) - macs(graph) == expand + taps
     whole = with_kept(graph, {"depthwise_conv_2d_2": 0})
     assert [op.name for op in whole.ops][1:5] == ["conv_2d_1_first", "depthwise_conv_2d_2_first", "mean_3", "mean_4"]
-    assert macs_of(whole) - macs_of(graph) == (expand + taps) * 32 // 20
+    assert macs(whole) - macs(graph) == (expand + taps) * 32 // 20
     assert set(graph.tensors) <= set(whole.tensors), "no constant is there twice"
 
 
@@ -177,8 +178,8 @@ def test_one_block_by_hand(tmp_path: Path) -> None:
     the stem is 3 rows before it, 2 sums of 128 B, and parts of rows."""
     graph = one_block()
     name = "depthwise_conv_2d_2"
-    executed = macs_of(with_kept(graph, {name: 0}))
-    without, made = plan(graph), plan(graph, max_mac_overhead=executed / macs_of(graph) + 1e-9)
+    executed = macs(with_kept(graph, {name: 0}))
+    without, made = plan(graph), plan(graph, max_mac_overhead=executed / macs(graph) + 1e-9)
     assert without.arena["sram"] >= 3200 + 800 and not without.kept
     assert made.kept == {name: 0} and made.arena["sram"] < 800 + 3 * 320 + 2 * 320 + 256
     assert sum(plan_macs(made)) == executed, "nothing is left for tiles that do anything again"
@@ -201,7 +202,7 @@ def test_it_computes_the_same(seed: int) -> None:
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> None:
     graph = network(seed)
-    most = macs_of(graph)
+    most = macs(graph)
     arenas, found = [plan(graph, stream_inputs=brought).arena["sram"]], []
     for overhead in (1.1, 1.4, 2.0):
         made = plan(graph, stream_inputs=brought, max_mac_overhead=overhead)
@@ -229,7 +230,7 @@ def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
 def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network(seed)
     made = plan(graph)
-    assert not made.kept and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs_of(graph)
+    assert not made.kept and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
     monkeypatch.setattr("tinyweave.plan.what_to_keep", lambda *_: [{}])
     assert to_json(plan(graph)) == to_json(made)
 
@@ -238,7 +239,7 @@ def test_what_must_be_read_twice_cannot_come_by_rows() -> None:
     """The expansion of the first block reads the image itself."""
     made = Blocks(5, 10, 4)
     graph = made.finish(made.block("image", 4, 32, 3))
-    assert candidates(graph) and what_to_keep(graph, graph.inputs, [macs_of(graph)]) == [{}]
+    assert candidates(graph) and what_to_keep(graph, graph.inputs, [macs(graph)]) == [{}]
     assert plan(graph, stream_inputs=False, max_mac_overhead=2.0).kept
 
 

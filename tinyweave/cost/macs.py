@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from ..ir import Graph
-from ..ops import SPECS
+from ..ops import macs
+from ..ops import macs_per_op as per_op
 
-
-def per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """One count per op; `clipped` leaves out the window positions that fall into the padding."""
-    return tuple(SPECS[op.kind].macs(graph, op, clipped) for op in graph.ops)
-
-
-def macs(graph: Graph) -> int:
-    """What a layer-by-layer run of the graph executes, borders clipped."""
-    return sum(per_op(graph, clipped=True))
+__all__ = ["macs", "macs_original", "per_op"]
 
 
 def macs_original(graph: Graph) -> int:

@@ -79,6 +79,16 @@ def data(graph: Graph, op: Op) -> Tensor:
     return graph.input(op, SPECS[op.kind].data)
 
 
+def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
+    """Multiply-accumulates of each op; `clipped` leaves out the window positions that fall into the padding."""
+    return tuple(SPECS[op.kind].macs(graph, op, clipped) for op in graph.ops)
+
+
+def macs(graph: Graph) -> int:
+    """What a layer-by-layer run of the graph executes, borders clipped."""
+    return sum(macs_per_op(graph, clipped=True))
+
+
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
     """Network input -> the one value that it may have: the shape of a transpose_conv, which the graph already knows."""
     shaped = [op for op in graph.ops if op.kind == "transpose_conv" and op.inputs[0] in graph.inputs]

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME, own_kernels
+from ..ops import macs
 from .baselines import first_rows, patches
 from .build import (
     FOR_ALL,
@@ -31,7 +32,7 @@ from .build import (
 from .check import check
 from .faster import with_kernels_of
 from .fuse import NEVER, Cut, best_stages, stage_front
-from .kept import macs_of, what_to_keep
+from .kept import what_to_keep
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
@@ -118,7 +119,7 @@ def _twice(graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels,
     """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
     twice = with_kept(graph, kept)
     way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels, ends)
-    cutter = Cutter(partial(best_stages, budget=again - macs_of(twice) + macs_of(graph)))
+    cutter = Cutter(partial(best_stages, budget=again - macs(twice) + macs(graph)))
     return _fused(twice, way, memory, ends, cutter)
 
 
@@ -168,7 +169,7 @@ def front(
     Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
     """
     ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    again = _macs_again(graph, max_mac_overhead)
+    again = _again(graph, "best", max_mac_overhead)
     ways = _ways(graph, FOR_ALL, ends, fast=False)
     way = ways[-1]
     drafts = [_best(graph, ways, memory, cutter=_cutter("best", 0), ends=ends)]
@@ -180,7 +181,7 @@ def front(
                 drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **ends._asdict())))
     plans = [finish(each) for each in drafts]
     overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
-    budgets = [_macs_again(graph, overhead) for overhead in overheads]
+    budgets = [_again(graph, "best", overhead) for overhead in overheads]
     for most, kept in zip(budgets, what_to_keep(graph, ends.streamed, budgets), strict=True):
         twice = _twice(graph, kept, memory, FOR_ALL, ends=ends, again=most) if kept else None
         plans += [finish(twice, kept)] if twice is not None else []
@@ -202,15 +203,22 @@ class Ends(NamedTuple):
     handed: tuple[str, ...] = ()
 
 
-def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> Ends:
-    """What comes and goes by rows; CompileError for what cannot be planned."""
+def _named(schedule: str) -> tuple[str, int, int]:
+    """The name of a schedule, and of patches how many a side and of how many layers, 0 where that is searched."""
     name, *numbers = schedule.split(":")
     if name not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
     if numbers and (name != "patch" or len(numbers) > 2 or not all(n.isdecimal() and int(n) != 1 for n in numbers)):
         raise CompileError(f"unknown schedule '{schedule}'", "patch:N:K is N x N patches of the first K layers, from 2 on")
+    grid, layers = (*map(int, numbers), 0, 0)[:2]
+    return name, grid, layers
+
+
+def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> Ends:
+    """What comes and goes by rows; CompileError for what cannot be planned."""
+    kind = _named(schedule)[0]
     for what, is_wanted in (("inputs", stream_inputs), ("outputs", stream_outputs)):
-        if is_wanted and name in ("layer", "unfused"):
+        if is_wanted and kind in ("layer", "unfused"):
             raise CompileError(f"schedule {schedule} cannot stream {what}", "use --schedule best")
     for name in graph.outputs:
         data = graph.tensors[name].data
@@ -240,15 +248,10 @@ def _by_rows(graph: Graph, ends: Ends, kernels: Kernels) -> Kernels:
 def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
     """How many multiply-accumulates a schedule may do again."""
     if overhead is None:
-        return NEVER if schedule.split(":", maxsplit=1)[0] in AGAIN else 0
-    return _macs_again(graph, overhead)
-
-
-def _macs_again(graph: Graph, overhead: float) -> int:
-    """How many multiply-accumulates may be done again."""
+        return NEVER if _named(schedule)[0] in AGAIN else 0
     if not 1 <= overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return int((overhead - 1) * macs_of(graph))
+    return int((overhead - 1) * macs(graph))
 
 
 class Cutter(NamedTuple):
@@ -264,7 +267,7 @@ class Cutter(NamedTuple):
 
 def _cutter(schedule: str, again: int) -> Cutter | None:
     """How the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
-    name, *numbers = schedule.split(":")
+    name, grid, layers = _named(schedule)
     if name == "best":
         return Cutter(partial(best_stages, budget=again))
     if name == "msf":
@@ -272,7 +275,6 @@ def _cutter(schedule: str, again: int) -> Cutter | None:
     if name == "stream2d":
         return Cutter(first_rows)
     if name == "patch":
-        grid, layers = (*map(int, numbers), 0, 0)[:2]
         return Cutter(partial(patches, budget=again, grid=grid, layers=layers), needs_tiles=True, is_given=bool(grid or layers))
     return None
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..ir import CompileError
 from .fuse import Cut
 from .plan import Tile
-from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
+from .rows import Read, Rows, joined, macs_again, row_bytes, tile_words
 from .streaming import streaming
 
 
@@ -69,9 +69,7 @@ def _bytes(net: Rows, tile: Tile, reads: Sequence[Read]) -> int:
     graph = net.graph
     rows = {r.tensor: min(r.extent, net.height[r.tensor]) if r.tensor in net.streamed else net.height[r.tensor] for r in reads}
     around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
-    return (
-        around + graph.output(graph.ops[tile.ops[-1]]).bytes + sum(-(-size // 4) * 4 for size in tile_bytes(net, tile).values())
-    )
+    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(net, tile)
 
 
 def first_rows(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, most: int) -> Cut:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..ir import CompileError
 from .overlap import shared_bytes
 from .plan import Tile
-from .rows import Read, Rows, joined, macs_again, row_bytes, tile_bytes
+from .rows import Read, Rows, joined, macs_again, row_bytes, tile_words
 from .streaming import bytes_written, is_fused, lags, paced, rows_needed
 
 NEVER = 1 << 60
@@ -223,28 +223,23 @@ def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -
         found.append([])
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
-            if joined(net, run) is None or not (budget or blocks or _is_chain(net, run)):
+            reads, least = joined(net, run), None
+            if reads is None or not (budget or blocks or _is_chain(net, run)):
                 break  # a skip within a tile pays where rows are computed again
-            least = None
             for rows in turns:
                 tile = Tile(run, 1 if budget or blocks else NARROWEST, rows)
-                reads, macs = joined(net, run, rows), sum(macs_again(net, tile).values())
+                reads, macs = joined(net, run, rows) if rows > 1 else reads, sum(macs_again(net, tile).values())
                 if reads is None or (least is not None and macs >= least):
                     break
                 least = macs
                 if macs <= budget:
-                    found[-1].append(_Candidate(begin, tile, _bytes(net, tile), macs, reads))
+                    found[-1].append(_Candidate(begin, tile, tile_words(net, tile), macs, reads))
     return found
 
 
 def _is_chain(net: Rows, run: Sequence[int]) -> bool:
     """Whether of what the ops pass on each tensor has one reader."""
     return all(len(net.users[net.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
-
-
-def _bytes(net: Rows, tile: Tile) -> int:
-    """Bytes of all that a tile's ops pass on, each in whole words."""
-    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile).values())
 
 
 def _front(
@@ -300,7 +295,7 @@ def _widened(net: Rows, tile: Tile, most: int) -> Tile:
     width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
     while tile.cols < width:
         wider = replace(tile, cols=min(2 * tile.cols, width))
-        if _bytes(net, wider) > most:
+        if tile_words(net, wider) > most:
             break
         tile = wider
     return tile

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 
 from ..ir import Graph, rebuild
-from ..ops import SPECS
+from ..ops import macs
 from .build import scratch_of, shared_in, variants_in
 from .fuse import NEVER, best_stages
 from .order import file_order, live_bytes
@@ -23,11 +23,6 @@ from .rows import Rows
 NOTCHES = 16  # of a map's channels
 ALIGNED = 4  # channels, which kernels take at a time
 PRECISE = 1 / 128  # of the arena
-
-
-def macs_of(graph: Graph) -> int:
-    """Multiply-accumulates of a graph run layer by layer, padding left out."""
-    return sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
 
 
 def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
@@ -44,7 +39,7 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]
         """Bytes that the part of the graph around a map needs, and multiply-accumulates that are done again."""
         part = parts[name]
         twice = with_kept(part, _less(part, {name: kept}))
-        return _least(twice, (), 0), macs_of(twice) - macs_of(part)
+        return _least(twice, (), 0), macs(twice) - macs(part)
 
     def fitting(name: str, most: int) -> int:
         """As many channels as can be kept where there are so many bytes; where not even none can, all or none."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..kernels.table import BY_NAME
 from ..ops import SPECS, Window
+from ..ops.window import positions
 from .plan import Tile
 
 
@@ -246,6 +247,11 @@ def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
     return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
 
 
+def tile_words(net: Rows, tile: Tile) -> int:
+    """Bytes of all of them, each in whole words."""
+    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile).values())
+
+
 def macs_again(net: Rows, tile: Tile, rows: int | None = None) -> dict[int, int]:
     """Op of those that run together -> multiply-accumulates that it does again, less those of rows that none needs.
 
@@ -277,7 +283,9 @@ def _taps_inside(net: Rows, index: int, axis: int) -> NDArray[np.int64]:
     """Per row or column of an op's output how many taps of its window lie inside the map."""
     op, window = net.graph.ops[index], net.windows[index]
     assert window is not None
-    at = np.arange(net.graph.output(op).shape[1 + axis])[:, None] * window.stride[axis] - window.pad[axis]
-    taps = at + np.arange(0, window.extent[axis], op.attrs.get("dilation", (1, 1))[axis])
-    inside: NDArray[np.int64] = ((taps >= 0) & (taps < net.graph.input(op).shape[1 + axis])).sum(axis=1)
+    size, out = net.graph.input(op).shape[1 + axis], net.graph.output(op).shape[1 + axis]
+    dilation = op.attrs.get("dilation", (1, 1))[axis]
+    kernel, stride = (window.extent[axis] - 1) // dilation + 1, window.stride[axis]
+    taps = positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=window.pad[axis])
+    inside: NDArray[np.int64] = taps.sum(axis=1, dtype=np.int64)
     return inside

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ops import SPECS
+from ..ops import macs_per_op
 from .overlap import lags as lags_of_ops
 from .overlap import rules
 from .place import Rule
@@ -295,7 +295,7 @@ def rows_of(plan: Plan) -> Rows:
 def plan_macs(plan: Plan) -> tuple[int, ...]:
     """Multiply-accumulates that each op of a plan executes: rows as often as they are computed, padding left out."""
     graph, net = plan.graph, rows_of(plan)
-    found = [SPECS[op.kind].macs(graph, op, True) for op in graph.ops]
+    found = list(macs_per_op(graph, clipped=True))
     for stage in (stage for stage in plan.stages if stage.tiles is not None):
         runs = {tile.ops[-1]: tile for tile in stage.tiles or ()}
         stream = streaming_of(plan, stage)
