@@ -690,7 +690,7 @@ def _command(verb: str, model: Path, **options: Any) -> str:
     for option, value in options.items():
         if value is True:
             words.append(f"--{option.replace('_', '-')}")
-        elif isinstance(value, float) and value != 1:
+        elif isinstance(value, float):
             words += [f"--{option.replace('_', '-')}", f"{value:g}"]
         elif isinstance(value, str) and DEFAULTS.get(option) != value:
             words += [f"--{option}", Path(value).name if option == "device" else value]
