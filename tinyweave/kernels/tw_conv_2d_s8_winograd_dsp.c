@@ -1,6 +1,7 @@
 /* tw_conv_2d_s8_winograd_dsp.c - int8 convolution 3x3 with the Arm DSP extension: tile after tile of a range. */
 #include "tw_conv_2d_s8_winograd_dsp.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "tw_dsp.h"
@@ -8,6 +9,7 @@
 
 #define WINDOW 4
 #define TILE 2
+#define SUMS 64
 
 /* The rows of a window, and what of the map is needed; the rest is padding. */
 typedef struct {
@@ -59,13 +61,14 @@ static void multiply(const tw_conv_dsp *params, const tw_winograd *tiles, int32_
 void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
 {
     const tw_conv *p = &params->conv;
-    const int32_t channels = p->in.c, units = p->out.c, two = 4 * channels; /* words of two columns of a window */
+    const int32_t channels = p->in.c, units = p->out.c;
+    const int32_t two = tw_max(4 * channels, SUMS); /* words of two columns of a window; sums lie where two are done with */
     const int32_t bottom = tw_min(range.row_end + TILE - p->pad.h, p->in.h);
     const int32_t right = tw_min(range.col_end + TILE - p->pad.w, p->in.w);
-    uint32_t *columns = (uint32_t *)scratch + 2 * TILE * two;
-    int8_t *padding = (int8_t *)(columns + 2 * two), *nowhere = padding + 2 * channels + 64 * sizeof(int32_t);
+    uint32_t *columns = (uint32_t *)scratch + WINDOW * WINDOW * channels;
+    int8_t *padding = (int8_t *)(columns + 2 * two), *nowhere = padding + 2 * channels;
     tw_rows rows = {p, &in, padding, {0, 0}, {0, right}, {0, 0, 0, 0}};
-    tw_winograd tiles = {(uint32_t *)scratch, channels / 2, (int32_t *)(void *)(padding + 2 * channels),
+    tw_winograd tiles = {(uint32_t *)scratch, channels / 2, NULL,
                          {nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere}, units, p->out_zero};
     int32_t tile = 0;
     memset(padding, p->in_zero, 2 * (size_t)channels);
@@ -82,6 +85,7 @@ void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_v
             left += TILE;
             two_columns(&rows, left, columns + (two - half));
             tw_winograd_window(&tiles, tile, columns + half, columns + (two - half));
+            tiles.sums = (int32_t *)(columns + half);
             half = two - half;
             int8_t **const outputs = tiles.to + TILE * TILE * tile;
             const int is_next = x + 1 < range.col_end;

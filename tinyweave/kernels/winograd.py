@@ -20,6 +20,7 @@ from .lag import Lags
 
 KERNEL, TILE, WINDOW = 3, 2, 4
 POSITIONS = WINDOW * WINDOW
+SUMS = 64  # of two tiles and four filters: eight each
 ORDER = [1, 2, 0, 3]  # of rows and columns of positions
 G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])  # twice Winograd's, so that all are integers
 TIMES = 4  # of the sums, since both rows and columns are doubled
@@ -69,8 +70,9 @@ def scratch(graph: Graph, op: Op) -> int:
 
 
 def scratch_of(depth: int, units: int) -> int:
-    """Bytes: windows of two tiles and columns of one, in 16 bits; two pixels of padding; sums; outputs outside of a range."""
-    return (2 * POSITIONS + WINDOW * WINDOW) * 2 * depth + 2 * depth + 4 * 2 * WINDOW * 2 * 4 + -(-units // 4) * 4
+    """Bytes: windows of two tiles; two halves of columns of one, or sums; two pixels of padding; outputs outside of a range."""
+    half = max(2 * WINDOW * 2 * depth, 4 * SUMS)
+    return 2 * POSITIONS * 2 * depth + 2 * half + 2 * depth + -(-units // 4) * 4
 
 
 def lags(graph: Graph, op: Op) -> Lags:
