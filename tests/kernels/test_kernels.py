@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.ops import cases
 from kernels import on_core, rings, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
-from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
+from tinyweave.kernels import pairs, winograd
+from tinyweave.kernels.table import FOLDER, VARIANTS, constant_bytes, sources, variant_for
 from tinyweave.ops import SPECS
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
@@ -117,6 +119,48 @@ def test_a_core_gets_its_own_kernels() -> None:
     }
     portable, dsp, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_mve"))
     assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
+
+
+def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
+    taken = 0
+    for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
+        graph, op = case.graph, case.graph.ops[0]
+        row, roomy = (variant_for(graph, op, "cortex-m4", roomy=roomy) for roomy in (False, True))
+        assert row.flash(graph, op) == constant_bytes(graph, op)
+        if roomy is not row:
+            assert roomy.name == "tw_conv_2d_s8_winograd_dsp"
+            assert roomy.flash(graph, op) == winograd.stream(pairs.filters(graph, op)).nbytes > row.flash(graph, op)
+            taken += 1
+    assert taken >= 16
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int) -> None:
+    """The largest sums whose fourfold is an int32, and one more."""
+    depth, most = 4, winograd.MOST - 1
+    weights = np.full((1, 9 * depth), sign * 127, np.int8)
+    bias = np.array([sign * (most - 127 * 127 * 9 * depth)], np.int32)
+    multiplier, shift = np.array([(1 << 31) - 1], np.int32), np.array([-23], np.int8)
+    given = pairs.Filters(*(part.astype(np.int64) for part in (weights, bias, multiplier, shift)))
+    assert winograd.is_exact(given) and not winograd.is_exact(given._replace(bias=given.bias + sign))
+    shapes = {"in": (4, 4, depth), "out": (4, 4, 1), "kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}
+    common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
+    words, out = winograd.stream(given), []
+    tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift}
+    plain = rings.build("tw_conv", **common, **tables)
+    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
+    source = rings.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
+    for call in (
+        rings.Call("tw_conv_2d_s8", plain, (0,)),
+        rings.Call(
+            "tw_conv_2d_s8_winograd_dsp",
+            rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
+            (0,),
+            winograd.scratch_of(depth, 1),
+        ),
+    ):
+        out.append(twins.whole(library, rings.Trial([call], [source], (4, 4, 1))).view(np.int8))
+    assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
 
 
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:

@@ -1,24 +1,26 @@
 """Runs every kernel for some cores only beside the portable one of its kind, on random shapes, offsets, multipliers, extremes.
 
-`python -m kernels.twins LIBRARY SEED COUNT`, from the folder above, raises where a byte differs. Like rings.py, which it also
-does for these kernels, it is a program of its own so that the library can be built with sanitizers.
+`python -m kernels.twins LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the kernels
+named if any are. Like rings.py, which it also does for these kernels, it is a program of its own so that the library can be
+built with sanitizers.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
-from tinyweave.kernels import lines, mve, pairs
+from tinyweave.kernels import lines, mve, pairs, winograd
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
+PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 
 
 def weights(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
@@ -60,9 +62,12 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    depthwise = "depthwise" in kernel
+    depthwise, tiled = "depthwise" in kernel, "winograd" in kernel
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
+    if tiled:
+        depth = -(-depth // 4) * 4
+        chosen = {"kernel": (winograd.KERNEL, winograd.KERNEL), "stride": (1, 1)}
     if depthwise:
         units = depth = max(depth, lines.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
@@ -80,15 +85,17 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if not (pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
+    if not (winograd.is_exact if tiled else pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
     tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    words = winograd.stream(given) if tiled else words
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
+    scratch = winograd.scratch_of(depth, units) if tiled else scratch
     if depthwise:
         at_once = {"block": lines.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
@@ -96,7 +103,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         functions = (("line", lines.function(rows, cols, stride)),)
     source = inputs(rng, rings.operand(rng, inside, reads))
     return (
-        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(PORTABLE[depthwise], portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
     )
 
@@ -209,7 +216,7 @@ def mul(rng: Rng, kernel: str) -> Twins:
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
@@ -226,9 +233,9 @@ def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
     return out
 
 
-def main(path: str, seed: int, count: int) -> None:
+def main(path: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    for name, draw in DRAWN.items():
+    for name, draw in ((name, DRAWN[name]) for name in only or DRAWN):
         number = tried = 0
         while tried < count:
             rng = np.random.default_rng([seed, number])
@@ -245,4 +252,4 @@ def main(path: str, seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, lines, mve, pairs
+from ..kernels import copies, geometry, lines, mve, pairs, winograd
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -132,7 +132,9 @@ def streamed_convolution(layer: Layer) -> Code:
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     is_mve = layer.kernel.endswith("_mve")
-    if is_mve:
+    if layer.kernel == "tw_conv_2d_s8_winograd_dsp":
+        words = winograd.stream(given)
+    elif is_mve:
         words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
     else:
         words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))

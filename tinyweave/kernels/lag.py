@@ -104,16 +104,21 @@ def by_two_pixels(graph: Graph, op: Op) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
+    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
 
 
 @lru_cache(maxsize=1 << 12)
-def _in_twos(
+def _two_pixels(
     size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
     first = first_pixels(size, out_size, window, dilation)
-    written = np.minimum(np.arange(2, len(first) + 2, 2), len(first))
-    return trailing(np.minimum(first[0::2], np.append(first, NEVER)[1::2]) * depth, written * units)
+    return in_twos(first * depth, np.arange(1, len(first) + 1) * units)
+
+
+def in_twos(read: Numbers, written: Numbers) -> int:
+    """The lag of steps, as in `trailing`, of which two each first read and then both write."""
+    both = np.minimum(read[0::2], np.append(read, NEVER)[1::2])
+    return trailing(both, np.maximum(written[0::2], np.append(written, 0)[1::2]))
 
 
 @lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so

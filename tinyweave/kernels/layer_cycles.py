@@ -17,7 +17,7 @@ from pathlib import Path
 from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.conv import kernel_size
-from . import lines
+from . import lines, winograd
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
 Part = tuple[int, int] | None  # rows and columns of the output; None: all of it
@@ -63,7 +63,7 @@ def _constants() -> dict[str, dict[str, list[float]]]:
 def counts(graph: Graph, op: Op, variant: str) -> Counts:
     """How often a kernel does what it does for an op, and under which name the constants of that stand."""
     if op.kind == "conv_2d":
-        return _conv(graph, op, variant)
+        return _tiles(graph, op, variant) if "winograd" in variant else _conv(graph, op, variant)
     if op.kind == "depthwise_conv_2d":
         return _lines(graph, op, variant) if variant.endswith("_dsp") else _depthwise(graph, op, variant)
     x, out = graph.input(op), graph.output(op)
@@ -87,6 +87,14 @@ def _conv(graph: Graph, op: Op, variant: str) -> Counts:
     outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
     did = (pairs * fours * words, pairs * fours, pairs * words, pairs * rows, count, outside * words, 1.0)
     return f"{variant}, {gathered}", did
+
+
+def _tiles(graph: Graph, op: Op, variant: str) -> Counts:
+    """Two tiles times four filters at a time, position by position."""
+    (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
+    tiles, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
+    groups = -(-tiles // 2) * -(-filters // 4)
+    return variant, (groups * words, groups, tiles * words, tiles, 1.0)
 
 
 def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:

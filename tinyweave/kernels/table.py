@@ -17,7 +17,7 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, pairs
+from . import copies, geometry, lag, lines, mve, pairs, winograd
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
@@ -25,7 +25,15 @@ FOLDER = Path(__file__).parent
 S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
+RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
+RESCALE_BYTES = 5  # a multiplier and a shift
 MVE = ("cortex-m55", "cortex-m85")  # those of them with MVE, Helium
+
+
+def constant_bytes(graph: Graph, op: Op) -> int:
+    """Bytes of an op's constant operands, and where it has weights of how the sums of each output channel are rescaled."""
+    constants = sum(x.bytes for x in graph.inputs_of(op) if x is not None and x.data is not None)
+    return constants + RESCALE_BYTES * graph.output(op).shape[-1] if op.kind in RESCALED else constants
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Variant:
     kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: per input the bytes by which
     the output's start must lie below its own when both overlap (the writes trail the reads by it); an input without a lag must
-    not overlap. cores: the cores it is for, empty = all.
+    not overlap. cores: the cores it is for, empty = all. flash: bytes of constants that it keeps for this op.
     """
 
     name: str
@@ -46,6 +54,7 @@ class Variant:
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], Lags] = lag.none
     cores: tuple[str, ...] = ()
+    flash: Callable[[Graph, Op], int] = constant_bytes
 
     @cached_property
     def ranged(self) -> bool:
@@ -112,10 +121,11 @@ def _row(
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0,
     lag: Callable[[Graph, Op], Lags] = lag.none,
     cores: tuple[str, ...] = (),
+    flash: Callable[[Graph, Op], int] = constant_bytes,
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
     own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
-    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores)
+    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
@@ -159,6 +169,15 @@ def _multiplies_small(graph: Graph, op: Op) -> bool:
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
+    _row(
+        "tw_conv_2d_s8_winograd_dsp",
+        ("conv_2d",),
+        applies=winograd.applies,
+        scratch=winograd.scratch,
+        lag=winograd.lags,
+        cores=DSP,
+        flash=winograd.flash,
+    ),
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
@@ -228,13 +247,13 @@ VARIANTS: tuple[Variant, ...] = (
 BY_NAME = {row.name: row for row in VARIANTS}
 
 
-def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
-    """The first row that runs `op`, of those for `core` besides those for all."""
+def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) -> Variant:
+    """The first row that runs `op`, of those for `core` besides those for all; `roomy`: also of those that need more Flash."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:
-        if row.applies(graph, op):
+        if row.applies(graph, op) and (roomy or row.flash(graph, op) <= constant_bytes(graph, op)):
             return row
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
