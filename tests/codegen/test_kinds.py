@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,7 +90,7 @@ KINDS += [("conv_2d", CORE, True)]  # kernels for more Flash
 
 @pytest.mark.parametrize(("kind", "core", "roomy"), KINDS)
 def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, roomy: bool, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(build, "variant_for", partial(variant_for, roomy=roomy))
+    monkeypatch.setattr(build, "variant_for", lambda *operands, **_: variant_for(*operands, roomy=roomy))
     count = 0
     for graph, chosen in chunks(kind, core, roomy):
         folder = tmp_path / graph.name

@@ -6,6 +6,7 @@ use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are ch
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +94,12 @@ def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
 
 
+def flash_of_eights(graph: Graph, op: Op) -> int:
+    """Bytes of these words."""
+    count, taps = graph.input(op, 1).shape
+    return 32 * -(-count // 8) * (1 + -(-taps // 4))
+
+
 def _both(weights: Numbers, quads: int) -> Numbers:
     """[pair of filters][2 * quads]: the lanes (k, k + 2) and (k + 1, k + 3) of w0 + 256 * w1, as words."""
     count, taps = weights.shape
@@ -132,6 +139,12 @@ def by_rows(given: Filters, rows: int) -> Filters:
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
     return given._replace(weights=np.concatenate(list(parts), axis=1))
+
+
+def flash(graph: Graph, op: Op) -> int:
+    """Bytes of the words of `stream`."""
+    count, *window = graph.input(op, 1).shape
+    return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
 
 def stream(given: Filters) -> NDArray[np.uint32]:

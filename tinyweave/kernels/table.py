@@ -43,7 +43,8 @@ class Variant:
     kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: per input the bytes by which
     the output's start must lie below its own when both overlap (the writes trail the reads by it); an input without a lag must
-    not overlap. cores: the cores it is for, empty = all. flash: bytes of constants that it keeps for this op.
+    not overlap. cores: the cores it is for, empty = all. flash: bytes of constants that it keeps for this op. roomy: it keeps
+    many more than others do and is not always faster, so that it is taken only where that is asked for.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Variant:
     lag: Callable[[Graph, Op], Lags] = lag.none
     cores: tuple[str, ...] = ()
     flash: Callable[[Graph, Op], int] = constant_bytes
+    roomy: bool = False
 
     @cached_property
     def ranged(self) -> bool:
@@ -122,10 +124,11 @@ def _row(
     lag: Callable[[Graph, Op], Lags] = lag.none,
     cores: tuple[str, ...] = (),
     flash: Callable[[Graph, Op], int] = constant_bytes,
+    roomy: bool = False,
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
     own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
-    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash)
+    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash, roomy)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
@@ -177,8 +180,9 @@ VARIANTS: tuple[Variant, ...] = (
         lag=winograd.lags,
         cores=DSP,
         flash=winograd.flash,
+        roomy=True,
     ),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
@@ -189,13 +193,21 @@ VARIANTS: tuple[Variant, ...] = (
         scratch=lines.scratch,
         lag=lines.lags,
         cores=DSP,
+        flash=lines.flash,
     ),
-    _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),
+    _row(
+        "tw_depthwise_conv_2d_s8_dsp",
+        applies=lines.applies,
+        scratch=lines.scratch,
+        lag=lines.lags,
+        cores=DSP,
+        flash=lines.flash,
+    ),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
-    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
+    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=pairs.flash_of_eights),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
@@ -248,12 +260,12 @@ BY_NAME = {row.name: row for row in VARIANTS}
 
 
 def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) -> Variant:
-    """The first row that runs `op`, of those for `core` besides those for all; `roomy`: also of those that need more Flash."""
+    """The first row that runs `op`, of those for `core` besides those for all; `roomy`: also of those that are so."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:
-        if row.applies(graph, op) and (roomy or row.flash(graph, op) <= constant_bytes(graph, op)):
+        if (roomy or not row.roomy) and row.applies(graph, op):
             return row
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)

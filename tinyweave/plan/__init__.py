@@ -67,6 +67,7 @@ def plan(
     core: str = "",
     most: int | None = None,
     slack: float = 0.0,
+    flash: int | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -86,7 +87,8 @@ def plan(
 
     With a `core` its kernels are taken besides those for all cores, whose scratch counts in the arena: of the plans that need
     no more than `most` bytes, or the largest of `maps`, the one of the least memory that takes at most 1 + `slack` times the
-    cycles, estimated, of the fastest; computing maps again as far as that was allowed is not held against a plan.
+    cycles, estimated, of the fastest, see forms.py; computing maps again as far as that was allowed is not held against a plan.
+    Kernels that keep more constants than others share what these leave of `flash` bytes.
     """
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, schedule, max_mac_overhead)
@@ -98,7 +100,8 @@ def plan(
         forms = FORMS if schedule == "best" and not fast else FORMS[:1]
         allowed = (1 + slack) * (max_mac_overhead or 1)
         forms = forms[:2] if any(ends) else forms
-        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), allowed=allowed)
+        room = NEVER if flash is None else flash
+        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), flash=room, allowed=allowed)
     else:
         made = how(FOR_ALL)
         assert made is not None
