@@ -90,17 +90,28 @@ static uint32_t last_weights(const int8_t *from, int32_t count)
         w_1 += 4;                                            \
     } while (0)
 
+#if defined(__GNUC__)
+#define ALONE __attribute__((noinline))                /* a function with all registers to itself */
+#define LATER __asm__ volatile("" : : : "memory") /* what is loaded after this is not loaded before, where registers are short */
+#else
+#define ALONE
+#define LATER ((void)0)
+#endif
+
 /* sums[column][filter] of two columns and two filters. */
-static void multiply(const uint32_t *x_0, const uint32_t *x_1, const int8_t *w_0, const int8_t *w_1, int32_t inputs,
+ALONE static void multiply(const uint32_t *x_0, const uint32_t *x_1, const int8_t *w_0, const int8_t *w_1, int32_t inputs,
                      int32_t sums[2][2])
 {
-    int32_t sum_00 = 0, sum_01 = 0, sum_10 = 0, sum_11 = 0, rounds = inputs / 4;
-    const int32_t rest = inputs % 4;
+    int32_t sum_00 = 0, sum_01 = 0, sum_10 = 0, sum_11 = 0, rounds = inputs >> 2;
+    const int32_t rest = inputs & 3;
 #if TW_UNROLLED
     for (; rounds >= 4; rounds -= 4) {
         ROUND;
+        LATER;
         ROUND;
+        LATER;
         ROUND;
+        LATER;
         ROUND;
     }
 #endif
