@@ -33,6 +33,7 @@ from tinyweave import api
 from tinyweave.cost.macs import macs_original
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild
+from tinyweave.kernels import pairs
 from tinyweave.kernels.table import FOLDER as KERNELS
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
@@ -51,7 +52,7 @@ MODELS = (
 TINYENGINE_CODE = {"mit-han-lab__tinyengine__vww": 31_024}  # TinyEngine at 47bb283, -Ofast; it refuses the other three
 AS_FILED = (strip_edges, strip_transposes)  # passes that are left out: the types and the layout of inputs and outputs stay
 FUSION, SHRINKING = (fuse_pad, merge_rescales), (shrink_channels, crop_windows)
-PADDED, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
+CONVOLUTIONS, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
 SIDES = (3, 5, 7)  # of depthwise windows that can be written out
 LANES = 4  # inputs that the kernel by im2col multiplies at a time
 
@@ -71,7 +72,9 @@ class Step(NamedTuple):
     shrunk: bool = False
 
 
-DENSE, ALL = ("tw_conv_2d_s8.c",), ("tw_conv_2d_s8.c", "tw_depthwise_conv_2d_s8.c", "tw_dot.c")
+DENSE = ("tw_conv_2d_s8.c",)
+UNROLLED = (*DENSE, "tw_depthwise_conv_2d_s8.c", "tw_dot.c")
+RESCALED = (*UNROLLED, "tw_conv.c")
 STEPS = (
     Step(
         "portable C",
@@ -98,45 +101,56 @@ STEPS = (
         fused=True,
     ),
     Step(
+        "+ constant channels",
+        "not in the thesis: channels that are the same for every input are folded away, and windows cropped",
+        swapped=DENSE,
+        fused=True,
+        shrunk=True,
+    ),
+    Step(
         "+ unrolled loops",
         "four rounds of the inner loops of convolutions and dense layers as one; of depthwise ones all taps of 3x3, 5x5, 7x7",
-        swapped=ALL,
+        swapped=UNROLLED,
         unrolled=True,
         fused=True,
+        shrunk=True,
+    ),
+    Step(
+        "+ short rescaling",
+        "not in the thesis: outputs of convolutions are rescaled with SMMULR and SMMLAR instead of 64-bit products",
+        swapped=RESCALED,
+        unrolled=True,
+        fused=True,
+        shrunk=True,
     ),
     Step(
         "+ reordered weights",
         "--optimize speed --schedule layer: the product's kernels for the core, whose weights, biases and multipliers are one"
-        " stream in the order of use, two weights in each half word, outputs rescaled in a few instructions; depthwise ones go"
-        " along rows, sums use the DSP extension too. Their scratch lies in the arena",
+        " stream in the order of use, two weights in each half word; depthwise ones go along rows, sums use the DSP extension"
+        " too. Their scratch lies in the arena",
         fused=True,
+        shrunk=True,
         optimize="speed",
     ),
     Step(
         "+ in-place depthwise",
-        "--schedule unfused: outputs over dying inputs, depthwise or not, in the order of ops with the least peak",
+        "--optimize speed --schedule unfused: outputs over dying inputs, depthwise or not, and the order of ops with the least"
+        " peak",
         fused=True,
-        optimize="speed",
-        schedule="unfused",
-    ),
-    Step(
-        "+ constant channels",
-        "channels that are the same for every input are folded away, and windows cropped: the product without fused stages",
-        fused=True,
-        optimize="speed",
-        schedule="unfused",
         shrunk=True,
+        optimize="speed",
+        schedule="unfused",
     ),
     Step(
         "+ fused stages",
-        "--schedule best: layers that run row by row through rolling buffers, nothing computed twice: the product",
+        "not in the thesis; --optimize speed: layers run row by row through rolling buffers, nothing is computed twice",
         fused=True,
+        shrunk=True,
         optimize="speed",
         schedule="best",
-        shrunk=True,
     ),
 )
-OURS = ("+ constant channels", "+ fused stages")  # what the thesis' figure does not have
+OURS = ("+ constant channels", "+ short rescaling", "+ fused stages")  # what the thesis' figure does not have
 
 
 class Row(NamedTuple):
@@ -171,7 +185,7 @@ def _activation_apart(graph: Graph, op: Op) -> Graph:
 
 
 def _pad_apart(graph: Graph, op: Op) -> Graph:
-    if op.kind not in PADDED or not np.any(op.attrs["padding"]):
+    if op.kind not in CONVOLUTIONS or not np.any(op.attrs["padding"]):
         return graph
     x, padding = graph.input(op), op.attrs["padding"]
     amounts = integers(graph, op, "paddings", [(0, 0), *padding, (0, 0)])
@@ -207,6 +221,7 @@ def prepared(model: api.Model, step: Step) -> api.Model:
 
 def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
     """The C of a step."""
+    assert step.swapped != RESCALED or rescales_exactly(plan.graph), "some layer needs the portable rescaling"
     api.write(api.source(model, plan), folder)
     for file in step.swapped:
         if (folder / file).is_file():
@@ -218,6 +233,11 @@ def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
     if step.interpreted:
         main = folder / f"{model.name}.c"
         main.write_text(interpreted(main.read_text(), model.name, sum(map(bool, plan.variants))))
+
+
+def rescales_exactly(graph: Graph) -> bool:
+    """Whether SMMULR and SMMLAR give the outputs of all convolutions."""
+    return all(pairs.rescales_exactly(pairs.filters(graph, op)) for op in graph.ops if op.kind in CONVOLUTIONS)
 
 
 def im2col_words(plan: Plan) -> int:

@@ -11,6 +11,8 @@
 #include "tw_dsp.h"
 #include "tw_ablation.h"
 
+#define FILTERS 16 /* whose sums are rescaled with one call */
+
 /* A column has two words per four inputs k .. k + 3, lanes (k, k + 2) and (k + 1, k + 3), less the zero point; at its end zeros.
  * The widest layer of the network has room for two columns. */
 static uint32_t columns[TW_IM2COL_WORDS];
@@ -98,34 +100,39 @@ static uint32_t last_weights(const int8_t *from, int32_t count)
 #define LATER ((void)0)
 #endif
 
-/* sums[column][filter] of two columns and two filters. */
-ALONE static void multiply(const uint32_t *x_0, const uint32_t *x_1, const int8_t *w_0, const int8_t *w_1, int32_t inputs,
-                     int32_t sums[2][2])
+/* sums[column][filter] of two columns and `count` filters, the last one of an odd number twice. */
+ALONE static void multiply(const uint32_t *column_0, const uint32_t *column_1, const int8_t *weights, int32_t inputs,
+                           int32_t count, int32_t sums[2][FILTERS])
 {
-    int32_t sum_00 = 0, sum_01 = 0, sum_10 = 0, sum_11 = 0, rounds = inputs >> 2;
     const int32_t rest = inputs & 3;
+    for (int32_t filter = 0; filter < count; filter += 2) {
+        const uint32_t *x_0 = column_0, *x_1 = column_1;
+        const int8_t *w_0 = weights, *w_1 = filter + 1 < count ? weights + inputs : weights;
+        int32_t sum_00 = 0, sum_01 = 0, sum_10 = 0, sum_11 = 0, rounds = inputs >> 2;
 #if TW_UNROLLED
-    for (; rounds >= 4; rounds -= 4) {
-        ROUND;
-        LATER;
-        ROUND;
-        LATER;
-        ROUND;
-        LATER;
-        ROUND;
-    }
+        for (; rounds >= 4; rounds -= 4) {
+            ROUND;
+            LATER;
+            ROUND;
+            LATER;
+            ROUND;
+            LATER;
+            ROUND;
+        }
 #endif
-    for (; rounds > 0; --rounds) {
-        ROUND;
+        for (; rounds > 0; --rounds) {
+            ROUND;
+        }
+        if (rest > 0) {
+            const uint32_t last_0 = last_weights(w_0, rest), last_1 = last_weights(w_1, rest);
+            PRODUCTS(last_0, last_1);
+        }
+        sums[0][filter] = sum_00;
+        sums[0][filter + 1] = sum_01;
+        sums[1][filter] = sum_10;
+        sums[1][filter + 1] = sum_11;
+        weights += 2 * inputs;
     }
-    if (rest > 0) {
-        const uint32_t last_0 = last_weights(w_0, rest), last_1 = last_weights(w_1, rest);
-        PRODUCTS(last_0, last_1);
-    }
-    sums[0][0] = sum_00;
-    sums[0][1] = sum_01;
-    sums[1][0] = sum_10;
-    sums[1][1] = sum_11;
 }
 
 /* The outputs from `channel` up to `end` of so many pixels, whose columns are filled. */
@@ -134,15 +141,13 @@ static void finish(const tw_conv *p, const tw_column *column, int32_t pixels, in
     for (int32_t i = 0; i < pixels; i += 2) {
         const int32_t both = tw_min(pixels - i, 2);
         const uint32_t *x_0 = columns + 2 * i * column->quads, *x_1 = both == 2 ? x_0 + 2 * column->quads : x_0;
-        const int8_t *weights = p->weights + channel * column->inputs;
-        for (int32_t at = channel; at < end; at += 2) {
-            const int32_t filters = tw_min(end - at, 2);
-            int32_t sums[2][2];
-            multiply(x_0, x_1, weights, filters == 2 ? weights + column->inputs : weights, column->inputs, sums);
+        for (int32_t at = channel; at < end; at += FILTERS) {
+            const int32_t count = tw_min(end - at, FILTERS);
+            int32_t sums[2][FILTERS];
+            multiply(x_0, x_1, p->weights + at * column->inputs, column->inputs, count, sums);
             for (int32_t pixel = 0; pixel < both; ++pixel) {
-                tw_conv_finish(p, at, sums[pixel], filters, to + pixel * p->out.c + at);
+                tw_conv_finish(p, at, sums[pixel], count, to + pixel * p->out.c + at);
             }
-            weights += 2 * column->inputs;
         }
         to += 2 * p->out.c;
     }
