@@ -6,8 +6,8 @@ than in the first step, bytes of the arena, of all RAM (with static data and sta
 weights); then the code bytes of each network beside those of others. Exit code 1 when a step gives other bytes than the
 reference, or touches another arena than it claims.
 
-A step is C that is built, not a sum: what tinyweave has no switch for is swapped in, from bench/ablation. STEPS says what each
-one does, and the table prints it.
+A step is C that is built and run, not a sum: what tinyweave has no switch for is swapped in, from bench/ablation. CHANGES says
+what each one does, and is printed before the tables.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bars import Block, svg
+from bars import OF_BOTH, OURS, THEIRS, Block, svg
 from code_size import LEVELS, sizes
 from models import ROOT, TFLITE_MICRO, lcg_samples, number
 from nets import appendix
@@ -43,114 +44,114 @@ from tinyweave.simulate import compare, emulated, litert
 
 SWAPPED = Path(__file__).parent / "ablation"
 CORE = api.DEFAULT_CORE
-MODELS = (
-    "mlcommons__tiny__vww_96_int8",
-    "mlcommons__tiny__kws_ref_model",
-    "mlcommons__tiny__pretrainedResnet_quant",
-    "mit-han-lab__tinyengine__vww",
-)
-TINYENGINE_CODE = {"mit-han-lab__tinyengine__vww": 31_024}  # TinyEngine at 47bb283, -Ofast; it refuses the other three
+MODELS = {  # with short names for the figure
+    "mlcommons__tiny__vww_96_int8": "vww_96",
+    "mlcommons__tiny__kws_ref_model": "kws_ref_model",
+    "mlcommons__tiny__pretrainedResnet_quant": "pretrainedResnet",
+    "mit-han-lab__tinyengine__vww": "TinyEngine's vww",
+}
+# as TFLITE_MICRO, for TinyEngine (47bb283, -Ofast), which refuses the other three; its outputs are wrong by up to 7
+TINYENGINE = {"mit-han-lab__tinyengine__vww": (93_992, 34_747_680, 31_024)}
+OTHERS = {"TFLite Micro": TFLITE_MICRO, "TinyEngine": TINYENGINE}
 AS_FILED = (strip_edges, strip_transposes)  # passes that are left out: the types and the layout of inputs and outputs stay
 FUSION, SHRINKING = (fuse_pad, merge_rescales), (shrink_channels, crop_windows)
 CONVOLUTIONS, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
 SIDES = (3, 5, 7)  # of depthwise windows that can be written out
 LANES = 4  # inputs that the kernel by im2col multiplies at a time
+NOT_THERE = "not in it"
 
 
 class Step(NamedTuple):
-    """What a step has. fused: no pads and activations as ops of their own; shrunk: no channels that are constant; swapped:
-    files that stand for the portable kernels; schedule and optimize: tinyweave's options."""
+    """What a step has. thesis: what the thesis says of it; interpreted: a loop calls the kernels; fused: pads and activations
+    are no ops; shrunk: no channels are constant; swapped: files that stand for the portable kernels, unrolled: theirs by im2col
+    with its loop written out; schedule and optimize: tinyweave's options."""
 
     name: str
     about: str
-    interpreted: bool = False
+    thesis: str
+    interpreted: bool = True
+    fused: bool = False
+    shrunk: bool = False
     swapped: tuple[str, ...] = ()
     unrolled: bool = False
-    fused: bool = False
     optimize: str = "size"
     schedule: str = "layer"
-    shrunk: bool = False
 
 
 DENSE = ("tw_conv_2d_s8.c",)
 UNROLLED = (*DENSE, "tw_depthwise_conv_2d_s8.c", "tw_dot.c")
 RESCALED = (*UNROLLED, "tw_conv.c")
-STEPS = (
-    Step(
-        "portable C",
-        "portable kernels; a loop calls them by a table of layers in RAM, where their parameters are too, as an interpreter"
-        " leaves them that reads a file; pads and activations of convolutions, dense layers and sums are ops; no tensor lies"
-        " over another",
-        interpreted=True,
-    ),
-    Step(
+SPECIALISED = "22 % faster with fusion, tiling and unrolling"
+FIRST = Step(
+    "portable C",
+    "portable kernels; a loop calls them by a table of layers in RAM, where their parameters are too, as an interpreter leaves"
+    " them that reads a file; pads and activations of convolutions, dense layers and sums are ops; no tensor lies over another",
+    "CMSIS-NN",
+)
+CHANGES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (  # name, about, thesis, and what differs from the step before
+    (
         "+ code generation",
         "--optimize size --schedule layer, but for pads and activations: one call per layer, parameters constant. Kernels are"
         " shared by layers, not compiled for each, so what is saved is RAM, and the calls through the table",
+        "22 % faster, 2.1 times less RAM",
+        {"interpreted": False},
     ),
-    Step(
+    (
         "+ network-wide im2col",
         "convolutions widen windows into one buffer for the whole network, as large as two columns of its widest layer (the"
         " thesis says one), and multiply two columns by two filters with SMLAD, which needs that widening",
-        swapped=DENSE,
+        "13 % faster",
+        {"swapped": DENSE},
     ),
-    Step(
+    (
         "+ fused pad, activation",
         "pads and activations in the convolutions again, by tinyweave's passes; files have no batch normalisation left to fuse",
-        swapped=DENSE,
-        fused=True,
+        SPECIALISED,
+        {"fused": True},
     ),
-    Step(
+    (
         "+ constant channels",
-        "not in the thesis: channels that are the same for every input are folded away, and windows cropped",
-        swapped=DENSE,
-        fused=True,
-        shrunk=True,
+        "channels that are the same for every input are folded away, and windows cropped",
+        NOT_THERE,
+        {"shrunk": True},
     ),
-    Step(
+    (
         "+ unrolled loops",
         "four rounds of the inner loops of convolutions and dense layers as one; of depthwise ones all taps of 3x3, 5x5, 7x7",
-        swapped=UNROLLED,
-        unrolled=True,
-        fused=True,
-        shrunk=True,
+        SPECIALISED,
+        {"swapped": UNROLLED, "unrolled": True},
     ),
-    Step(
+    (
         "+ short rescaling",
-        "not in the thesis: outputs of convolutions are rescaled with SMMULR and SMMLAR instead of 64-bit products",
-        swapped=RESCALED,
-        unrolled=True,
-        fused=True,
-        shrunk=True,
+        "outputs of convolutions are rescaled with SMMULR and SMMLAR instead of 64-bit products",
+        NOT_THERE,
+        {"swapped": RESCALED},
     ),
-    Step(
+    (
         "+ reordered weights",
         "--optimize speed --schedule layer: the product's kernels for the core, whose weights, biases and multipliers are one"
-        " stream in the order of use, two weights in each half word; depthwise ones go along rows, sums use the DSP extension"
-        " too. Their scratch lies in the arena",
-        fused=True,
-        shrunk=True,
-        optimize="speed",
+        " stream in the order of use, two weights in each half word. More than an order: assembly with eight sums in registers,"
+        " depthwise ones along rows, sums with the DSP extension too; their scratch lies in the arena",
+        SPECIALISED,
+        {"swapped": (), "unrolled": False, "optimize": "speed"},
     ),
-    Step(
+    (
         "+ in-place depthwise",
         "--optimize speed --schedule unfused: outputs over dying inputs, depthwise or not, and the order of ops with the least"
         " peak",
-        fused=True,
-        shrunk=True,
-        optimize="speed",
-        schedule="unfused",
+        "1.6 times less RAM",
+        {"schedule": "unfused"},
     ),
-    Step(
+    (
         "+ fused stages",
-        "not in the thesis; --optimize speed: layers run row by row through rolling buffers, nothing is computed twice",
-        fused=True,
-        shrunk=True,
-        optimize="speed",
-        schedule="best",
+        "--optimize speed --schedule best: layers run row by row through rolling buffers, nothing is computed twice",
+        NOT_THERE,
+        {"schedule": "best"},
     ),
 )
-OURS = ("+ constant channels", "+ short rescaling", "+ fused stages")  # what the thesis' figure does not have
+STEPS = [FIRST]
+for name, about, thesis, change in CHANGES:
+    STEPS.append(STEPS[-1]._replace(name=name, about=about, thesis=thesis, **change))
 
 
 class Row(NamedTuple):
@@ -227,9 +228,10 @@ def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
         if (folder / file).is_file():
             shutil.copy(SWAPPED / file, folder / file)
     if step.swapped:
-        shutil.copy(KERNELS / "tw_dsp.h", folder)
+        for file in (KERNELS / "tw_dsp.h", SWAPPED / "tw_ablation.h"):
+            shutil.copy(file, folder)
         macros = {"IM2COL_WORDS": im2col_words(plan), "UNROLLED": int(step.unrolled), **sides(plan.graph)}
-        (folder / "tw_ablation.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
+        (folder / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
     if step.interpreted:
         main = folder / f"{model.name}.c"
         main.write_text(interpreted(main.read_text(), model.name, sum(map(bool, plan.variants))))
@@ -352,10 +354,19 @@ def table(rows: Iterator[Row]) -> list[Row]:
     return found
 
 
+def summary(rows: Sequence[Row]) -> None:
+    """Print what each step saves of what the step before it needs, in the geometric mean of all networks."""
+    print("\nEach step beside the one before it, in the geometric mean of the networks, and what the thesis says, of latency\n")
+    print("| step | times fewer instructions | times less RAM | the thesis |\n|---|---:|---:|---|")
+    found = {step.name: np.log([(row.instructions, row.ram) for row in rows if row.step == step.name]) for step in STEPS}
+    for before, step in pairwise(STEPS):
+        fewer, less = np.exp((found[before.name] - found[step.name]).mean(axis=0))
+        print(f"| {step.name} | {fewer:.2f} | {less:.2f} | {step.thesis} |")
+
+
 def code_of(model: api.Model) -> dict[str, int | None]:
     """Bytes of code by library, None where nothing was measured."""
-    name = model.path.stem
-    others = {"TFLite Micro": TFLITE_MICRO[name][2] if name in TFLITE_MICRO else None, "TinyEngine": TINYENGINE_CODE.get(name)}
+    others = {library: their.get(model.path.stem, (None,))[-1] for library, their in OTHERS.items()}
     return others | {f"tinyweave, {level}": sizes(model, level)["code"] for level in LEVELS}
 
 
@@ -372,31 +383,43 @@ def code_table(code: Mapping[str, Mapping[str, int | None]]) -> None:
         print(f"| {name} | {' | '.join('-' if n is None else number(n) for n in row.values())} | {ratio} |")
 
 
-def short(name: str) -> str:
-    return name.rpartition("__")[2] if not name.startswith("mit-han-lab") else "tinyengine vww"
+KINDS = {
+    "other libraries": THEIRS,
+    "tinyweave": OF_BOTH,
+    "tinyweave, steps that the thesis does not have": OURS,
+}
+NOTE = (
+    "TFLite Micro with CMSIS-NN. TinyEngine gives other bytes than the reference, and refuses networks marked -. The RAM of"
+    " both is without static data and stack."
+)
+KIND = dict.fromkeys(OTHERS, 0) | {step.name: 2 if step.thesis == NOT_THERE else 1 for step in STEPS}
 
 
 def picture(rows: Sequence[Row], code: Mapping[str, Mapping[str, int | None]]) -> str:
-    """Both figures: a block of bars per question and up to four networks."""
-    names = list(code)
-    by_step = {(row.model, row.step): row for row in rows}
-    micro = {name: TFLITE_MICRO.get(name, (None, None, None)) for name in names}
-    blocks = []
-    for group in (names[i : i + 4] for i in range(0, len(names), 4)):
-        heads = [f"{short(name)}, {next(r.macs for r in rows if r.model == name) / 1e6:.1f} M MACs" for name in group]
-        for title, what, index in (
-            ("Instructions of an inference, million", lambda row: row.instructions / 1e6, 1),
-            ("RAM, KiB: arena, static data and stack", lambda row: row.ram / 1024, 0),
-        ):
-            scale = 1e6 if index else 1024
-            others = [micro[name][index] and micro[name][index] / scale for name in group]
-            bars = {"TFLite Micro + CMSIS-NN": others}
-            bars |= {step.name: [what(by_step[name, step.name]) for name in group] for step in STEPS}
-            blocks.append(Block(title, heads, bars, ours=OURS, others=("TFLite Micro + CMSIS-NN",)))
-    for group in (names[i : i + 4] for i in range(0, len(names), 4)):
-        libraries = {library: [n and n / 1024 for n in (code[name][library] for name in group)] for library in code[names[0]]}
-        blocks.append(Block("Code, KiB", [short(name) for name in group], libraries, others=("TFLite Micro", "TinyEngine")))
-    return svg("What each technique saves, on an emulated Cortex-M4, each step with all before it", blocks)
+    """Both figures: per group of networks a block of bars for each question."""
+    by_step, blocks = {(row.model, row.step): row for row in rows}, list[Block]()
+    largest = max(n or 0 for row in code.values() for n in row.values()) / 1024
+    questions = (
+        ("instructions of an inference, million", "instructions", 1, 1e6),
+        ("RAM, KiB: arena, static data, stack", "ram", 0, 1024),
+    )
+    groups = {"Real networks": [name for name in code if name in MODELS]}
+    groups["Networks of the thesis' appendix, random weights"] = [name for name in code if name not in MODELS]
+    for about, group in groups.items():
+        if not group:
+            continue
+        heads = [f"{MODELS.get(name, name)}, {by_step[name, STEPS[0].name].macs / 1e6:.1f} M MACs" for name in group]
+        for title, field, index, unit in questions:
+            found: dict[str, list[float | None]] = {
+                library: [their[name][index] / unit if name in their else None for name in group]
+                for library, their in OTHERS.items()
+            }
+            found |= {step.name: [getattr(by_step[name, step.name], field) / unit for name in group] for step in STEPS}
+            blocks.append(Block(f"{about}: {title}", heads, found, KIND))
+        sizes = {library: [n and n / 1024 for n in (code[name][library] for name in group)] for library in code[group[0]]}
+        kinds = {library: KIND.get(library, 1) for library in sizes}
+        blocks.append(Block(f"{about}: code, KiB", heads, sizes, kinds, largest))
+    return svg("What each technique saves: on an emulated Cortex-M4, each step with all before it", KINDS, NOTE, blocks)
 
 
 def main() -> int:
@@ -410,7 +433,7 @@ def main() -> int:
     if options.figure:
         check_figure(options.figure.name)
     for count, step in enumerate(STEPS):
-        print(f"{count}. {step.name}: {step.about}")
+        print(f"{count}. {step.name}: {step.about}.")
     rows, code = list[Row](), dict[str, dict[str, int | None]]()
     with tempfile.TemporaryDirectory() as scratch:
         for path in files(options.models, options.names, Path(scratch)):
@@ -422,6 +445,7 @@ def main() -> int:
     if not rows:
         print(f"no model in {options.models}", file=sys.stderr)
         return 2
+    summary(rows)
     code_table(code)
     print(f"\n{CORE}, {rows[0].compiler}")
     if options.json:

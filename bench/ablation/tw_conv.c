@@ -1,6 +1,6 @@
 /* tw_conv.c - what convolutions end with, rescaled in a few instructions of the Arm DSP extension: a step of bench/ablation.py,
- * not of tinyweave. Gives the portable bytes where all shifts are from -31 to -2, or the multiplier is 0, and no sum reaches 2^30,
- * which the benchmark checks.
+ * not of tinyweave. Gives the portable bytes where all shifts are from -31 to -2, or the multiplier is 0, and no sum reaches
+ * 2^30, which the benchmark checks.
  */
 #include "tw_conv.h"
 

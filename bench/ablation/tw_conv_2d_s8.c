@@ -1,20 +1,19 @@
-/* tw_conv_2d_s8.c - int8 convolution by im2col, in the place of the portable one: a step of bench/ablation.py, not of tinyweave.
+/* tw_conv_2d_s8.c - int8 convolution by im2col instead of the portable one: a step of bench/ablation.py, not of tinyweave.
  *
  * The inputs of a window are widened to 16 bits in a column of one buffer, which all layers of the network share; a layer fills
  * it with as many columns as fit. Then two columns are multiplied by two filters at a time, with the Arm DSP extension, the
- * weights in the order of the file. tw_ablation.h, which the benchmark writes, says how large the buffer is, TW_IM2COL_WORDS, and
- * whether four rounds of the inner loop are one, TW_UNROLLED.
+ * weights in the order of the file.
  * Source: equations 3.1 and 3.2 of the MCUNet thesis; CMSIS-NN (arXiv 1801.06601), section 3.2.
  */
 #include "tw_conv_2d_s8.h"
 
-#include "tw_dsp.h"
 #include "tw_ablation.h"
+#include "tw_dsp.h"
 
 #define FILTERS 16 /* whose sums are rescaled with one call */
 
-/* A column has two words per four inputs k .. k + 3, lanes (k, k + 2) and (k + 1, k + 3), less the zero point; at its end zeros.
- * The widest layer of the network has room for two columns. */
+/* A column has two words per four inputs k .. k + 3, lanes (k, k + 2) and (k + 1, k + 3), less the zero point; zeros at
+ * its end. The widest layer of the network has room for two columns. */
 static uint32_t columns[TW_IM2COL_WORDS];
 
 /* What a group of a layer's filters needs of a window. */
@@ -92,17 +91,9 @@ static uint32_t last_weights(const int8_t *from, int32_t count)
         w_1 += 4;                                            \
     } while (0)
 
-#if defined(__GNUC__)
-#define ALONE __attribute__((noinline))                /* a function with all registers to itself */
-#define LATER __asm__ volatile("" : : : "memory") /* what is loaded after this is not loaded before, where registers are short */
-#else
-#define ALONE
-#define LATER ((void)0)
-#endif
-
 /* sums[column][filter] of two columns and `count` filters, the last one of an odd number twice. */
-ALONE static void multiply(const uint32_t *column_0, const uint32_t *column_1, const int8_t *weights, int32_t inputs,
-                           int32_t count, int32_t sums[2][FILTERS])
+TW_ALONE static void multiply(const uint32_t *column_0, const uint32_t *column_1, const int8_t *weights, int32_t inputs,
+                              int32_t count, int32_t sums[2][FILTERS])
 {
     const int32_t rest = inputs & 3;
     for (int32_t filter = 0; filter < count; filter += 2) {
@@ -112,11 +103,11 @@ ALONE static void multiply(const uint32_t *column_0, const uint32_t *column_1, c
 #if TW_UNROLLED
         for (; rounds >= 4; rounds -= 4) {
             ROUND;
-            LATER;
+            TW_LATER;
             ROUND;
-            LATER;
+            TW_LATER;
             ROUND;
-            LATER;
+            TW_LATER;
             ROUND;
         }
 #endif

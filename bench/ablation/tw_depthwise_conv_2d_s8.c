@@ -1,8 +1,7 @@
-/* tw_depthwise_conv_2d_s8.c - the portable depthwise convolution with the taps of 3x3, 5x5 and 7x7 windows written out: a step of
- * bench/ablation.py, not of tinyweave. Source: section 3.2.3 of the MCUNet thesis.
+/* tw_depthwise_conv_2d_s8.c - the portable depthwise convolution with the taps of 3x3, 5x5 and 7x7 windows written out, of
+ * those sides that the network has: a step of bench/ablation.py, not of tinyweave. Source: MCUNet thesis, section 3.2.3.
  *
  * Windows that meet the border, other kernels and channels that make no four run the loops of the portable kernel.
- * tw_ablation.h, which the benchmark writes, says which kernels the network has: TW_SIDE_3, TW_SIDE_5, TW_SIDE_7.
  */
 #include "tw_depthwise_conv_2d_s8.h"
 
@@ -11,6 +10,7 @@
 /* Four channels of a tap. */
 #define TAP                            \
     do {                               \
+        TW_LATER;                      \
         sum0 += (x[0] - zero) * taps[0]; \
         sum1 += (x[1] - zero) * taps[1]; \
         sum2 += (x[2] - zero) * taps[2]; \

@@ -1,4 +1,4 @@
-/* tw_dot.c - the portable sums of products with four rounds of each loop as one: a step of bench/ablation.py, not of tinyweave. */
+/* tw_dot.c - the portable sums of products, four rounds of each loop as one: a step of bench/ablation.py, not of tinyweave. */
 #include "tw_dot.h"
 
 #define ROUND_4                          \

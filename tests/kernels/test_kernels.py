@@ -101,7 +101,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
     """What bench/ablation.py swaps in, built without a warning, beside the product's own in two libraries; what rescales with
     the DSP extension where shifts are small enough for it."""
     macros = {"IM2COL_WORDS": swapped.IM2COL_WORDS, "UNROLLED": unrolled, "SIDE_3": 1, "SIDE_5": 1, "SIDE_7": 1}
-    (tmp_path / "tw_ablation.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
+    (tmp_path / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
     own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
     names = {path.name for path in own}
     rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
