@@ -216,6 +216,7 @@ def plan(
     max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
+    other_flash: int | None = None,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
@@ -224,9 +225,16 @@ def plan(
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
     `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
     others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
-    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %.
+    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %. Where kernels
+    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than the model's file has bytes;
+    other_flash: what lies there besides the constants of the layers, estimated if left out.
     """
     allowed = limits or Limits(None, None)
+    kernels = _kernels(optimize, core)
+    sizes = [allowed.flash, len(model.file) if optimize == "balanced" else None]
+    flash = min((size for size in sizes if size is not None), default=None)
+    if flash is not None and kernels:
+        flash -= planning.other_bytes(model.graph, kernels) if other_flash is None else other_flash
     return planning.plan(
         model.graph,
         schedule,
@@ -234,8 +242,9 @@ def plan(
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=_kernels(optimize, core),
+        core=kernels,
         most=allowed.ram,
+        flash=flash,
         slack=OPTIMIZE[optimize],
     )
 
@@ -573,7 +582,8 @@ def deploy(
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
-    made = plan(
+    how = partial(
+        plan,
         model,
         schedule,
         allowed,
@@ -583,11 +593,25 @@ def deploy(
         optimize=optimize,
         core=kernels,
     )
-    write(source(model, made, command, device), folder)
-    core, cases = emulated_core(device), samples(model, count, seed, inputs)
+    made, core, cases = how(), emulated_core(device), samples(model, count, seed, inputs)
+    emitted = source(model, made, command, device)
+    write(emitted, folder)
+    if planning.trades_flash(model.graph, _kernels(optimize, kernels)):  # again with what else lies there, now that it is known
+        again = how(other_flash=_other_flash(model, made, folder, core))
+        if again.variants != made.variants:
+            made = again
+            for name in emitted.files:
+                (folder / name).unlink()
+            write(source(model, made, command, device), folder)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
     measured = _profile(model, made, folder, core, cases[0], device=device)
     return Deployment(model, made, measured, verification, device, allowed)
+
+
+def _other_flash(model: Model, made: Plan, folder: Path, core: str) -> int:
+    """Bytes of Flash of what was written besides the constants of its layers, measured."""
+    sizes = emulated.build(folder, model.name, core).sizes
+    return sizes["weights"] + sizes["tables"] + sizes["code"] - planning.constant_bytes(made.graph, made.variants)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:

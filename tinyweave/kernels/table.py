@@ -5,6 +5,7 @@ In: a graph and one of its ops. Out: the row of the kernel that runs it. Knows n
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from . import copies, geometry, lag, lines, mve, pairs, winograd
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
+CODE_BYTES = FOLDER / "code_bytes.json"  # of each C file for a Cortex-M4, measured by bench/code_size.py
 
 S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
@@ -295,3 +297,9 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
             headers = re.findall(r'^#include "(\w+)\.h"', (FOLDER / file).read_text(), re.MULTILINE)
             waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
     return [FOLDER / file for file in sorted(found)]
+
+
+def code_bytes(names: Iterable[str]) -> int:
+    """Bytes of the code of the variants with these names, of which a linker leaves out what is not called."""
+    known = json.loads(CODE_BYTES.read_text())
+    return sum(known[path.name] for path in sources(names) if path.suffix == ".c")

@@ -31,6 +31,7 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
+from .flash import constant_bytes, other_bytes, trades_flash
 from .forms import FORMS, Form, pick
 from .fuse import NEVER, Cut, best_stages, stage_front
 from .kept import what_to_keep
@@ -51,7 +52,7 @@ OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps t
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
-__all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
+__all__ += ["constant_bytes", "other_bytes", "plan_in_order", "plan_in_stages", "scratch_name", "to_json", "trades_flash"]
 
 
 def plan(

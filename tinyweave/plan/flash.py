@@ -11,15 +11,29 @@ from collections.abc import Iterable, Sequence
 
 from ..ir import Graph, Op
 from ..kernels.layer_cycles import Part, layer_cycles
-from ..kernels.table import BY_NAME, alike, variant_for
+from ..kernels.table import BY_NAME, alike, code_bytes, variant_for
 from .build import Kernels, shared_in, variants_in
 from .order import file_order
 from .timing import Call
+
+LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
     """Bytes that these kernels of the ops keep in Flash."""
     return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
+
+
+def other_bytes(graph: Graph, core: str) -> int:
+    """What else lies in Flash, at most, and estimated: the code of all kernels for `core` that the ops may get, and what each
+    layer adds to it."""
+    names = {variant_for(graph, op, core, roomy=roomy).name for op in graph.ops for roomy in (False, True)}
+    return code_bytes(names) + LAYER_BYTES * len(graph.ops)
+
+
+def trades_flash(graph: Graph, core: str) -> bool:
+    """Whether some op can have a kernel that keeps more constants than others do."""
+    return any(variant_for(graph, op, core, roomy=True).roomy for op in graph.ops)
 
 
 def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
