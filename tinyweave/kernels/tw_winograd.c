@@ -4,7 +4,6 @@
 #include "tw_dsp.h"
 
 #define POSITIONS 16
-#define WORDS_UNROLLED 8
 
 /* B' x, in the order 1, 2, 0, 3, `step` words apart. */
 static inline void transform(uint32_t *to, int32_t step, uint32_t x0, uint32_t x1, uint32_t x2, uint32_t x3)
@@ -49,17 +48,10 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
 
 #if TW_HAS_DSP
 
-/* What the assembly reads. */
-typedef struct {
-    const uint32_t *last;         /* of the inputs: the position before the first of a word behind all words */
-    uint32_t back;                /* bytes from there to the first position of the first word */
-    uint32_t skip;                /* words that the first round of the unrolled loop leaves out, so that the last ends with it */
-    int32_t *sums, *sums_end;
-} tw_winograd_frame;
-
 /* As in tw_pair.c all registers are needed. r0: inputs; r1: stream; r2, r3: inputs of both tiles; r12, lr: weights of two filters;
- * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a, then the end of the inputs of a position, then a
- * tw_winograd_frame from `back` on, `skip` in bytes of code; so the size of all instructions of a word is given. */
+ * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a; 32: where the inputs of a position end;
+ * 36: bytes from there to where those of the next begin; 40: bytes of code that the first round of the unrolled loop skips, so
+ * that the last ends with it, hence the size of all instructions of a word is given; 44: where sums go; 48: where they end. */
 #define WORD                       \
     "ldrd r2, r3, [r0], #128\n"    \
     "ldm.w r1!, {r12, lr}\n"       \
@@ -95,9 +87,15 @@ typedef struct {
 
 #define PRODUCTS                   \
     "push {r4-r11}\n"              \
-    "ldm r0, {r0, r2, r3, r4, r5}\n" \
-    "mov r6, #" WORD_BYTES "\n"    \
-    "mul r3, r3, r6\n"             \
+    "ldm r0, {r0, r2, r4}\n"       \
+    "rsb r3, r2, #0\n"             \
+    "and r3, r3, #7\n"             \
+    "mov r5, #" WORD_BYTES "\n"    \
+    "mul r3, r3, r5\n"             \
+    "lsl r2, r2, #7\n"             \
+    "sub r2, r2, #8\n"             \
+    "add r0, r0, r2\n"             \
+    "add r5, r4, #256\n"           \
     "push {r2-r5}\n"               \
     "sub sp, sp, #36\n"            \
     "ldm r1!, {r4-r7}\n"           \
@@ -147,11 +145,7 @@ typedef struct {
 /* The sums of four filters; returns where the stream goes on. */
 static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream)
 {
-    const int32_t back = 2 * POSITIONS * tiles->words - 2;
-    const tw_winograd_frame frame = {
-        tiles->x + back, 4 * (uint32_t)back, (uint32_t)(-tiles->words & (WORDS_UNROLLED - 1)), tiles->sums, tiles->sums + 64,
-    };
-    register const tw_winograd_frame *at __asm__("r0") = &frame;
+    register const tw_winograd *at __asm__("r0") = tiles;
     register const uint32_t *words __asm__("r1") = stream;
     __asm__ volatile(PRODUCTS : "+r"(at), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory");
     return words;
