@@ -199,27 +199,29 @@ static inline int32_t difference_of(int32_t a, int32_t b, int32_t c)
     return tw_signed((uint32_t)a - (uint32_t)b + (uint32_t)c);
 }
 
-/* An output from four times its sum, rounded twice as tw_requantize does: the first time half of an integer more than the
- * product by 2^30 rounded down, so the second time its half rounded down counts. twice_sign: 2 * sign. */
-static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t twice_sign)
+/* An output from four times its sum s, rounded twice as tw_requantize does. What is first rounded half up, s * multiplier / 2^31,
+ * is half of floor(s * multiplier / 2^30) + 1, rounded down; where negative halves need no care, `power` has that half in it. */
+static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
 {
-    const int32_t high = tw_smmla(sum, multiplier, 1);
-    return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & twice_sign), power, zero));
+    if (sign) {
+        return tw_rescale_doubled(sum >> 1, multiplier, 2 * power, zero, sign);
+    }
+    return (int8_t)tw_ssat8(tw_smmlar(tw_smmla(sum, multiplier, 1), power, zero));
 }
 
 /* Sums and outputs of `count` of four filters, for one tile. */
 static inline void finish(const int32_t *sums, int8_t *const to[4], int32_t first, int32_t count, const uint32_t *rescales,
-                          int32_t zero, int32_t twice_sign)
+                          int32_t zero, int32_t sign)
 {
     int8_t *to_0 = to[0] + first, *to_1 = to[1] + first, *to_2 = to[2] + first, *to_3 = to[3] + first;
     for (int32_t i = count; i > 0; --i) {
         const int32_t multiplier = tw_signed(rescales[0]), power = tw_signed(rescales[1]);
         const int32_t left_1 = sums[0], left_2 = sums[16], left_0 = sums[32], left_3 = sums[48];
-        *to_0++ = rescale(sum_of(left_1, left_2, left_0), multiplier, power, zero, twice_sign);
-        *to_2++ = rescale(difference_of(left_1, left_2, left_3), multiplier, power, zero, twice_sign);
+        *to_0++ = rescale(sum_of(left_1, left_2, left_0), multiplier, power, zero, sign);
+        *to_2++ = rescale(difference_of(left_1, left_2, left_3), multiplier, power, zero, sign);
         const int32_t right_1 = sums[8], right_2 = sums[24], right_0 = sums[40], right_3 = sums[56];
-        *to_1++ = rescale(sum_of(right_1, right_2, right_0), multiplier, power, zero, twice_sign);
-        *to_3++ = rescale(difference_of(right_1, right_2, right_3), multiplier, power, zero, twice_sign);
+        *to_1++ = rescale(sum_of(right_1, right_2, right_0), multiplier, power, zero, sign);
+        *to_3++ = rescale(difference_of(right_1, right_2, right_3), multiplier, power, zero, sign);
         ++sums;
         rescales += 2;
     }
@@ -232,7 +234,7 @@ void tw_winograd_outputs(const tw_winograd *tiles, int32_t count, const uint32_t
         stream = products(tiles, stream);
         for (int32_t tile = 0; tile < count; ++tile) {
             if (sign) {
-                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, -2);
+                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, -1);
             } else {
                 finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, 0);
             }
