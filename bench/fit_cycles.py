@@ -158,7 +158,9 @@ def main() -> int:
         sys.stdout.flush()
         failed |= len(far) > len(off) / 10
     if options.write:
-        CONSTANTS.write_text(json.dumps(json.loads(CONSTANTS.read_text()) | constants, indent=1) + "\n")
+        known = json.loads(CONSTANTS.read_text())  # those of kernels that no plan took stay
+        found = {core: dict(sorted((known.get(core, {}) | new).items())) for core, new in constants.items()}
+        CONSTANTS.write_text(json.dumps(known | found, indent=1) + "\n")
     return int(failed)
 
 

@@ -90,14 +90,15 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
         yield f"pixel-{depth}to{out_c}", operands, out, attrs
     yield from _conv_2d_int16(rng)
-    for number in range(32):  # as residual networks have them
+    for number in range(40):  # as residual networks have them, some of three channels as first layers have them
         kernel, same, size = (3, 3), number % 4 > 0, tuple(int(n) for n in rng.integers(3, 14, 2))
-        depth, out_c = int(rng.choice([4, 8, 12, 16, 20, 36])), int(rng.choice([1, 3, 4, 8, 9, 16]))
-        padding = ((1, 1), (1, 1)) if same else ((0, 0), (0, 0))
-        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+        depth, out_c = int(rng.choice([3, 4, 8, 12, 16, 20, 36])), int(rng.choice([1, 3, 4, 8, 9, 16]))
+        stride = (2, 2) if depth == 3 else (1, 1)
+        padding = tuple(same_padding(n, 3, stride[0]) if same else (0, 0) for n in size)
+        attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
         x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, *kernel, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, 9 * depth, bias_is_optional=False)
-        yield f"3x3-{'same' if same else 'valid'}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
+        yield f"3x3/{stride[0]}-{'same' if same else 'valid'}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
 
 
 def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:

@@ -68,6 +68,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     if tiled:
         depth = -(-depth // 4) * 4
         chosen = {"kernel": (winograd.KERNEL, winograd.KERNEL), "stride": (1, 1)}
+    elif not depthwise and rng.integers(8) == 0:
+        depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
     if depthwise:
         units = depth = max(depth, lines.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}

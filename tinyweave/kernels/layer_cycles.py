@@ -84,6 +84,7 @@ def _conv(graph: Graph, op: Op, variant: str) -> Counts:
         return variant, (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
     pairs, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
     gathered = "pixels" if rows == cols == 1 else "words" if depth % 4 == 0 else "bytes"
+    gathered = "nines" if rows == cols == depth == 3 else gathered
     outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
     did = (pairs * fours * words, pairs * fours, pairs * words, pairs * rows, count, outside * words, 1.0)
     return f"{variant}, {gathered}", did

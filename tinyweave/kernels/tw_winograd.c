@@ -4,7 +4,6 @@
 #include "tw_dsp.h"
 
 #define POSITIONS 16
-#define WORDS_UNROLLED 8
 
 /* B' x, in the order 1, 2, 0, 3, `step` words apart. */
 static inline void transform(uint32_t *to, int32_t step, uint32_t x0, uint32_t x1, uint32_t x2, uint32_t x3)
@@ -49,17 +48,10 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
 
 #if TW_HAS_DSP
 
-/* What the assembly reads. */
-typedef struct {
-    const uint32_t *last;         /* of the inputs: the position before the first of a word behind all words */
-    uint32_t back;                /* bytes from there to the first position of the first word */
-    uint32_t skip;                /* words that the first round of the unrolled loop leaves out, so that the last ends with it */
-    int32_t *sums, *sums_end;
-} tw_winograd_frame;
-
 /* As in tw_pair.c all registers are needed. r0: inputs; r1: stream; r2, r3: inputs of both tiles; r12, lr: weights of two filters;
- * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a, then the end of the inputs of a position, then a
- * tw_winograd_frame from `back` on, `skip` in bytes of code; so the size of all instructions of a word is given. */
+ * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a; 32: where the inputs of a position end;
+ * 36: bytes from there to where those of the next begin; 40: bytes of code that the first round of the unrolled loop skips, so
+ * that the last ends with it, hence the size of all instructions of a word is given; 44: where sums go; 48: where they end. */
 #define WORD                       \
     "ldrd r2, r3, [r0], #128\n"    \
     "ldm.w r1!, {r12, lr}\n"       \
@@ -95,9 +87,15 @@ typedef struct {
 
 #define PRODUCTS                   \
     "push {r4-r11}\n"              \
-    "ldm r0, {r0, r2, r3, r4, r5}\n" \
-    "mov r6, #" WORD_BYTES "\n"    \
-    "mul r3, r3, r6\n"             \
+    "ldm r0, {r0, r2, r4}\n"       \
+    "rsb r3, r2, #0\n"             \
+    "and r3, r3, #7\n"             \
+    "mov r5, #" WORD_BYTES "\n"    \
+    "mul r3, r3, r5\n"             \
+    "lsl r2, r2, #7\n"             \
+    "sub r2, r2, #8\n"             \
+    "add r0, r0, r2\n"             \
+    "add r5, r4, #256\n"           \
     "push {r2-r5}\n"               \
     "sub sp, sp, #36\n"            \
     "ldm r1!, {r4-r7}\n"           \
@@ -147,11 +145,7 @@ typedef struct {
 /* The sums of four filters; returns where the stream goes on. */
 static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream)
 {
-    const int32_t back = 2 * POSITIONS * tiles->words - 2;
-    const tw_winograd_frame frame = {
-        tiles->x + back, 4 * (uint32_t)back, (uint32_t)(-tiles->words & (WORDS_UNROLLED - 1)), tiles->sums, tiles->sums + 64,
-    };
-    register const tw_winograd_frame *at __asm__("r0") = &frame;
+    register const tw_winograd *at __asm__("r0") = tiles;
     register const uint32_t *words __asm__("r1") = stream;
     __asm__ volatile(PRODUCTS : "+r"(at), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory");
     return words;
@@ -205,27 +199,29 @@ static inline int32_t difference_of(int32_t a, int32_t b, int32_t c)
     return tw_signed((uint32_t)a - (uint32_t)b + (uint32_t)c);
 }
 
-/* An output from four times its sum, rounded twice as tw_requantize does: the first time half of an integer more than the
- * product by 2^30 rounded down, so the second time its half rounded down counts. twice_sign: 2 * sign. */
-static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t twice_sign)
+/* An output from four times its sum s, rounded twice as tw_requantize does. What is first rounded half up, s * multiplier / 2^31,
+ * is half of floor(s * multiplier / 2^30) + 1, rounded down; where negative halves need no care, `power` has that half in it. */
+static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
 {
-    const int32_t high = tw_smmla(sum, multiplier, 1);
-    return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & twice_sign), power, zero));
+    if (sign) {
+        return tw_rescale_doubled(sum >> 1, multiplier, 2 * power, zero, sign);
+    }
+    return (int8_t)tw_ssat8(tw_smmlar(tw_smmla(sum, multiplier, 1), power, zero));
 }
 
 /* Sums and outputs of `count` of four filters, for one tile. */
 static inline void finish(const int32_t *sums, int8_t *const to[4], int32_t first, int32_t count, const uint32_t *rescales,
-                          int32_t zero, int32_t twice_sign)
+                          int32_t zero, int32_t sign)
 {
     int8_t *to_0 = to[0] + first, *to_1 = to[1] + first, *to_2 = to[2] + first, *to_3 = to[3] + first;
     for (int32_t i = count; i > 0; --i) {
         const int32_t multiplier = tw_signed(rescales[0]), power = tw_signed(rescales[1]);
         const int32_t left_1 = sums[0], left_2 = sums[16], left_0 = sums[32], left_3 = sums[48];
-        *to_0++ = rescale(sum_of(left_1, left_2, left_0), multiplier, power, zero, twice_sign);
-        *to_2++ = rescale(difference_of(left_1, left_2, left_3), multiplier, power, zero, twice_sign);
+        *to_0++ = rescale(sum_of(left_1, left_2, left_0), multiplier, power, zero, sign);
+        *to_2++ = rescale(difference_of(left_1, left_2, left_3), multiplier, power, zero, sign);
         const int32_t right_1 = sums[8], right_2 = sums[24], right_0 = sums[40], right_3 = sums[56];
-        *to_1++ = rescale(sum_of(right_1, right_2, right_0), multiplier, power, zero, twice_sign);
-        *to_3++ = rescale(difference_of(right_1, right_2, right_3), multiplier, power, zero, twice_sign);
+        *to_1++ = rescale(sum_of(right_1, right_2, right_0), multiplier, power, zero, sign);
+        *to_3++ = rescale(difference_of(right_1, right_2, right_3), multiplier, power, zero, sign);
         ++sums;
         rescales += 2;
     }
@@ -238,7 +234,7 @@ void tw_winograd_outputs(const tw_winograd *tiles, int32_t count, const uint32_t
         stream = products(tiles, stream);
         for (int32_t tile = 0; tile < count; ++tile) {
             if (sign) {
-                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, -2);
+                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, -1);
             } else {
                 finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, 0);
             }

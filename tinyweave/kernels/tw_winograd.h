@@ -19,7 +19,7 @@
 
 #include "tw.h"
 
-/* Two tiles. A word is a pair of lanes: of four channels k .. k + 3 there are two words, (k, k + 2) and (k + 1, k + 3). */
+/* Two tiles; the order of members is that in which the assembly reads it. A word is a pair of lanes: of four channels k .. k + 3 there are two words, (k, k + 2) and (k + 1, k + 3). */
 typedef struct {
     uint32_t *x;             /* their windows B' d B: [word][position][tile] */
     int32_t words;           /* per position, at least two */
