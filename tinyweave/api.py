@@ -48,6 +48,8 @@ DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
 OPTIMIZE = {"balanced": 0.2, "speed": 0.05, "size": 0.0}  # the part of the fewest cycles that may be spent to save memory
+REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
+TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
@@ -226,15 +228,11 @@ def plan(
     `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
     others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
     the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %. Where kernels
-    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than the model's file has bytes;
-    other_flash: what lies there besides the constants of the layers, estimated if left out.
+    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than TFLite Micro needs with the
+    model's file; other_flash: what lies there besides the constants of the layers, estimated if left out.
     """
     allowed = limits or Limits(None, None)
-    kernels = _kernels(optimize, core)
-    sizes = [allowed.flash, len(model.file) if optimize == "balanced" else None]
-    flash = min((size for size in sizes if size is not None), default=None)
-    if flash is not None and kernels:
-        flash -= planning.other_bytes(model.graph, kernels) if other_flash is None else other_flash
+    sizes = [allowed.flash, len(model.file) + TFLITE_MICRO_CODE if optimize == "balanced" else None]
     return planning.plan(
         model.graph,
         schedule,
@@ -242,9 +240,10 @@ def plan(
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=kernels,
+        core=_kernels(optimize, core),
         most=allowed.ram,
-        flash=flash,
+        flash=min((size for size in sizes if size is not None), default=None),
+        other_flash=other_flash,
         slack=OPTIMIZE[optimize],
     )
 
@@ -596,22 +595,26 @@ def deploy(
     made, core, cases = how(), emulated_core(device), samples(model, count, seed, inputs)
     emitted = source(model, made, command, device)
     write(emitted, folder)
-    if planning.trades_flash(model.graph, _kernels(optimize, kernels)):  # again with what else lies there, now that it is known
-        again = how(other_flash=_other_flash(model, made, folder, core))
-        if again.variants != made.variants:
-            made = again
-            for name in emitted.files:
-                (folder / name).unlink()
-            write(source(model, made, command, device), folder)
+    for _ in range(REBUILDS if planning.trades_flash(model.graph, _kernels(optimize, kernels)) else 0):
+        again = how(other_flash=_other_flash(model, made, folder, core, kernels))
+        if again.variants == made.variants:
+            break
+        made = again
+        for name in emitted.files:
+            (folder / name).unlink()
+        emitted = source(model, made, command, device)
+        write(emitted, folder)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
     measured = _profile(model, made, folder, core, cases[0], device=device)
     return Deployment(model, made, measured, verification, device, allowed)
 
 
-def _other_flash(model: Model, made: Plan, folder: Path, core: str) -> int:
-    """Bytes of Flash of what was written besides the constants of its layers, measured."""
+def _other_flash(model: Model, made: Plan, folder: Path, core: str, kernels: str) -> int:
+    """Bytes of Flash beside the constants of layers: measured, for what was written, and the code that may be added for kernels
+    of the core `kernels`, estimated."""
     sizes = emulated.build(folder, model.name, core).sizes
-    return sizes["weights"] + sizes["tables"] + sizes["code"] - planning.constant_bytes(made.graph, made.variants)
+    constants = planning.constant_bytes(made.graph, made.variants)
+    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(made, kernels)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:

@@ -14,6 +14,7 @@ from ..kernels.layer_cycles import Part, layer_cycles
 from ..kernels.table import BY_NAME, alike, code_bytes, variant_for
 from .build import Kernels, shared_in, variants_in
 from .order import file_order
+from .plan import Plan
 from .timing import Call
 
 LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
@@ -24,11 +25,23 @@ def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
     return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
 
 
-def other_bytes(graph: Graph, core: str) -> int:
-    """What else lies in Flash, at most, and estimated: the code of all kernels for `core` that the ops may get, and what each
-    layer adds to it."""
+def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int:
+    """Bytes of `flash` that the constants of kernels for `core` may fill; other: what else lies there, if that was measured.
+
+    The estimate takes all code of all kernels that the ops may get, of which a linker leaves out much. So no kernel is given up
+    for its sake.
+    """
+    if other is not None:
+        return flash - other
     names = {variant_for(graph, op, core, roomy=roomy).name for op in graph.ops for roomy in (False, True)}
-    return code_bytes(names) + LAYER_BYTES * len(graph.ops)
+    left = flash - code_bytes(names) - LAYER_BYTES * len(graph.ops)
+    return max(left, constant_bytes(graph, one_by_one(graph, Kernels(core))))
+
+
+def code_to_add(made: Plan, core: str) -> int:
+    """Bytes of the code of kernels that keep more constants, those that ops could have and none of them has; estimated."""
+    names = {variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, roomy=True)).roomy}
+    return code_bytes({*made.variants, *names} - {""}) - code_bytes({*made.variants} - {""})
 
 
 def trades_flash(graph: Graph, core: str) -> bool:
