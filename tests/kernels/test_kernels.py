@@ -159,6 +159,28 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
     assert taken >= 16
 
 
+@pytest.mark.parametrize("name", [name for name in twins.DRAWN if "void *scratch" in (FOLDER / f"{name}.h").read_text()])
+def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
+    """So a plan may claim it: what is claimed is what an emulated run touches."""
+    used = 0
+    for number in range(60):
+        if (drawn := twins.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
+            continue
+        (call,), (source,), (h, w, pixel) = drawn[1].calls, drawn[1].inputs, drawn[1].out
+        for member, function in call.functions:
+            setattr(call.params, member, ctypes.cast(getattr(library, function), ctypes.c_void_p).value)
+        out, ends = np.zeros((h, w, pixel), np.uint8), set()
+        for fill in (0, 255):
+            scratch = np.full(call.scratch + 64, fill, np.uint8)
+            views = whole(source.data.ravel(), 0, source.shape), whole(out.ravel(), 0, (h, w, pixel))
+            place = ctypes.c_void_p(scratch.ctypes.data)
+            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, rings.Range(0, h, 0, w), place)
+            ends.add(int(scratch[call.scratch - 1]))
+        assert len(ends) == 1, number
+        used += 1
+    assert used >= 8
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int) -> None:
     """The largest sums whose fourfold is an int32, and one more."""

@@ -66,7 +66,7 @@ void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_v
     const int32_t bottom = tw_min(range.row_end + TILE - p->pad.h, p->in.h);
     const int32_t right = tw_min(range.col_end + TILE - p->pad.w, p->in.w);
     uint32_t *columns = (uint32_t *)scratch + WINDOW * WINDOW * channels;
-    int8_t *nowhere = (int8_t *)(columns + 2 * two), *padding = nowhere + (units + 3) / 4 * 4; /* last: always written */
+    int8_t *nowhere = (int8_t *)(columns + 2 * two), *padding = nowhere + (units + 3) / 4 * 4; /* written by all calls: last */
     tw_rows rows = {p, &in, padding, {0, 0}, {0, right}, {0, 0, 0, 0}};
     tw_winograd tiles = {(uint32_t *)scratch, channels / 2, NULL,
                          {nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere}, units, p->out_zero};

@@ -6,9 +6,9 @@
 #include "tw_conv_dsp.h"
 
 /* stream: as tw_winograd.h says; in.c must be a multiple of four.
- * scratch: aligned to words; per input channel 64 bytes for the windows of two tiles and 32, but at least 512, for the columns
- * of one and for sums; a byte per output channel, rounded up to words, for outputs outside of a range; 2 per input channel for
- * padding. Reads the windows of two tiles, which follow each other row by row, before it writes either. */
+ * scratch: aligned to words; per input channel 64 bytes for the windows of two tiles, 32 for the columns of one, but at least 512
+ * since sums lie there too; a byte per output channel, rounded up to words; per input channel 2 for padding. Reads the windows of
+ * two tiles, which follow each other row by row, before it writes either. */
 void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 
 /* The same for a range of the output, from and to parts of maps. */

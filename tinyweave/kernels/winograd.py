@@ -72,7 +72,7 @@ def scratch(graph: Graph, op: Op) -> int:
 def scratch_of(depth: int, units: int) -> int:
     """Bytes: windows of two tiles; two halves of columns of one, or sums; outputs outside of a range; two pixels of padding."""
     half = max(2 * WINDOW * 2 * depth, 4 * SUMS)
-    return 2 * POSITIONS * 2 * depth + 2 * half + 2 * depth + -(-units // 4) * 4
+    return 2 * POSITIONS * 2 * depth + 2 * half + -(-units // 4) * 4 + 2 * depth
 
 
 def lags(graph: Graph, op: Op) -> Lags:
