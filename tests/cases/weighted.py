@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +74,33 @@ def windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any
     return size, {**attrs, "_kernel": kernel}, about  # type: ignore[return-value]
 
 
+def narrowed(drawn: Drawn) -> Drawn:
+    """A case with int4 weights that stand for about the same real numbers."""
+    about, (x, weights, *bias), out, attrs = drawn
+    assert weights is not None and weights.data is not None and weights.quant is not None
+    fits = -8 <= weights.data.min() <= weights.data.max() <= 7
+    by = 1 if fits else 16
+
+    def coarser(tensor: Tensor) -> Tensor:
+        assert tensor.quant is not None and tensor.data is not None
+        scales = tuple(scale * by for scale in tensor.quant.scale)
+        return replace(tensor, data=tensor.data // by, quant=replace(tensor.quant, scale=scales))
+
+    operands = [x, replace(coarser(weights), dtype="int4"), *(b and coarser(b) for b in bias)]
+    return f"int4-{about}", operands, out, attrs
+
+
+def also_int4(draw: Callable[[Rng], Iterator[Drawn]]) -> Callable[[Rng], Iterator[Drawn]]:
+    """Cases, then every other one of as many more with int4 weights."""
+
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        yield from draw(rng)
+        yield from (narrowed(case) for case in itertools.islice(draw(rng), 0, None, 2) if case[1][0].dtype == "int8")  # type: ignore[union-attr]
+
+    return drawn
+
+
+@also_int4
 def conv_2d(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         size, attrs, about = windowed(rng, dilated=True)
@@ -116,6 +143,7 @@ def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
+@also_int4
 def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         size, attrs, about = windowed(rng, dilated=True)
@@ -187,6 +215,7 @@ def batch_matmul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], out, {"adj_x": x, "adj_y": y}
 
 
+@also_int4
 def fully_connected(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         depth, units, batch = (

@@ -282,6 +282,12 @@ def convolution(rng: Rng, depthwise: bool) -> Trial:
     return Trial([Call(name, params, (0,))], [operand(rng, inside, reads)], out, keep)
 
 
+def with_int4_weights(trial: Trial) -> Trial:
+    """The same, its weights taken as two to a byte; more of them than are needed."""
+    (call,) = trial.calls
+    return Trial([Call(f"{call.kernel}_w4", call.params, call.inputs)], trial.inputs, trial.out, trial.keep)
+
+
 def transpose_conv(rng: Rng) -> Trial:
     kernel, stride = (tuple(int(n) for n in rng.integers(1, 6, 2)) for _ in range(2))
     h, w, depth, channels = (int(n) for n in rng.integers(1, (7, 7, 6, 8)))
@@ -504,6 +510,9 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
     "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
     "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
+    "tw_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, False)),
+    "tw_depthwise_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, True)),
+    "tw_fully_connected_s8_w4": lambda rng: with_int4_weights(fully_connected(rng)),
     **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
     "tw_transpose_conv_s8": transpose_conv,
     "tw_mean_s8": mean,

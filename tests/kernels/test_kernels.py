@@ -259,6 +259,8 @@ def test_sources_are_closed_under_includes() -> None:
         "tw.h",
         "tw_dot.c",
         "tw_dot.h",
+        "tw_fully_connected.c",
+        "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
         "tw_fully_connected_s8.h",
     ]

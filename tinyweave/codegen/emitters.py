@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ops
-from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, lines, mve, pairs
+from ..ir import Tensor, itemsize, packed
+from ..kernels import copies, geometry, lines, mve, nibbles, pairs
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -132,7 +132,9 @@ def streamed_convolution(layer: Layer) -> Code:
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     is_mve = layer.kernel.endswith("_mve")
-    if is_mve:
+    if layer.kernel.endswith("_w4_dsp"):
+        words = nibbles.stream(pairs.by_rows(given, rows))
+    elif is_mve:
         words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
     else:
         words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
@@ -164,7 +166,7 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
         {**zeros, **clamp(layer, attrs["activation"])},
         {
-            "weights": layer.table("weights", weights, "int8_t"),
+            "weights": weights_table(layer),
             "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data, CTYPES[bias.dtype]),
         },
         {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
@@ -172,6 +174,16 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
     params = layer.struct("tw_conv_s16", *members) if wide else weighted(layer, "tw_conv", "conv", members)
     note = window_note(kernel, attrs["stride"], dilation) + activation_note(attrs["activation"])
     return Code(params, image_calls(layer), note)
+
+
+def weights_table(layer: Layer) -> str:
+    """The C name of the weights; for a kernel of int4 ones two to a byte, each filter or tap in bytes of its own."""
+    weights = layer.input(1).data
+    assert weights is not None
+    if layer.kernel.endswith("_w4"):
+        runs = weights.reshape(len(weights), -1) if layer.op.kind == "conv_2d" else weights
+        weights = packed(runs).view(np.int8)
+    return layer.table("weights", weights, "int8_t")
 
 
 def weighted(layer: Layer, ctype: str, inner: str, members: Sequence[Members]) -> str:
@@ -195,13 +207,13 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
-    is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
+    is_streamed = layer.kernel.endswith("_dsp")
     in_zero, tables = layer.input().zero_point, {}
     if layer.kernel == "tw_fully_connected_s8_mve":
         in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
         tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
     elif not is_streamed:
-        tables["weights"] = layer.table("weights", weights, "int8_t")
+        tables["weights"] = weights_table(layer)
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
@@ -214,7 +226,8 @@ def emit_fully_connected(layer: Layer) -> Code:
         },
     )
     if is_streamed:
-        stream = layer.table("weights", pairs.eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
+        eight_at_a_time = nibbles.eight_at_a_time if layer.kernel.endswith("_w4_dsp") else pairs.eight_at_a_time
+        stream = layer.table("weights", eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
         dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
         params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
     else:

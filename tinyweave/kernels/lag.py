@@ -64,13 +64,22 @@ def elementwise(graph: Graph, op: Op) -> Lags:
 
 
 def by_channel(graph: Graph, op: Op) -> Lags:
-    """Depthwise convolutions and pools: an output channel is written when its input channel of the window has been read."""
+    """Pools: an output channel is written when its input channel of the window has been read."""
+    return _by_some_channels(graph, op, 1)
+
+
+def by_four_channels(graph: Graph, op: Op) -> Lags:
+    """Depthwise convolutions: four output channels are written when what they read of the window has been read."""
+    return _by_some_channels(graph, op, 4)
+
+
+def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
     shapes = x.shape[1:3], out.shape[1:3]
     dilation = op.attrs.get("dilation", (1, 1))
-    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3])}
+    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once)}
 
 
 def resized(graph: Graph, op: Op) -> Lags:
@@ -82,11 +91,13 @@ def resized(graph: Graph, op: Op) -> Lags:
     return {0: _channels((rows[:, None] * x.shape[2] + cols).ravel(), x.shape[3], x.shape[3])}
 
 
-def _channels(first: Numbers, channels: int, out_channels: int) -> int:
-    """While pixel t is written, the oldest pixel that is needed is first[t], whose channels below the current one are free."""
-    needed = np.minimum.accumulate(first[::-1])[::-1]
-    ahead = np.arange(len(first)) * out_channels - needed * channels
-    return max(int(ahead.max(initial=0)) + out_channels - channels, 0)
+def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1) -> int:
+    """Pixel t, `at_once` of its channels after the other, reads their channels of pixel first[t] and later ones."""
+    begun = np.arange(len(first)) * out_channels
+    written = np.arange(0, out_channels, at_once)  # of pixel t, and what it still has to read
+    own = begun - first * channels + (written - written * channels // out_channels).max(initial=0)
+    later = begun - np.minimum.accumulate(first[::-1])[::-1] * channels
+    return max(int(own.max(initial=0)), int(later.max(initial=0)))
 
 
 def by_pixel(graph: Graph, op: Op) -> Lags:
@@ -126,11 +137,11 @@ def windowed(
     depth: int,
     units: int,
     groups: int = 0,
-    at_once: int = 0,
+    at_once: int = 1,
 ) -> int:
     """The lag over one map in elements: of dense groups, or channel by channel when there are none."""
     first = first_pixels(size, out_size, window, dilation)
-    return _dense(first, depth, units, groups, at_once) if groups else _channels(first, depth, units)
+    return _dense(first, depth, units, groups, at_once) if groups else _channels(first, depth, units, at_once)
 
 
 def by_row(graph: Graph, op: Op) -> Lags:

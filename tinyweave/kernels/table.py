@@ -17,7 +17,7 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, pairs
+from . import copies, geometry, lag, lines, mve, nibbles, pairs
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
@@ -114,12 +114,16 @@ def _row(
     cores: tuple[str, ...] = (),
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
+    own = (re.sub(r"^tw_|_s8(_w4)?(_dsp|_mve)?$", "", name),)
     return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) != 0
+
+
+def _weights_are_int4(graph: Graph, op: Op) -> bool:
+    return graph.input(op, 1).dtype == "int4"
 
 
 def _was_unsigned(graph: Graph, op: Op) -> bool:
@@ -141,6 +145,17 @@ def _eights(graph: Graph, op: Op) -> bool:
     return pairs.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
 
 
+def _fours(graph: Graph, op: Op) -> bool:
+    return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
+
+
+def _eight_fours(graph: Graph, op: Op) -> bool:
+    if not _weights_are_int4(graph, op):
+        return False
+    given = pairs.filters(graph, op)
+    return nibbles.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+
+
 def _adds_alike(graph: Graph, op: Op) -> bool:
     """One shape, one operand that is halved, and shifts that the kernel can do."""
     a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
@@ -158,8 +173,10 @@ def _multiplies_small(graph: Graph, op: Op) -> bool:
 
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
+    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
@@ -172,11 +189,14 @@ VARIANTS: tuple[Variant, ...] = (
         cores=DSP,
     ),
     _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),
-    _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
+    _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
+    _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
     _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
+    _row("tw_fully_connected_s8_w4", applies=_weights_are_int4, lag=lag.by_row),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),

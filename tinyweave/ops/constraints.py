@@ -6,11 +6,10 @@ spec matters: a later constraint may rely on the earlier ones.
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..ir import Graph, Op, Tensor
+from ..ir import Graph, Op, Tensor, limits
 from .spec import Constraint
 
+TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
@@ -18,8 +17,8 @@ def per_tensor(tensor: Tensor) -> bool:
     """Whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
-    info = np.iinfo(tensor.dtype)
-    return bool(info.min <= tensor.zero_point <= info.max and 2.0**-40 <= tensor.scale <= 2.0**40)
+    low, high = limits(tensor.dtype)
+    return bool(low <= tensor.zero_point <= high and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
 def arity(least: int, most: int | None = None, outputs: int | None = 1) -> Constraint:
@@ -86,12 +85,13 @@ def weights_are_constant(graph: Graph, op: Op) -> bool:
 
 
 def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
-    """the weights must be int8 with zero point 0, one scale for all or one per output channel (uint8: one, any zero point)"""
+    """the weights must be int8 (int4) with zero point 0, one scale for all or one per channel (uint8: one, any zero point)"""
     weights = graph.input(op, 1)
     channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
     if op.attrs.get("unsigned"):
         return weights.dtype == "int8" and per_tensor(weights)
-    if weights.dtype != "int8" or weights.quant is None or any(weights.quant.zero_point):
+    types = ("int8", "int4") if op.kind in TAKE_INT4_WEIGHTS and graph.input(op).dtype == "int8" else ("int8",)
+    if weights.dtype not in types or weights.quant is None or any(weights.quant.zero_point):
         return False
     return weights.quant.axis in (None, channel_axis)
 
