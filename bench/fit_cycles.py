@@ -33,7 +33,7 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 def measured(path: Path, core: str) -> list[Row]:
     """A row per layer of a network run layer by layer, on the fastest kernels, and on those for all cores where they differ."""
     model = api.load(path, io="int8")
-    sample, sizes = compare.pack(api.samples(model, 1, 0)[0]), compare.output_bytes(model.graph)
+    sample, sizes = compare.pack(model.graph, api.samples(model, 1, 0)[0]), compare.output_bytes(model.graph)
     rows: list[Row] = []
     before: tuple[str, ...] = ()
     for optimize in ("speed", "size"):

@@ -176,6 +176,7 @@ def run_bytes(elements: int, dtype: str) -> int:
 
 def packed(values: NDArray[Any]) -> NDArray[np.uint8]:
     """int4 values, two to a byte along the last axis."""
+    values = np.atleast_1d(values)
     halves = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)]).astype(np.uint8) & 15
     return np.asarray(halves[..., ::2] | halves[..., 1::2] << 4)
 

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import ops
+from .. import ir, ops
 from ..ir import Tensor, itemsize, packed
 from ..kernels import copies, geometry, lines, mve, nibbles, pairs
 from ..kernels.table import BY_NAME, VIEWS
@@ -73,7 +73,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
     for index in inputs:
         tensor = layer.input(index)
         extents = f"{shapes or params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
-        constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
+        view = "tw_whole_s4" if tensor.dtype == "int4" else "tw_whole"
+        constant = f"{view}({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
@@ -180,8 +181,8 @@ def weights_table(layer: Layer) -> str:
     """The C name of the weights; for a kernel of int4 ones two to a byte, each filter or tap in bytes of its own."""
     weights = layer.input(1).data
     assert weights is not None
-    if layer.kernel.endswith("_w4"):
-        runs = weights.reshape(len(weights), -1) if layer.op.kind == "conv_2d" else weights
+    if layer.kernel.endswith(("_w4", "_s4")):
+        runs = weights.reshape(len(weights), -1) if layer.kernel == "tw_conv_2d_s8_w4" else weights
         weights = packed(runs).view(np.int8)
     return layer.table("weights", weights, "int8_t")
 
@@ -439,9 +440,8 @@ def emit_quantize(layer: Layer) -> Code:
             {"scale": whole_number.scale, "zero": whole_number.zero_point},
         )
         return Code(params, plain_call(layer), note)
-    info = np.iinfo(target.dtype)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
-    limits = {"out_min": int(info.min), "out_max": int(info.max)}
+    limits = dict(zip(("out_min", "out_max"), ir.limits(target.dtype), strict=True))
     if layer.kernel == "tw_requantize_any":
         scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
         params = layer.struct(

@@ -22,7 +22,7 @@ from .lag import Lags
 
 FOLDER = Path(__file__).parent
 
-S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
+S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
 MVE = ("cortex-m55", "cortex-m85")  # those of them with MVE, Helium
@@ -222,6 +222,8 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.elementwise),
     _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.elementwise),
     _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.elementwise),
+    _row("tw_requantize_s8_s4", ("quantize",), ("int8", "int4"), lag=lag.elementwise),
+    _row("tw_requantize_s4_s8", ("quantize",), ("int4", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.elementwise),
     _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.elementwise),
@@ -234,6 +236,12 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_cast", types=ANY, lag=lag.elementwise),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
+    _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
+    _row("tw_fully_connected_s4", ("fully_connected",), S4, lag=lag.by_row),
+    _row("tw_average_pool_2d_s4", ("average_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_max_pool_2d_s4", ("max_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_add_s4", ("add", "sub"), S4, applies=_broadcasts, lag=lag.elementwise),
     _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
     _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),

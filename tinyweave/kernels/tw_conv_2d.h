@@ -17,16 +17,17 @@ typedef void tw_conv_2d_dot(const int8_t *pixel, int32_t first_in, int32_t zero,
 typedef void tw_conv_2d_window(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in,
                                const int8_t *weights, int32_t filters, int32_t *sums);
 
-/* A tw_conv_2d_window. whole: no half byte lies between pixels. */
+/* A tw_conv_2d_window. A tap begins `tap` weights after the one before it, and if that is as many as it has, no half byte lies
+ * between pixels. */
 static inline void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in,
-                                  const int8_t *weights, int32_t filter, int32_t filters, int32_t *sums, int whole,
+                                  const int8_t *weights, int32_t filter, int32_t filters, int32_t *sums, int32_t tap,
                                   tw_conv_2d_dot *dot)
 {
     const int32_t depth = p->in.c / p->groups;
-    const int together = whole && p->groups == 1 && p->dilation.w == 1;
+    const int together = tap == depth && p->groups == 1 && p->dilation.w == 1;
     const int32_t run = together ? window->cols * depth : depth;
     const int32_t runs = together ? 1 : window->cols;
-    int32_t row_first = window->tap * depth;
+    int32_t row_first = window->tap * tap;
     int32_t offset = window->offset;
 
     for (int32_t row = 0; row < window->rows; ++row) {
@@ -35,9 +36,9 @@ static inline void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_
         for (int32_t i = 0; i < runs; ++i) {
             dot(pixel, first_in, p->in_zero, weights, filter, first, run, filters, sums);
             pixel += p->dilation.w * window->pixel;
-            first += depth;
+            first += tap;
         }
-        row_first += p->kernel.w * depth;
+        row_first += p->kernel.w * tap;
         offset = tw_down(offset, window->step, window->ring);
     }
 }

@@ -22,7 +22,7 @@ static int32_t filter_bytes(const tw_conv *p)
 static void products(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
                      int32_t filters, int32_t *sums)
 {
-    tw_conv_2d_sum(p, in, window, first_in, weights, filter_bytes(p), filters, sums, 1, dot);
+    tw_conv_2d_sum(p, in, window, first_in, weights, filter_bytes(p), filters, sums, p->in.c / p->groups, dot);
 }
 
 void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
