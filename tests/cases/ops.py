@@ -53,7 +53,7 @@ def int4_cases(kind: str) -> Iterator[Case]:
         if any(t.dtype == "int4" or (t.data is None and t.dtype != "int8") for t in graph.tensors.values()):
             continue
         kept = (op.outputs, op.inputs)[number % 2] if kind == "quantize" else ()
-        tensors = {n: t if n in kept or t.dtype not in ("int8", "int32") else _narrowed(t) for n, t in graph.tensors.items()}
+        tensors = {n: t if n in kept or t.dtype not in ("int8", "int32") else narrowed(t) for n, t in graph.tensors.items()}
         narrow = replace(graph, tensors=tensors)
         try:
             check(verify(narrow))
@@ -64,7 +64,7 @@ def int4_cases(kind: str) -> Iterator[Case]:
         yield Case(f"{INT4}{case.id}", narrow, inputs)
 
 
-def _narrowed(tensor: Tensor) -> Tensor:
+def narrowed(tensor: Tensor) -> Tensor:
     """As int4, or a bias for that: about the same real numbers; a shape as it is."""
     quant, by = tensor.quant, 16 if tensor.dtype == "int8" else 256
     if quant is None:
