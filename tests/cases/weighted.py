@@ -117,6 +117,14 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
         yield f"pixel-{depth}to{out_c}", operands, out, attrs
     yield from _conv_2d_int16(rng)
+    for number in range(24):  # of pixels of whole words, into more channels
+        depth, out_c, extent = 8, int(rng.choice([9, 12, 16, 24])), int(rng.choice([1, 3]))
+        size = [int(n) for n in rng.integers(extent, extent + 8, 2)]
+        padding = tuple(same_padding(n, extent, 1) if number % 2 else (0, 0) for n in size)
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": padding, "activation": "none"}
+        x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, extent, extent, depth), 0)
+        operands, out = _weighted(rng, x, weights, out_c, extent * extent * depth, bias_is_optional=False)
+        yield f"words-{number}-{extent}x{extent}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
 
 
 def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:

@@ -76,6 +76,7 @@ def emit_to(graph: Graph, folder: Path, core: str) -> dict[str, int]:
 
 
 KINDS = [(kind, "") for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4 + kind for kind in INT4_KINDS))]
+KINDS.append((INT4 + "conv_2d", CORE))
 KINDS += [(kind, core) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})]
 
 

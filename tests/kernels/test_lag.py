@@ -34,6 +34,7 @@ GAP, ALIGN = 64, 8
 CORES = ("cortex-m4", "cortex-m55")
 KINDS = [(kind, "") for kind in sorted({kind for row in VARIANTS for kind in row.kinds} - APART - SEVERAL - set(VIEWS))]
 KINDS += [(INT4 + kind, "") for kind in INT4_KINDS if kind not in VIEWS]
+KINDS.append((INT4 + "conv_2d", CORES[0]))
 KINDS += [(kind, core) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})]
 
 

@@ -59,10 +59,11 @@ def with_int8_ends(graph: Graph) -> Graph:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("found", [EVEN, ODD], ids=["even", "odd"])
-@pytest.mark.parametrize("schedule", ["layer", "best", "msf", "patch"])
-def test_every_schedule_gives_the_same_bytes(schedule: str, found: list[Block], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("schedule", "core"), [("layer", ""), ("best", ""), ("msf", ""), ("patch", ""), ("best", "cortex-m4")])
+def test_every_schedule_gives_the_same_bytes(schedule: str, core: str, found: list[Block], tmp_path: Path) -> None:
     graph = with_int8_ends(int4_twin(int8_network(found)))
-    made = plan(graph, schedule)
+    made = plan(graph, schedule, core=core)
+    assert ("tw_conv_2d_s4_dsp" in made.variants) == (core != "")
     assert schedule != "msf" or any(stage.tiles for stage in made.stages)
     for file, text in emit(made, graph.name, Origin("int4.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)

@@ -133,7 +133,9 @@ def streamed_convolution(layer: Layer) -> Code:
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     is_mve = layer.kernel.endswith("_mve")
-    if layer.kernel.endswith("_w4_dsp"):
+    if layer.kernel.endswith("_s4_dsp"):
+        words = nibbles.stream(nibbles.of_int4(given))
+    elif layer.kernel.endswith("_w4_dsp"):
         words = nibbles.stream(pairs.by_rows(given, rows))
     elif is_mve:
         words = mve.taps_stream(given, step) if depthwise else mve.stream(given)

@@ -133,7 +133,8 @@ def by_two_pixels(graph: Graph, op: Op) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
+    pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
+    return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], **pixels)}
 
 
 @lru_cache(maxsize=1 << 12)

@@ -6,9 +6,12 @@ tw_fully_connected_s8_w4_dsp.h, two weights to a byte, and whether a network may
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir import Graph, Op
 from .pairs import WORD, Filters, Numbers, rescales_exactly
 
 MOST = 1 << np.array([31, 27, 23, 19])  # the sum of each of four filters must be less, so that its multiple is an int32
@@ -34,6 +37,22 @@ def stream(given: Filters) -> NDArray[np.uint32]:
     multiplier[0::AT_ONCE] *= 2  # sum + sum * (2 * multiplier - 2^32) / 2^32
     rescales = np.stack((multiplier, np.where(multiplier != 0, given.powers(), 0)), axis=1)
     return _joined(given, AT_ONCE, rescales)
+
+
+def of_int4(given: Filters) -> Filters:
+    """For inputs plus 8, in the order of tw_conv_2d_s4_dsp.h, of channels in multiples of 8."""
+    weights = given.weights.reshape(len(given.bias), -1, 8)[..., [0, 1, 4, 5, 2, 3, 6, 7]].reshape(given.weights.shape)
+    return given._replace(weights=weights, bias=given.bias - 8 * weights.sum(axis=1))
+
+
+def scratch(graph: Graph, op: Op) -> int:
+    """Bytes of the working memory of tw_conv_2d_s4_dsp."""
+    return scratch_of(prod(graph.input(op, 1).shape[1:]), graph.output(op).shape[3])
+
+
+def scratch_of(inputs: int, filters: int) -> int:
+    """Bytes: two windows of so many inputs, 16 bits each; two pixels of outputs."""
+    return 4 * inputs + 2 * (-(-filters // 4) * 4)
 
 
 def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:

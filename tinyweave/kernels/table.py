@@ -149,6 +149,13 @@ def _fours(graph: Graph, op: Op) -> bool:
     return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
 
 
+def _words_of_int4(graph: Graph, op: Op) -> bool:
+    """Dense, of pixels of whole words."""
+    if not _is_dense(graph, op) or graph.input(op).shape[3] % 8:
+        return False
+    return nibbles.is_exact(nibbles.of_int4(pairs.filters(graph, op)))
+
+
 def _eight_fours(graph: Graph, op: Op) -> bool:
     if not _weights_are_int4(graph, op):
         return False
@@ -236,6 +243,9 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_cast", types=ANY, lag=lag.elementwise),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
+    _row(
+        "tw_conv_2d_s4_dsp", ("conv_2d",), S4, applies=_words_of_int4, scratch=nibbles.scratch, lag=lag.by_two_pixels, cores=DSP
+    ),
     _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
     _row("tw_fully_connected_s4", ("fully_connected",), S4, lag=lag.by_row),
