@@ -119,6 +119,20 @@ def test_a_core_gets_its_own_kernels() -> None:
     assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
 
 
+def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
+    """The fourth of four filters in a lane has 2^19 to sum up to; beyond that weights have a byte each."""
+    names = {}
+    for depth in (508, 512):
+        data = np.full((4, 1, 1, depth), -8, np.int8)
+        w = Tensor("w", data.shape, "int4", Quant((0.01,), (0,)), data, "constant")
+        tensors = {"x": Tensor("x", (1, 4, 4, depth), "int8", Quant((0.5,), (0,))), "w": w}
+        tensors["y"] = Tensor("y", (1, 4, 4, 4), "int8", Quant((9.0,), (0,)))
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        graph = Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+        names[depth] = [variant_for(graph, graph.ops[0], core).name for core in ("cortex-m0", "cortex-m4")]
+    assert names == {508: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_w4_dsp"], 512: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_dsp"]}
+
+
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:
     headers = "".join(p.read_text() for p in FOLDER.glob("*.h"))
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", headers, re.MULTILINE)
