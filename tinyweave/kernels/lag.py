@@ -69,20 +69,20 @@ def _two_by_two(x: Tensor, out: Tensor) -> int:
     """int4: two channels of a pixel are read before they are written."""
     channel = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
-    read = pixels + np.minimum(channel, x.shape[-1] - 1) // per_byte(x)
+    read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
     begun = np.arange(out.elements // out.shape[-1])[:, None] * out.pixel_bytes
-    written = begun + np.minimum(channel // per_byte(out) + 2 // per_byte(out), out.pixel_bytes)
+    written = begun + np.minimum(channel // _per_byte(out) + 2 // _per_byte(out), out.pixel_bytes)
     return trailing(np.broadcast_to(read, (*out.shape[:-1], len(channel))).ravel(), written.ravel())
 
 
-def per_byte(tensor: Tensor) -> int:
+def _per_byte(tensor: Tensor) -> int:
     """Values of an int4 or int8 tensor that share a byte."""
     return 2 if tensor.dtype == "int4" else 1
 
 
 def by_channel(graph: Graph, op: Op) -> Lags:
     """Pools: an output channel, of int4 maps two, is written when its input channel of the window has been read."""
-    return _by_some_channels(graph, op, per_byte(graph.output(op)))
+    return _by_some_channels(graph, op, _per_byte(graph.output(op)))
 
 
 def by_four_channels(graph: Graph, op: Op) -> Lags:
@@ -94,7 +94,7 @@ def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    shapes, share = (x.shape[1:3], out.shape[1:3]), per_byte(x)
+    shapes, share = (x.shape[1:3], out.shape[1:3]), _per_byte(x)
     dilation = op.attrs.get("dilation", (1, 1))
     return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
 
@@ -124,7 +124,7 @@ def by_pixel(graph: Graph, op: Op) -> Lags:
     if window is None:
         return {}
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
-    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": per_byte(x)}
+    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
     return {0: size * windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
@@ -171,7 +171,7 @@ def by_row(graph: Graph, op: Op) -> Lags:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
-    return {0: of_rows(x.elements // depth, depth, units, per_byte(x))}
+    return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
 
 
 def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:

@@ -20,7 +20,8 @@ static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_exten
     return whole ? tw_max(range.col_end - range.col_begin, 1) : 1;
 }
 
-/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand with pixels of `pixel` bytes. */
+/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand; a pixel of that has `pixel`
+ * bytes. */
 static inline const int8_t *tw_broadcast_from(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col,
                                               int32_t pixel)
 {

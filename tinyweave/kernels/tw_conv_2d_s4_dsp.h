@@ -1,4 +1,5 @@
-/* tw_conv_2d_s4_dsp.h - int4 convolution with int4 weights, with the Arm DSP extension: dense, not dilated, in.c a multiple of 8.
+/* tw_conv_2d_s4_dsp.h - int4 convolution with int4 weights, with the Arm DSP extension: dense, not dilated, with input channels
+ * in multiples of 8.
  */
 #ifndef TW_CONV_2D_S4_DSP_H
 #define TW_CONV_2D_S4_DSP_H

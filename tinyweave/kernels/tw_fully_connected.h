@@ -9,7 +9,7 @@ typedef struct {
     int32_t in_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;   /* the fused activation's clamp, within the type of the output */
     int32_t per_channel;        /* 1: multiplier and shift are [out.c]; 0: one for all */
-    const int8_t *weights;      /* [out.c][in.c], int8, or int4 as tw_int4.h says, each filter in bytes of its own; zero point 0 */
+    const int8_t *weights;      /* [out.c][in.c], int8, or int4 as tw_int4.h says; zero point 0 */
     const int32_t *bias;        /* [out.c], or a null pointer */
     const int64_t *multiplier;  /* Q63 */
     const int8_t *shift;        /* -32 .. 8, positive goes left */

@@ -1,9 +1,9 @@
-/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define: eight filters
- * share each input. To be included once they are defined.
+/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight filters
+ * at a time; to be included once they are.
  *
- * STEP_WORDS is the words of the stream for two inputs. In assembly they define QUAD, the products of the four inputs at r0 with eight filters of the stream at r1, sums in r4 .. r11,
- * other registers free, and QUAD_CODE_BYTES. In C: add, the products of two inputs. Always: shared_of, what all sums of an input
- * need to know; begin_of, where eight sums begin; sum_of, one of four neighbouring sums.
+ * STEP_WORDS: words of the stream for two inputs. In assembly, QUAD: the products of the four inputs at r0 with eight filters of
+ * the stream at r1, sums in r4 .. r11, other registers free; QUAD_CODE_BYTES: its size. In C, add: the products of two inputs.
+ * Always, shared_of: what all sums of an input share; begin_of: where eight sums begin; sum_of: one of four neighbouring sums.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
 #define TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -20,8 +20,8 @@ static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *
 
 #if TW_HAS_DSP
 
-/* On the stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the size
- * is given. At first lr: where sums begin. */
+/* On the stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the
+ * size is given. At first lr: where sums begin. */
 #define PRODUCTS               \
     "push {r4-r11}\n"          \
     "push {r2, r3}\n"          \

@@ -1,12 +1,15 @@
 /* tw_pair_loop.h - what tw_pair_s8.c and tw_pair_w4.c make of the steps that they define; to be included once they are.
  *
- * STEP_WORDS is the words of the stream for half of a quad of inputs. In assembly they define, for two pixels and for one: STEP_2, STEP_1, half of a quad of inputs, QUAD_BYTES_2, QUAD_BYTES_1, the
- * code of a quad; BEGIN_2, BEGIN_1, from the four words of the stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1, from
- * sums to a multiple of those of each filter; MULTIPLY_0 .. MULTIPLY_3, from such a multiple to its product with the multiplier
- * in r2. In C: begin, add, high_of, where sums begin, half of a quad, a product. The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame
- * pointer; so it saves r4 .. r11 itself. It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the
- * stack lies a tw_pair, `skip` turned into an address. Of all instructions of a quad the size is given, since the loop is
- * entered in its midst. What ends in 1 is for one pixel.
+ * STEP_WORDS: words of the stream for half of a quad of inputs.
+ *
+ * In assembly, for two pixels and for one. STEP_2, STEP_1: half of a quad; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad;
+ * BEGIN_2, BEGIN_1: from the four words of the stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple
+ * of those of each filter; MULTIPLY_0 .. MULTIPLY_3: from such a multiple to its product with the multiplier in r2.
+ * In C. begin: where sums begin; add: half of a quad; high_of: a product.
+ *
+ * The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame pointer; so it saves r4 .. r11 itself.
+ * It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the stack lies a tw_pair, `skip` turned
+ * into an address. Of all instructions of a quad the size is given, since the loop is entered in its midst.
  */
 #ifndef TW_PAIR_LOOP_H
 #define TW_PAIR_LOOP_H
