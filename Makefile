@@ -35,7 +35,9 @@ check: lint types test
 bench: setup
 	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/place.py
+	$(BIN)/python bench/ablation.py
 	$(BIN)/python bench/accuracy.py
+	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/int4.py
 	$(BIN)/python bench/models.py

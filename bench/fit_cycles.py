@@ -1,8 +1,9 @@
-"""Constants of the kernels in tinyweave/cost/layer_cycles.json, and how far off the cycles are that follow from them.
+"""Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models). Each runs layer by layer on the emulated cores; its cycles are the estimates of
-tinyweave/cost/cycles.py. Out: the constants (--write), and per core how far off the sum over a network is, when the constants
-are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in ten.
+tinyweave/cost/cycles.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
+constants (--write), and per core how far off the sum over a network is, when the constants are fitted without that network and
+others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from tinyweave import api
 from tinyweave.cost.cycles import TIMINGS
-from tinyweave.cost.layer_cycles import CONSTANTS, counts
 from tinyweave.cost.macs import macs
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph, Op, Tensor
+from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
+from tinyweave.ops import SPECS
 from tinyweave.simulate import compare, emulated
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,26 +34,53 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 
 def measured(path: Path, core: str) -> list[Row]:
-    """A row per layer of a network run layer by layer, on the fastest kernels, and on those for all cores where they differ."""
+    """A row per layer of a network run layer by layer, on the fastest kernels, and on those for all cores where they differ;
+    whole maps and, as fused stages call kernels, single rows of them."""
     model = api.load(path, io="int8")
-    sample, sizes = compare.pack(model.graph, api.samples(model, 1, 0)[0]), compare.output_bytes(model.graph)
+    graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
-    before: tuple[str, ...] = ()
-    for optimize in ("speed", "size"):
-        plan = api.plan(model, "unfused", optimize=optimize, core=core)
-        with tempfile.TemporaryDirectory() as folder:
-            api.write(api.source(model, plan), Path(folder))
-            firmware = emulated.build(Path(folder), model.name, core, trace=True)
-            run = emulated.invoke(firmware, plan.arena, sample, sizes)
-        found = emulated.cycles(core, run) or []
-        for stage, cycles in zip(plan.stages, found, strict=False):
-            (index,) = stage.ops
-            variant = plan.variants[index]
-            if variant and variant not in before:
-                key, did = counts(plan.graph, plan.graph.ops[index], variant)
-                rows.append((path.stem, key, did, cycles.likely, optimize))
-        before = plan.variants
+    for part in (replace(model, graph=graph) for graph in graphs if graph.ops):
+        sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
+        before: tuple[str, ...] = ()
+        for optimize in ("speed", "size"):
+            plan = api.plan(part, "unfused", optimize=optimize, core=core)
+            with tempfile.TemporaryDirectory() as folder:
+                api.write(api.source(part, plan), Path(folder))
+                firmware = emulated.build(Path(folder), part.name, core, trace=True)
+                run = emulated.invoke(firmware, plan.arena, sample, compare.output_bytes(part.graph))
+            cycles = emulated.cycles(core, run)
+            took = [step.likely for step in cycles] if cycles else run.per_step
+            for stage, count in zip(plan.stages, took, strict=False):
+                (index,) = stage.ops
+                variant = plan.variants[index]
+                if variant and variant not in before:
+                    key, did = counts(plan.graph, plan.graph.ops[index], variant)
+                    rows.append((path.stem, key, did, count, optimize if part.graph is model.graph else "rows"))
+            before = plan.variants
     return rows
+
+
+def drawn(tensor: Tensor) -> np.ndarray:
+    """Random values; the kernels' loops are the same for all."""
+    return np.random.default_rng(0).integers(-100, 100, tensor.shape).astype(tensor.dtype)
+
+
+def single_rows(graph: Graph) -> Graph:
+    """Each op of a graph that computes maps of several rows on a row of its own, side by side."""
+    tensors: dict[str, Tensor] = {}
+    ops, inputs, outputs = list[Op](), list[str](), list[str]()
+    for op in graph.ops:
+        out = graph.output(op)
+        if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].window(graph, op) is None:
+            continue
+        part, alone = cut(graph, op, (1, out.shape[2]))
+        own = {name: replace(tensor, name=f"{op.name}_{name}") for name, tensor in part.tensors.items()}
+        tensors |= {tensor.name: tensor for tensor in own.values()}
+        names = [None if name is None else own[name].name for name in alone.inputs]
+        ops.append(replace(alone, inputs=tuple(names), outputs=(own[out.name].name,)))
+        inputs += dict.fromkeys(name for name in names if name is not None and tensors[name].data is None)
+        outputs.append(own[out.name].name)
+    return Graph(f"{graph.name}_rows", tensors, tuple(ops), tuple(inputs), tuple(outputs))
 
 
 def fitted(rows: list[Row]) -> dict[str, list[float]]:
@@ -82,7 +112,7 @@ def foreseen(rows: list[Row]) -> dict[str, tuple[float, int, float]]:
     for number in range(FOLDS):
         known = fitted([row for row in rows if fold[row[0]] != number])
         for name, key, did, took, optimize in (row for row in rows if fold[row[0]] == number):
-            name = name if optimize == "speed" else f"{name}, size"
+            name = name if optimize == "speed" else f"{name}, {optimize}"
             total[name][1] += took
             if key in known:
                 total[name][0] += float(np.dot(known[key], did))
@@ -94,9 +124,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--cores", default=",".join(TIMINGS), help="comma-separated")
+    parser.add_argument("--cores", default=",".join((*TIMINGS, "cortex-m55")), help="comma-separated")
     parser.add_argument("--largest", type=int, default=25_000_000, help="leave out networks of more multiply-accumulates")
-    parser.add_argument("--write", action="store_true", help="write those of these cores to tinyweave/cost/layer_cycles.json")
+    parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")
     options = parser.parse_args()
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False

@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core that runs the plans, '' for none")
     parser.add_argument("--samples", type=int, default=2, help="inputs per plan")
-    parser.add_argument("--optimize", default="balanced", choices=api.OPTIMIZE, help="which kernels; their scratch counts")
+    parser.add_argument("--optimize", default="size", choices=api.OPTIMIZE, help="memory or cycles first; scratch counts")
     parser.add_argument("--all", action="store_true", help="the schedules of others, too")
     options = parser.parse_args()
     files = {name: options.models / f"{name}.tflite" for name in MODELS}

@@ -70,7 +70,7 @@ Optimize = Annotated[
     typer.Option(
         "--optimize",
         metavar="balanced|speed|size",
-        help="Kernels for the device's core: while the arena grows by a quarter at most, all that the RAM allows, or none.",
+        help="Memory or cycles first: kernels for the device's core where they pay, wherever they fit, or nowhere.",
     ),
 ]
 StreamInputs = Annotated[

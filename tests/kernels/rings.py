@@ -261,12 +261,13 @@ def offset(rng: Rng, trial: Trial, inner: str) -> Trial:
     return Trial([Call(f"{call.kernel}_offset", params, call.inputs)], trial.inputs, trial.out, trial.keep)
 
 
-def convolution(rng: Rng, depthwise: bool) -> Trial:
+def convolution(rng: Rng, depthwise: bool, **chosen: Any) -> Trial:
+    """Any, or with a window of the kernel and the stride that are chosen."""
     groups, group_in, group_out = (int(n) for n in rng.integers(1, (4, 7, 8)))
     groups, group_in = (groups * group_in, 1) if depthwise else (groups, group_in)
     if depthwise and rng.integers(2):
         group_out = 1
-    geometry, inside, outside, reads = windowed(rng, groups * group_in, True)
+    geometry, inside, outside, reads = windowed(rng, groups * group_in, True, **chosen)
     out = (*outside[:2], groups * group_out)
     kernel = geometry["kernel"]
     weights = values(rng, (out[2] * kernel[0] * kernel[1] * group_in,))

@@ -9,11 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernels import on_core, rings, twins
+from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
@@ -36,6 +37,7 @@ COMPILERS = {
     "zig m55": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve+fp_armv8d16", *THUMB, *BARE) if ZIG else (),
 }
 C_FILES = sorted(FOLDER.glob("*.c"))
+ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
 TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
 ON_CORE = 200  # trials of each kernel on its core
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
@@ -73,17 +75,17 @@ def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
     run([*command, "-std=c99", *WARNINGS, "-fsyntax-only", tmp_path / "twice.c"])
 
 
-def sanitized(folder: Path) -> tuple[Path, dict[str, str]]:
+def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
     """The kernels as a library that stops at undefined behaviour and, with gcc, at accesses outside; what to run it with."""
-    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", "-shared", "-fPIC"]
+    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", "-shared", "-fPIC", *flags]
     if shutil.which("gcc"):
-        run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *C_FILES])
+        run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *files])
         found = subprocess.run(
             ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
         ).stdout.strip()
         return library, {"LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
     command = compiler("zig")
-    run([*command, *common, "-fsanitize=undefined", "-fsanitize-trap=undefined", "-o", library, *C_FILES])
+    run([*command, *common, "-fsanitize=undefined", "-fsanitize-trap=undefined", "-o", library, *files])
     return library, {}
 
 
@@ -92,6 +94,29 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
     run([sys.executable, Path(rings.__file__), library, str(SEED)], env=os.environ | environment)
     tests = Path(rings.__file__).parents[1]
     run([sys.executable, "-m", "kernels.twins", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests)
+
+
+@pytest.mark.parametrize(("unrolled", "largest_shift"), [(0, 1), (1, 1), (1, -2)])
+def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shift: int, tmp_path: Path) -> None:
+    """What bench/ablation.py swaps in, built without a warning, beside the product's own in two libraries; what rescales with
+    the DSP extension where shifts are small enough for it."""
+    macros = {"IM2COL_WORDS": swapped.IM2COL_WORDS, "UNROLLED": unrolled, "SIDE_3": 1, "SIDE_5": 1, "SIDE_7": 1}
+    (tmp_path / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
+    own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
+    names = {path.name for path in own}
+    rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
+    flags = [*WARNINGS, "-I", tmp_path, "-I", FOLDER]
+    libraries = []
+    for folder, files in (("portable", [*rest, *(FOLDER / path.name for path in own)]), ("swapped", [*rest, *own])):
+        (tmp_path / folder).mkdir()
+        library, environment = sanitized(tmp_path / folder, files, flags)
+        libraries.append(library)
+    tests = Path(swapped.__file__).parents[1]
+    run(
+        [sys.executable, "-m", "kernels.swapped", *libraries, str(SEED), str(largest_shift)],
+        env=os.environ | environment,
+        cwd=tests,
+    )
 
 
 @pytest.mark.parametrize("name", twins.DRAWN)

@@ -221,7 +221,8 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
 @pytest.mark.emulator
 def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
     graph = network(0)
-    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", growth=0.5)
+    least = plan(graph, max_mac_overhead=1.4).arena["sram"]
+    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", most=least * 3 // 2)
     assert made.kept and any("_dsp" in name for name in made.variants)
     run(made, graph, tmp_path, 0, ("cortex-m4",))
 

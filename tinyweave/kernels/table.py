@@ -286,6 +286,11 @@ def own_kernels(core: str) -> frozenset[str]:
     return frozenset(row.name for row in VARIANTS if core in row.cores)
 
 
+def alike(core: str) -> str:
+    """Of the cores with the same kernels the one whose cycles are taken to compare plans, so that all get the same."""
+    return "cortex-m55" if core in MVE else "cortex-m4" if core in DSP else "cortex-m3"
+
+
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     """The C files of the variants with these names and `more`, the headers that they include, the C files of those, by name."""
     waiting = [*(file for name in names for file in BY_NAME[name].files), *more]

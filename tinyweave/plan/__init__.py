@@ -31,6 +31,7 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
+from .forms import FORMS, Form, pick
 from .fuse import NEVER, Cut, best_stages, stage_front
 from .kept import what_to_keep
 from .memories import excess, spread
@@ -65,7 +66,7 @@ def plan(
     fast: bool = False,
     core: str = "",
     most: int | None = None,
-    growth: float | None = None,
+    slack: float = 0.0,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -83,15 +84,24 @@ def plan(
     maps, computed by rows, and that nothing in the network reads. With `fast` the order comes from a short search, the
     placement in one memory from none, and nothing is fused, for those who plan thousands of networks.
 
-    With a `core` the kernels are the fastest for it, whose scratch counts in the arena. Those for all cores, which need none,
-    run what would exceed `most` bytes or the largest of `maps`, or what they need by more than the part `growth` of it.
+    With a `core` its kernels are taken besides those for all cores, whose scratch counts in the arena: of the plans that need
+    no more than `most` bytes, or the largest of `maps`, the one of the least memory that takes at most 1 + `slack` times the
+    cycles, estimated, of the fastest; computing maps again as far as that was allowed is not held against a plan.
     """
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, schedule, max_mac_overhead)
     kept = what_to_keep(graph, ends.streamed, [again])[0] if schedule == "best" and not fast else {}
-    how = partial(_in_one_memory, graph, schedule, memory, again=again, kept=kept, ends=ends, fast=fast)
+    how = partial(_in_one_memory, graph, schedule, memory=memory, again=again, kept=kept, ends=ends, fast=fast)
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
-    made = _for_core(core, how, max(limits, default=None), growth) if core else how(FOR_ALL)
+    made: Plan | None
+    if core:
+        forms = FORMS if schedule == "best" and not fast else FORMS[:1]
+        allowed = (1 + slack) * (max_mac_overhead or 1)
+        forms = forms[:2] if any(ends) else forms
+        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), allowed=allowed)
+    else:
+        made = how(FOR_ALL)
+        assert made is not None
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -102,17 +112,32 @@ def plan(
 
 
 def _in_one_memory(
-    graph: Graph, schedule: str, memory: str, kernels: Kernels, *, again: int, kept: Mapping[str, int], ends: Ends, fast: bool
-) -> Plan:
+    graph: Graph,
+    schedule: str,
+    kernels: Kernels,
+    form: Form = "least",
+    below: int = NEVER,
+    *,
+    memory: str,
+    again: int,
+    kept: Mapping[str, int],
+    ends: Ends,
+    fast: bool,
+) -> Plan | None:
+    """The plan of this form with these kernels, if there is one that may need less than `below` bytes."""
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     kernels = _by_rows(graph, ends, kernels)
-    best = _best(graph, _ways(graph, kernels, ends, fast=fast), memory, cutter=_cutter(schedule, again), ends=ends, fast=fast)
-    if kept:
-        twice = _twice(graph, kept, memory, kernels, ends=ends, again=again)
-        if twice is not None and twice.bytes < best.bytes:
-            return finish(twice, kept)
-    return finish(best)
+    ways, cutter = _ways(graph, kernels, ends, fast=fast), _cutter(schedule, again)
+    if form == "ops":
+        least = min(way.least(order)[0] for way in ways for order in way.needs)
+        return finish(_best(graph, ways, memory, cutter=None, ends=ends)) if least < below else None
+    if form == "rows":
+        found = _fused(graph, ways[-1], memory, ends, Cutter(partial(best_stages, whole_rows=True)))
+        return None if found is None else finish(found)
+    best = _best(graph, ways, memory, cutter=cutter, ends=ends, fast=fast)
+    twice = _twice(graph, kept, memory, kernels, ends=ends, again=again) if kept else None
+    return finish(twice, kept) if twice is not None and twice.bytes < best.bytes else finish(best)
 
 
 def _twice(graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels, *, ends: Ends, again: int) -> Draft | None:
@@ -121,38 +146,6 @@ def _twice(graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels,
     way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels, ends)
     cutter = Cutter(partial(best_stages, budget=again - macs(twice) + macs(graph)))
     return _fused(twice, way, memory, ends, cutter)
-
-
-def _for_core(core: str, how: Callable[[Kernels], Plan], most: int | None, growth: float | None) -> Plan:
-    """The plan with the kernels for `core`, but for ops of steps that exceed the limits with them; how: makes a plan.
-
-    Without `growth` stages run by whole rows where the limit allows that.
-    """
-    kernels = Kernels(core, tiled=growth is not None)
-    made = how(kernels)
-    most = sum(made.arena.values()) if most is None else most
-    if growth is not None:
-        most = min(most, int(sum(how(FOR_ALL).arena.values()) * (1 + growth)))
-    while sum(made.arena.values()) > most:
-        live = [made.live(step) if _its_own(made, stage.ops) else 0 for step, stage in enumerate(made.stages)]
-        if not any(live):
-            break
-        over = [step for step, bytes_ in enumerate(live) if bytes_ > min(most, max(live) - 1)]
-        blamed = (_largest(made, _its_own(made, made.stages[step].ops)) for step in over)
-        kernels = Kernels(core, kernels.kept.union(*blamed) if kernels.tiled else kernels.kept)
-        made = how(kernels)
-    return made
-
-
-def _its_own(made: Plan, ops: Sequence[int]) -> list[int]:
-    """Those of some ops whose kernel is not for all cores."""
-    return [index for index in ops if made.variants[index] and BY_NAME[made.variants[index]].cores]
-
-
-def _largest(made: Plan, ops: Sequence[int]) -> set[str]:
-    """The names of those of some ops that need most scratch."""
-    scratch = {made.graph.ops[i].name: BY_NAME[made.variants[i]].scratch(made.graph, made.graph.ops[i]) for i in ops}
-    return {name for name, size in scratch.items() if size == max(scratch.values())}
 
 
 def front(
@@ -257,11 +250,10 @@ def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
 class Cutter(NamedTuple):
     """How a schedule cuts an order into stages. cut: (rows, order, owner, bytes per step, most) -> stages and tiles.
 
-    needs_tiles: they are what it is about. is_given: no stages of others are taken instead, even if they need less.
+    is_given: no stages of others are taken instead, even if they need less.
     """
 
     cut: Callable[..., Cut]
-    needs_tiles: bool = False
     is_given: bool = False
 
 
@@ -271,11 +263,11 @@ def _cutter(schedule: str, again: int) -> Cutter | None:
     if name == "best":
         return Cutter(partial(best_stages, budget=again))
     if name == "msf":
-        return Cutter(partial(best_stages, budget=again, blocks=True), needs_tiles=True)
+        return Cutter(partial(best_stages, budget=again, blocks=True))
     if name == "stream2d":
         return Cutter(first_rows)
     if name == "patch":
-        return Cutter(partial(patches, budget=again, grid=grid, layers=layers), needs_tiles=True, is_given=bool(grid or layers))
+        return Cutter(partial(patches, budget=again, grid=grid, layers=layers), is_given=bool(grid or layers))
     return None
 
 
@@ -352,7 +344,7 @@ def _fused(graph: Graph, way: _Way, memory: str, ends: Ends, cutter: Cutter) -> 
         if not stages and best is None and not ends.streamed:
             stages = one_by_one(order)  # in which an output can be handed out too
         if any(is_fused(net, ops) for ops in stages):
-            shared, tiles = shared_in(graph, order, parts=False), tiles if way.kernels.tiled or cutter.needs_tiles else ()
+            shared = shared_in(graph, order, parts=False)
             laid = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **ends._asdict())
             best = _cheaper(best, draft(laid))
     return best

@@ -30,12 +30,10 @@ FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with m
 
 
 class Kernels(NamedTuple):
-    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; and whether
-    they may run tile by tile, where each call has less to do."""
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`."""
 
     core: str = ""
     kept: frozenset[str] = frozenset()
-    tiled: bool = True
 
     def name(self, graph: Graph, op: Op) -> str:
         """The kernel of an op."""

@@ -66,17 +66,19 @@ def best_stages(
     budget: int = 0,
     most: int = NEVER,
     blocks: bool = False,
+    whole_rows: bool = False,
 ) -> Cut:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
     owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
-    what nothing reads. blocks: each stage is one
-    op or one tile, as in msf-CNN. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts,
-    memory being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are
-    followed, as if each had the same overlap of its output with what dies.
+    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. Empty when more
+    than `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum,
+    but for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output
+    with what dies.
     """
-    edges = _edges(net, order, owner, alone, budget=budget, spend=budget, most=most, blocks=blocks)
+    candidates = [[]] * len(order) if whole_rows else _candidates(net, order, budget, blocks=blocks)
+    edges = _edges(net, order, owner, alone, candidates, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
         return Cut([], (), worst)
@@ -85,7 +87,8 @@ def best_stages(
 
 def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
-    edges = _edges(net, order, owner, alone, budget=budget, spend=0, most=NEVER)
+    candidates = _candidates(net, order, budget, blocks=False)
+    edges = _edges(net, order, owner, alone, candidates, spend=0, most=NEVER)
     sizes = sorted({edge.bytes for found in edges for edge in found})
     sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
     paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
@@ -118,21 +121,20 @@ def _edges(
     order: Sequence[int],
     owner: Mapping[str, str],
     alone: Sequence[int],
+    candidates: Sequence[Sequence[_Candidate]],
     *,
-    budget: int,
     spend: int,
     most: int,
     blocks: bool = False,
 ) -> list[list[_Edge]]:
-    """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` of the budget is done
-    again."""
+    """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
+    done again; candidates: the tiles that end with each step."""
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
     for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= lives[name].bytes
     by_rows = [is_fused(net, (index,)) for index in order]
-    candidates = _candidates(net, order, budget, blocks=blocks)
     begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile

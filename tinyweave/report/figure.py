@@ -192,9 +192,13 @@ def check_figure(name: str) -> None:
 
 def figure(record: Record, name: str) -> bytes:
     """The bytes of a .svg or .png file."""
-    drawn = (front_svg(record) if "points" in record else svg(record)).encode()
+    return encoded(front_svg(record) if "points" in record else svg(record), name)
+
+
+def encoded(drawn: str, name: str) -> bytes:
+    """An SVG's text as the bytes of a file of this name."""
     if name.endswith(".svg"):
-        return drawn
+        return drawn.encode()
     import cairosvg  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    return bytes(cairosvg.svg2png(bytestring=drawn))
+    return bytes(cairosvg.svg2png(bytestring=drawn.encode()))

@@ -14,14 +14,14 @@ from typing import Any
 
 from .. import __version__, api
 from ..codegen.model import buffer_labels
-from ..cost.cycles import Cycles, millijoules, milliseconds
-from ..cost.layer_cycles import plan_cycles
+from ..cost.cycles import TIMINGS, Cycles, millijoules, milliseconds
 from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import Graph
 from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.streaming import plan_macs
+from ..plan.timing import plan_cycles
 from ..simulate.compare import Verification
 from .tables import Layer, graph_layers, peak, plan_layers
 
@@ -49,7 +49,7 @@ def record(
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
     executed, least = sum(layer.macs for layer in layers), macs(graph)
-    foreseen = plan_cycles(plan, device.core) if plan and device else None
+    foreseen = _foreseen(plan, device) if plan else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": _excess(profile.flash if profile else None, limits.flash),
@@ -140,7 +140,7 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, de
                 "macs": executed,
                 "mac_overhead": _overhead(executed, least),
                 "arena": arena,
-                "cycles": plan_cycles(plan, device.core) if device else None,
+                "cycles": _foreseen(plan, device),
                 "fits": None if over is None else not over,
             }
         )
@@ -166,6 +166,11 @@ def _energy_mj(cycles: Cycles | None, profile: api.Profile | None, device: Devic
     if latency_ms is None or device is None or device.run_ma is None or device.volts is None:
         return None
     return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
+
+
+def _foreseen(plan: Plan, device: Device | None) -> int | None:
+    """The cycles that follow from the shapes of a plan's layers, where the core's timings are known."""
+    return plan_cycles(plan, device.core) if device and device.core in TIMINGS else None
 
 
 def _overhead(executed: int, least: int) -> float | None:

@@ -1,47 +1,64 @@
-"""Cycles of a layer from its shape alone, for a search that has no time to build and run it.
+"""Cycles of a layer from its shape alone, for who has no time to build and run it: the planner, a search.
 
-In: a graph, one of its ops, the kernel that runs it, a core. Out: cycles, estimated: the sum of what the kernel does, each so
-often as its loops say, times constants that bench/fit_cycles.py has fitted to what emulated runs of real networks took
-(layer_cycles.json, by core and kernel). Flash answers at once. bench/fit_cycles.py also says how far off they are.
+In: a graph, one of its ops, the kernel that runs it, a core, and which part of the output one call computes. Out: cycles,
+estimated: the sum of what the kernel does, each so often as its loops say, times constants that bench/fit_cycles.py has fitted
+to what emulated runs of real networks took (layer_cycles.json, by core and kernel). Flash answers at once. bench/fit_cycles.py
+also says how far off they are.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
 
 from ..ir import Graph, Op
-from ..kernels import lines
 from ..ops import SPECS
 from ..ops.conv import kernel_size
-from ..plan import Plan
-from ..plan.streaming import plan_macs
+from . import lines
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
+Part = tuple[int, int] | None  # rows and columns of the output; None: all of it
 Counts = tuple[str, tuple[float, ...]]  # which constants, and how often what each of them stands for is done
 
 
-def plan_cycles(plan: Plan, core: str) -> int | None:
-    """Of one inference; work that a plan does again is counted again. None where a kernel of it has no constants."""
-    total = 0.0
-    for op, variant, macs in zip(plan.graph.ops, plan.variants, plan_macs(plan), strict=True):
-        once = layer_cycles(plan.graph, op, variant, core)
-        if once is None:
-            return None
-        own = SPECS[op.kind].macs(plan.graph, op, True)
-        total += once * (macs / own if own else 1)
-    return round(total)
-
-
-def layer_cycles(graph: Graph, op: Op, variant: str, core: str) -> float | None:
-    """Of one layer on the kernel called `variant`, "" for none; None where that has no constants for `core`."""
+def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Part = None) -> float | None:
+    """Of one call of the kernel called `variant`, "" for none; None where that has no constants for `core`."""
     if not variant:
         return 0.0
-    key, counted = counts(graph, op, variant)
-    constants = _constants().get(core, {}).get(key)
+    key, counted = counts(*cut(graph, op, part), variant)
+    constants = _constants().get(core, {}).get(like_int8(key))
     return None if constants is None else sum(a * b for a, b in zip(constants, counted, strict=True))
+
+
+def like_int8(key: str) -> str:
+    """Nothing was fitted for int4 values: their kernels count as those of int8, whose cycles are up to a third fewer, see
+    bench/int4.py."""
+    return key.replace("_s8_w4", "_s8").replace("_s4", "_s8")
+
+
+def cut(graph: Graph, op: Op, part: Part) -> tuple[Graph, Op]:
+    """The op on maps that are no larger than a part of its output needs, without padding along an axis that is cut."""
+    out, window = graph.output(op), SPECS[op.kind].window(graph, op)
+    if part is None or window is None or part == out.shape[1:3]:
+        return graph, op
+    tensors = {tensor.name: tensor for tensor in (*graph.inputs_of(op), out) if tensor is not None}
+    padding = list(op.attrs.get("padding", ()))
+    for axis, size in enumerate(part):
+        if size == out.shape[1 + axis]:
+            continue
+        seen = (size - 1) * window.stride[axis] + window.extent[axis]
+        for name, tensor in tensors.items():
+            if tensor.data is None:
+                shape = list(tensor.shape)
+                shape[1 + axis] = size if name == out.name else min(shape[1 + axis], seen)
+                tensors[name] = replace(tensor, shape=tuple(shape))
+        if padding:
+            padding[axis] = (0, 0)
+    attrs = {**op.attrs, "padding": tuple(padding)} if padding else op.attrs
+    return Graph(graph.name, tensors, (alone := replace(op, attrs=attrs),), (), ()), alone
 
 
 @cache

@@ -1,0 +1,67 @@
+"""How much Flash do the real models need, code, tables and weights, beside TFLite Micro?
+
+In: a folder of .tflite files (--models). Out: per model the code and all of the Flash of its ELF for a Cortex-M4 at --optimize
+size, balanced and speed, beside TFLite Micro with CMSIS-NN, as models.py has it: its code with int8 kernels only, and with the
+file. Exit code 1 when balanced needs more code or Flash than that, or the code of vww_96 at size is 25,000 bytes or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from models import ROOT, TFLITE_MICRO
+
+from tinyweave import api
+from tinyweave.simulate import emulated
+
+LEVELS = ("size", "balanced", "speed")
+LEAST, LIMIT = "mlcommons__tiny__vww_96_int8", 25_000  # bytes of code at size
+
+
+def sizes(model: api.Model, optimize: str) -> Mapping[str, int]:
+    """Bytes by part of the ELF."""
+    with tempfile.TemporaryDirectory() as folder:
+        api.write(api.source(model, api.plan(model, optimize=optimize)), Path(folder))
+        return emulated.build(Path(folder), model.name, api.DEFAULT_CORE).sizes
+
+
+def flash(parts: Mapping[str, int]) -> int:
+    return parts["weights"] + parts["tables"] + parts["code"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
+    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    options = parser.parse_args()
+    chosen = [name for name in TFLITE_MICRO if not options.names or any(part in name for part in options.names)]
+    columns = [
+        "model",
+        "code of TFLite Micro",
+        "and the file",
+        *(f"{what}, {level}" for level in LEVELS for what in ("code", "Flash")),
+    ]
+    print(f"| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}", flush=True)
+    missed = []
+    for name in chosen:
+        model = api.load(options.models / f"{name}.tflite")
+        theirs = TFLITE_MICRO[name][2], TFLITE_MICRO[name][2] + len(model.file)
+        ours = {level: (parts["code"], flash(parts)) for level in LEVELS for parts in [sizes(model, level)]}
+        print(f"| {name} | " + " | ".join(f"{n:,}" for pair in (theirs, *ours.values()) for n in pair) + " |", flush=True)
+        missed += [
+            f"{name}: {what} at balanced"
+            for what, a, b in zip(("code", "Flash"), ours["balanced"], theirs, strict=True)
+            if a > b
+        ]
+        if name == LEAST and ours["size"][0] >= LIMIT:
+            missed.append(f"{name}: code at size is not below {LIMIT:,} bytes")
+    print(f"\nmore than TFLite Micro or the limit: {'; '.join(missed) or 'none'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The four networks of the MCUNet thesis' appendix, in int8 with random weights. In: nothing. Out: graphs by name.
+
+SmallCifar is as the text has it. Of the three for ImageNet it gives the image and the width alone. Here: MobileNetV2 as
+published; ProxylessNAS' network for phones; MnasNet-B1, which has no squeeze-and-excitation; all channels times the width,
+those of the last convolution too, whose classifier of 1000 classes would not fit the thesis' boards otherwise.
+Sources: MCUNet thesis, appendix A; arXiv 1801.04381, 1812.00332, 1807.11626; of the last two the code of their models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tinyweave.cost.chain import square
+from tinyweave.ir import Graph, verify
+from tinyweave.nas.arch import Arch, Group, blocks, mobilenet_v2, rounded
+from tinyweave.nas.network import Growth, to_graph
+
+CLASSES, STEM, LAST = 1000, 32, 1280
+# per group: channels, stride of the first block, kernel and expansion of each block
+PROXYLESS_MOBILE = (
+    (16, 1, (3,), (1,)),
+    (32, 2, (5, 3), (3, 3)),
+    (40, 2, (7, 3, 5, 5), (3, 3, 3, 3)),
+    (80, 2, (7, 5, 5, 5), (6, 3, 3, 3)),
+    (96, 1, (5, 5, 5, 5), (6, 3, 3, 3)),
+    (192, 2, (7, 7, 7, 7), (6, 6, 3, 3)),
+    (320, 1, (7,), (6,)),
+)
+MNASNET_B1 = (
+    (16, 1, (3,), (1,)),
+    (24, 2, (3, 3, 3), (3, 3, 3)),
+    (40, 2, (5, 5, 5), (3, 3, 3)),
+    (80, 2, (5, 5, 5), (6, 6, 6)),
+    (96, 1, (3, 3), (6, 6)),
+    (192, 2, (5, 5, 5, 5), (6, 6, 6, 6)),
+    (320, 1, (3,), (6,)),
+)
+CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10
+
+
+def scaled(table: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...], resolution: int, width: float) -> Arch:
+    groups = tuple(Group(rounded(channels * width), *rest) for channels, *rest in table)
+    return Arch(resolution, rounded(STEM * width), groups, rounded(LAST * width), CLASSES)
+
+
+def small_cifar() -> Graph:
+    """Three convolutions, each followed by a maximum of 2x2, and a classifier of all that is left."""
+    side, c_in = 32, 3
+    g, x = Growth((1, side, side, c_in), seed=0), "image"
+    for channels in CIFAR_CHANNELS:
+        x = g.layer(x, square(side, c_in, channels, CIFAR_KERNEL), "relu6")
+        side, c_in = side // 2, channels
+        attrs = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        x = g.op("max_pool_2d", (x,), (1, side, side, channels), g.tensors[x].quant, **attrs)
+    attrs = {"activation": "none", "keep_num_dims": False}
+    x = g.filtered("fully_connected", x, (CIFAR_CLASSES, side * side * c_in), (1, CIFAR_CLASSES), g.quant(), **attrs)
+    return verify(Graph("SmallCifar", g.tensors, tuple(g.ops), ("image",), (x,)))
+
+
+def appendix() -> dict[str, Graph]:
+    archs = {
+        "MobileNetV2-0.35-64": replace(mobilenet_v2(64, 0.35, CLASSES), last=rounded(LAST * 0.35)),
+        "ProxylessNAS-0.3-64": scaled(PROXYLESS_MOBILE, 64, 0.3),
+        "MnasNet-0.2-96": scaled(MNASNET_B1, 96, 0.2),
+    }
+    return {"SmallCifar": small_cifar(), **{name: to_graph(name, blocks(arch), arch.classes) for name, arch in archs.items()}}

@@ -1,0 +1,92 @@
+"""Which kernels run, and whether op by op, by rows or in tiles: little memory at little more than the fewest cycles.
+
+In: a graph, a core, how to make a plan with given kernels, and what it may need. Out: one of the plans. Fast kernels need
+scratch, and stages call them for less at a time: either is a trade of bytes for cycles. The cycles are estimates from shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from ..ir import Graph
+from ..kernels.layer_cycles import layer_cycles
+from ..kernels.table import BY_NAME, alike
+from .build import Kernels, shared_in, variants_in
+from .order import file_order
+from .plan import Plan
+from .timing import cycles_to_compare
+
+Form = Literal["least", "rows", "ops"]  # of whatever form that needs least memory; in stages of whole rows; op by op
+FORMS: tuple[Form, ...] = ("least", "rows", "ops")
+
+
+class How(Protocol):
+    """Makes the plan of a form with these kernels, if there is one that may need less than `below` bytes."""
+
+    def __call__(self, kernels: Kernels, form: Form = "least", below: int = ...) -> Plan | None: ...
+
+
+class _Tried(NamedTuple):
+    bytes: int
+    cycles: float
+    plan: Plan
+
+    @property
+    def cost(self) -> float:
+        """A tenth of the bytes is worth a tenth of the cycles."""
+        return self.bytes * self.cycles
+
+
+def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int, allowed: float) -> Plan:
+    """Of the plans with kernels for `core` that need at most `most` bytes and take at most `allowed` times the cycles of the
+    fastest the one with the least product of bytes and cycles; where none needs so little, the smallest that was found.
+
+    Where the fast kernels of a step need too much, or much for little, those for all cores take their place, the ones with most
+    scratch first.
+    """
+    given, like = Kernels(core), alike(core)
+    variants = variants_in(graph, shared_in(graph, file_order(graph), parts=True), given)
+    fewest = sum(layer_cycles(graph, op, name, like) or 0 for op, name in zip(graph.ops, variants, strict=True))
+    tried: list[_Tried] = []
+
+    def near(fewest: float) -> list[_Tried]:
+        return [one for one in tried if one.bytes <= most and one.cycles <= allowed * fewest]
+
+    for form in forms:
+        kernels = given
+        below = min((one.cost / fewest for one in near(fewest) if fewest), default=most + 1)
+        while (made := how(kernels, form, min(most + 1, math.ceil(below)))) is not None:
+            tried.append(_Tried(sum(made.arena.values()), cycles_to_compare(made, like), made))
+            dearest, scratch = _dearest(made, most)
+            kernels = kernels._replace(kept=kernels.kept | dearest)
+            if not dearest:
+                break
+            if tried[-1].bytes <= most:
+                slower = cycles_to_compare(made, like, dearest)
+                least = min((one.cost for one in near(fewest)), default=math.inf)
+                if slower > allowed * fewest or (tried[-1].bytes - scratch) * slower >= least:
+                    break
+    fitting = [one for one in tried if one.bytes <= most]
+    if not fitting:
+        return min(tried, key=lambda one: one.bytes).plan
+    found = near(fewest) or near(min(one.cycles for one in fitting))
+    return min(found, key=lambda one: (one.cost, one.bytes)).plan
+
+
+def _dearest(made: Plan, most: int) -> tuple[frozenset[str], int]:
+    """The names of the ops with most scratch in each of the busiest steps, and of those that need more than `most`; and the
+    bytes of the largest."""
+    own = [[index for index in stage.ops if _is_of_core(made, index)] for stage in made.stages]
+    live = [made.live(step) if ops else 0 for step, ops in enumerate(own)]
+    largest = max(live, default=0)
+    over = [ops for ops, bytes_ in zip(own, live, strict=True) if ops and bytes_ > min(most, largest - 1)]
+    scratch = {index: BY_NAME[made.variants[index]].scratch(made.graph, made.graph.ops[index]) for ops in over for index in ops}
+    found = [index for ops in over for index in ops if scratch[index] == max(scratch[other] for other in ops)]
+    return frozenset(made.graph.ops[index].name for index in found), max(scratch.values(), default=0)
+
+
+def _is_of_core(made: Plan, index: int) -> bool:
+    """Whether the kernel of an op is not for all cores."""
+    return bool(made.variants[index] and BY_NAME[made.variants[index]].cores)
