@@ -42,7 +42,7 @@ def measured(path: Path, core: str) -> list[Row]:
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
     for part in (replace(model, graph=graph) for graph in graphs if graph.ops):
-        sample = compare.pack([drawn(part.graph.tensors[name]) for name in part.graph.inputs])
+        sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
         for what, kernels in (("", Kernels(core)), ("roomy", Kernels(core, roomy=everywhere)), ("size", FOR_ALL)):

@@ -474,7 +474,7 @@ def run(
     firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
     if not inputs:
         return []
-    *earlier, last = map(compare.pack, inputs)
+    *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
     return compare.unpack_all(
         model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, **compare.by_rows(plan))
     )
@@ -534,7 +534,7 @@ def _profile(
     by_step: bool = True,
 ) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
-    inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
+    inputs, outputs = compare.pack(model.graph, sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
     waits = device.flash_waits if device and device.core == core else None
     caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}

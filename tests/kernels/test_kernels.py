@@ -18,9 +18,9 @@ from cases.ops import cases
 from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
-from tinyweave.kernels import pairs, winograd
-from tinyweave.kernels.table import FOLDER, VARIANTS, constant_bytes, sources, variant_for
-from tinyweave.ops import SPECS
+from tinyweave.kernels import lines, pairs, winograd
+from tinyweave.kernels.table import BY_NAME, FOLDER, VARIANTS, constant_bytes, sources, variant_for
+from tinyweave.ops import SPECS, conv
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -151,12 +151,34 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
     for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
         graph, op = case.graph, case.graph.ops[0]
         row, roomy = (variant_for(graph, op, "cortex-m4", roomy=roomy) for roomy in (False, True))
-        assert row.flash(graph, op) == constant_bytes(graph, op)
         if roomy is not row:
-            assert roomy.name == "tw_conv_2d_s8_winograd_dsp"
+            assert roomy.name == "tw_conv_2d_s8_winograd_dsp" and not row.roomy
             assert roomy.flash(graph, op) == winograd.stream(pairs.filters(graph, op)).nbytes > row.flash(graph, op)
             taken += 1
     assert taken >= 16
+
+
+def test_the_flash_of_streams_is_known() -> None:
+    """Bytes of constants as the planner counts them, and those of the words that are emitted."""
+    found = set()
+    for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
+        graph, op = case.graph, case.graph.ops[0]
+        if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
+            continue
+        given, (rows, _) = (
+            pairs.filters(graph, op),
+            conv.kernel_size(graph, op) if len(graph.input(op, 1).shape) == 4 else (1, 1),
+        )
+        if op.kind == "conv_2d":
+            words = pairs.stream(pairs.by_rows(given, rows))
+        elif op.kind == "fully_connected":
+            words = pairs.eight_at_a_time(given)
+        else:
+            plane = lines.plane(graph, op) if "column" in row.name else lines.whole(graph, op)
+            words = lines.stream(given, plane.kernel[0], plane.stride[1])
+        assert row.flash(graph, op) == words.nbytes, case.id
+        found.add(row.name)
+    assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.roomy}
 
 
 @pytest.mark.parametrize("name", [name for name in twins.DRAWN if "void *scratch" in (FOLDER / f"{name}.h").read_text()])
@@ -208,6 +230,20 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     ):
         out.append(twins.whole(library, rings.Trial([call], [source], (4, 4, 1))).view(np.int8))
     assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
+
+
+def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
+    """The fourth of four filters in a lane has 2^19 to sum up to; beyond that weights have a byte each."""
+    names = {}
+    for depth in (508, 512):
+        data = np.full((4, 1, 1, depth), -8, np.int8)
+        w = Tensor("w", data.shape, "int4", Quant((0.01,), (0,)), data, "constant")
+        tensors = {"x": Tensor("x", (1, 4, 4, depth), "int8", Quant((0.5,), (0,))), "w": w}
+        tensors["y"] = Tensor("y", (1, 4, 4, 4), "int8", Quant((9.0,), (0,)))
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        graph = Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+        names[depth] = [variant_for(graph, graph.ops[0], core).name for core in ("cortex-m0", "cortex-m4")]
+    assert names == {508: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_w4_dsp"], 512: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_dsp"]}
 
 
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:
@@ -350,6 +386,8 @@ def test_sources_are_closed_under_includes() -> None:
         "tw.h",
         "tw_dot.c",
         "tw_dot.h",
+        "tw_fully_connected.c",
+        "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
         "tw_fully_connected_s8.h",
     ]

@@ -1,7 +1,7 @@
-"""The stream of weights that tw_pair reads: two filters in one word, and when the sums and outputs of that are exact.
+"""The stream of weights that tw_pair_s8 reads: two filters in one word, and when the sums and outputs of that are exact.
 
-In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair.h, and whether a network may
-use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
+In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair_s8.h, and whether a network
+may use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _begins(bias: Numbers) -> Numbers:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Bytes of the working memory of tw_conv_2d_s8_dsp."""
+    """Bytes of the working memory of tw_conv_pairs."""
     (_, h, w, depth), (_, out_h, out_w, _) = graph.input(op).shape, graph.output(op).shape
     (rows, cols), stride, padding = conv.kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     axes = zip((h, w), (out_h, out_w), (rows, cols), stride, padding, strict=True)
@@ -134,7 +134,7 @@ def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """With the weights in the order of tw_conv_2d_s8_dsp.h: of each row of the kernel the fours, then what is left over."""
+    """With the weights in the order of tw_conv_pairs.h: of each row of the kernel the fours, then what is left over."""
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
@@ -148,7 +148,7 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def stream(given: Filters) -> NDArray[np.uint32]:
-    """The words of tw_pair.h; what is missing of the last four filters, or of four weights, is 0."""
+    """The words of tw_pair_s8.h; what is missing of the last four filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)

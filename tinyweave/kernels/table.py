@@ -18,13 +18,13 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, pairs, winograd
+from . import copies, geometry, lag, lines, mve, nibbles, pairs, winograd
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
 CODE_BYTES = FOLDER / "code_bytes.json"  # of each C file for a Cortex-M4, measured by bench/code_size.py
 
-S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
+S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
@@ -129,12 +129,16 @@ def _row(
     roomy: bool = False,
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
+    own = (re.sub(r"^tw_|_s8(_w4)?(_dsp|_mve)?$", "", name),)
     return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash, roomy)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) != 0
+
+
+def _weights_are_int4(graph: Graph, op: Op) -> bool:
+    return graph.input(op, 1).dtype == "int4"
 
 
 def _was_unsigned(graph: Graph, op: Op) -> bool:
@@ -154,6 +158,24 @@ def _eights(graph: Graph, op: Op) -> bool:
         return False
     given = pairs.filters(graph, op)
     return pairs.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+
+
+def _fours(graph: Graph, op: Op) -> bool:
+    return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
+
+
+def _words_of_int4(graph: Graph, op: Op) -> bool:
+    """Dense, of pixels of whole words."""
+    if not _is_dense(graph, op) or graph.input(op).shape[3] % 8:
+        return False
+    return nibbles.is_exact(nibbles.of_int4(pairs.filters(graph, op)))
+
+
+def _eight_fours(graph: Graph, op: Op) -> bool:
+    if not _weights_are_int4(graph, op):
+        return False
+    given = pairs.filters(graph, op)
+    return nibbles.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
 
 
 def _adds_alike(graph: Graph, op: Op) -> bool:
@@ -184,7 +206,9 @@ VARIANTS: tuple[Variant, ...] = (
         flash=winograd.flash,
         roomy=True,
     ),
+    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
+    _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
@@ -205,11 +229,14 @@ VARIANTS: tuple[Variant, ...] = (
         cores=DSP,
         flash=lines.flash,
     ),
-    _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
+    _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
+    _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
     _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=pairs.flash_of_eights),
+    _row("tw_fully_connected_s8_w4", applies=_weights_are_int4, lag=lag.by_row),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
@@ -235,6 +262,8 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.elementwise),
     _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.elementwise),
     _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.elementwise),
+    _row("tw_requantize_s8_s4", ("quantize",), ("int8", "int4"), lag=lag.elementwise),
+    _row("tw_requantize_s4_s8", ("quantize",), ("int4", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.elementwise),
     _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.elementwise),
@@ -247,6 +276,15 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_cast", types=ANY, lag=lag.elementwise),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
+    _row(
+        "tw_conv_2d_s4_dsp", ("conv_2d",), S4, applies=_words_of_int4, scratch=nibbles.scratch, lag=lag.by_two_pixels, cores=DSP
+    ),
+    _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
+    _row("tw_fully_connected_s4", ("fully_connected",), S4, lag=lag.by_row),
+    _row("tw_average_pool_2d_s4", ("average_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_max_pool_2d_s4", ("max_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_add_s4", ("add", "sub"), S4, applies=_broadcasts, lag=lag.elementwise),
     _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
     _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),
