@@ -170,7 +170,7 @@ def test_the_flash_of_streams_is_known() -> None:
             conv.kernel_size(graph, op) if len(graph.input(op, 1).shape) == 4 else (1, 1),
         )
         if op.kind == "conv_2d":
-            words = pairs.stream(pairs.by_rows(given, rows))
+            words = pairs.stream(pairs.by_rows(given, conv.kernel_size(graph, op)[0]))
         elif op.kind == "fully_connected":
             words = pairs.eight_at_a_time(given)
         else:
