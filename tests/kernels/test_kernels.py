@@ -165,10 +165,7 @@ def test_the_flash_of_streams_is_known() -> None:
         graph, op = case.graph, case.graph.ops[0]
         if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
             continue
-        given, (rows, _) = (
-            pairs.filters(graph, op),
-            conv.kernel_size(graph, op) if len(graph.input(op, 1).shape) == 4 else (1, 1),
-        )
+        given = pairs.filters(graph, op)
         if op.kind == "conv_2d":
             words = pairs.stream(pairs.by_rows(given, conv.kernel_size(graph, op)[0]))
         elif op.kind == "fully_connected":
