@@ -196,6 +196,7 @@ def _multiplies_small(graph: Graph, op: Op) -> bool:
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
+    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row(
         "tw_conv_2d_s8_winograd_dsp",
         ("conv_2d",),
@@ -206,7 +207,6 @@ VARIANTS: tuple[Variant, ...] = (
         flash=winograd.flash,
         roomy=True,
     ),
-    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
     _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
