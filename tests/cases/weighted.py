@@ -126,7 +126,7 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, *kernel, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, 9 * depth, bias_is_optional=False)
         yield f"3x3/{stride[0]}-{'same' if same else 'valid'}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
-    for number in range(24):  # of pixels of whole words, into more channels
+    for number in range(40):  # of pixels of whole words, into more channels
         depth, out_c, extent = 8, int(rng.choice([9, 12, 16, 24])), int(rng.choice([1, 3]))
         size = [int(n) for n in rng.integers(extent, extent + 8, 2)]
         padding = tuple(same_padding(n, extent, 1) if number % 2 else (0, 0) for n in size)

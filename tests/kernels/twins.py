@@ -109,9 +109,9 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = lines.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
         functions = (("line", lines.function(rows, cols, stride)),)
-    source = inputs(rng, rings.operand(rng, inside, reads))
+    source, plain = inputs(rng, rings.operand(rng, inside, reads)), "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp")
     return (
-        Trial([Call(PORTABLE[depthwise], portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
     )
 

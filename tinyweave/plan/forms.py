@@ -48,9 +48,10 @@ def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int,
     left.
     """
     like, given = alike(core), within_flash(graph, core, flash)
-    whole = [(index, None, 1) for index, name in enumerate(one_by_one(graph, given)) if name]
-    roomy = given._replace(roomy=worth_flash(graph, one_by_one(graph, given), whole, core, flash))
-    fewest = sum(layer_cycles(graph, graph.ops[i], one_by_one(graph, roomy)[i], like) or 0 for i, _, _ in whole)
+    names = one_by_one(graph, given)
+    whole = [(index, None, 1) for index, name in enumerate(names) if name]
+    names = one_by_one(graph, given._replace(roomy=worth_flash(graph, names, whole, core, flash)))
+    fewest = sum(layer_cycles(graph, op, name, like) or 0 for op, name in zip(graph.ops, names, strict=True))
     tried: list[_Tried] = []
 
     def near(fewest: float) -> list[_Tried]:
