@@ -39,6 +39,7 @@ bench: setup
 	$(BIN)/python bench/accuracy.py
 	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/fast_kernels.py
+	$(BIN)/python bench/int4.py
 	$(BIN)/python bench/models.py
 	$(BIN)/python bench/order.py
 	$(BIN)/python bench/papers/fusion.py

@@ -2,21 +2,28 @@
 
 In: a folder of .tflite files (--models). Out: per model the code and all of the Flash of its ELF for a Cortex-M4 at --optimize
 size, balanced and speed, beside TFLite Micro with CMSIS-NN, as models.py has it: its code with int8 kernels only, and with the
-file. Exit code 1 when balanced needs more code or Flash than that, or the code of vww_96 at size is 25,000 bytes or more.
+file. Exit code 1 when balanced needs more code or Flash than that, or the code of vww_96 at size is 25,000 bytes or more. With
+--write instead the code bytes of each kernel file, to tinyweave/kernels/code_bytes.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
 from models import ROOT, TFLITE_MICRO
 
-from tinyweave import api
+from tinyweave import api, toolchain
+from tinyweave.kernels.table import CODE_BYTES
+from tinyweave.kernels.table import FOLDER as KERNELS
 from tinyweave.simulate import emulated
+
+ALLOCATED = 2  # SHF_ALLOC
 
 LEVELS = ("size", "balanced", "speed")
 LEAST, LIMIT = "mlcommons__tiny__vww_96_int8", 25_000  # bytes of code at size
@@ -33,11 +40,29 @@ def flash(parts: Mapping[str, int]) -> int:
     return parts["weights"] + parts["tables"] + parts["code"]
 
 
+def code_bytes() -> Mapping[str, int]:
+    """Bytes of code and constants of each of the kernels' C files, of which a linker keeps what is called."""
+    compiler, found = toolchain.arm(), dict[str, int]()
+    flags = [*emulated.flags_for(api.DEFAULT_CORE, compiler), "-idirafter", str(emulated.FOLDER / "include")]
+    with tempfile.TemporaryDirectory() as folder:
+        for path in sorted(KERNELS.glob("*.c")):
+            made = Path(folder) / f"{path.stem}.o"
+            toolchain.compile_c(compiler, [*flags, "-c", path, "-o", made])
+            with made.open("rb") as stream:
+                sections = list(ELFFile(stream).iter_sections())
+            found[path.name] = sum(s["sh_size"] for s in sections if s["sh_flags"] & ALLOCATED and s["sh_type"] != "SHT_NOBITS")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
+    parser.add_argument("--write", action="store_true", help="write the sizes of the kernels")
     options = parser.parse_args()
+    if options.write:
+        CODE_BYTES.write_text(json.dumps(code_bytes(), indent=1) + "\n")
+        return 0
     chosen = [name for name in TFLITE_MICRO if not options.names or any(part in name for part in options.names)]
     columns = [
         "model",

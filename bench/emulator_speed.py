@@ -79,7 +79,7 @@ def emitted(core: str) -> tuple[int, float]:
     """The C of the example network."""
     model = api.load(EXAMPLE)
     plan = api.plan(model)
-    sample = compare.pack(api.samples(model, 1, 0)[0])
+    sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
     with tempfile.TemporaryDirectory() as folder:
         api.write(api.source(model, plan), Path(folder))
         firmware = emulated.build(Path(folder), model.name, core)

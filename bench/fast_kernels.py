@@ -1,8 +1,8 @@
 """Every kernel for some cores beside the portable one of its kind: the same bytes, on random shapes, offsets and multipliers.
 
-In: --count of each, --first seed. Out: a line, or the first trial that differs (exit code 1). The kernels are built for this
-machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4 for the DSP extension and a
-Cortex-M55 for vectors, so it is their assembly.
+In: --count of each, --first seed, --only kernels with these names. Out: a line, or the first trial that differs (exit code 1).
+The kernels are built for this machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4
+for the DSP extension and a Cortex-M55 for vectors, so it is their assembly.
 """
 
 from __future__ import annotations
@@ -25,28 +25,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000, help="trials of each kernel")
     parser.add_argument("--first", type=int, default=1, help="seed")
+    own = [row.name for row in VARIANTS if row.cores and row.ranged]
+    parser.add_argument("--only", nargs="+", metavar="KERNEL", choices=own, default=own, help="names of kernels")
     options = parser.parse_args()
+    given = [str(options.first), str(options.count), *options.only]
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernels.so"
         flags = ["-std=c99", "-O1", "-g", "-shared", "-fPIC", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
         subprocess.run(["gcc", *flags, "-o", library, *sorted(FOLDER.glob("*.c"))], check=True)
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
-        command = [sys.executable, "-m", "kernels.twins", library, str(options.first), str(options.count)]
+        command = [sys.executable, "-m", "kernels.twins", library, *given]
         if subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False).returncode:
             return 1
-        own = [row for row in VARIANTS if row.cores and row.ranged]
-        print(f"{len(own)} kernels, {options.count:,} trials each: the same bytes", flush=True)
+        print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)
         plain = Path(folder) / "plain.so"
         subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "-o", plain, *sorted(FOLDER.glob("*.c"))], check=True)
         for end, core in CORES.items():
+            count = sum(name.endswith(end) for name in options.only)
+            if not count:
+                continue
             if reason := emulated.missing(core):
                 print(reason[0])
                 continue
-            command = [sys.executable, "-m", "kernels.on_core", plain, core, str(options.first), str(options.count)]
+            command = [sys.executable, "-m", "kernels.on_core", plain, core, *given]
             if subprocess.run(list(map(str, command)), cwd=TESTS, check=False).returncode:
                 return 1
-            count = sum(row.name.endswith(end) for row in own)
             print(f"{count} kernels on an emulated {core}, {options.count:,} trials each: the same bytes", flush=True)
     return 0
 

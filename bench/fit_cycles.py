@@ -25,25 +25,30 @@ from tinyweave.cost.macs import macs
 from tinyweave.ir import CompileError, Graph, Op, Tensor
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.ops import SPECS
+from tinyweave.plan.build import FOR_ALL, Kernels, draft, finish, lay_out, one_by_one, shared_in
+from tinyweave.plan.order import file_order
 from tinyweave.simulate import compare, emulated
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6
 GOAL = 0.15
-Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, of which plan
+Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
 
 def measured(path: Path, core: str) -> list[Row]:
-    """A row per layer of a network run layer by layer, on the fastest kernels, and on those for all cores where they differ;
-    whole maps and, as fused stages call kernels, single rows of them."""
+    """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
+    Flash and on those for all cores; whole maps and, as fused stages call kernels, single rows of them."""
     model = api.load(path, io="int8")
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
     for part in (replace(model, graph=graph) for graph in graphs if graph.ops):
-        sample = compare.pack([drawn(part.graph.tensors[name]) for name in part.graph.inputs])
-        before: tuple[str, ...] = ()
-        for optimize in ("speed", "size"):
-            plan = api.plan(part, "unfused", optimize=optimize, core=core)
+        sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
+        before: set[tuple[str, str]] = set()
+        everywhere = frozenset(op.name for op in part.graph.ops)
+        for what, kernels in (("", Kernels(core)), ("roomy", Kernels(core, roomy=everywhere)), ("size", FOR_ALL)):
+            order = file_order(part.graph)
+            shared = shared_in(part.graph, order, parts=True)
+            plan = finish(draft(lay_out(part.graph, one_by_one(order), shared, "sram", kernels=kernels), moves=False, tries=0))
             with tempfile.TemporaryDirectory() as folder:
                 api.write(api.source(part, plan), Path(folder))
                 firmware = emulated.build(Path(folder), part.name, core, trace=True)
@@ -52,11 +57,12 @@ def measured(path: Path, core: str) -> list[Row]:
             took = [step.likely for step in cycles] if cycles else run.per_step
             for stage, count in zip(plan.stages, took, strict=False):
                 (index,) = stage.ops
-                variant = plan.variants[index]
-                if variant and variant not in before:
-                    key, did = counts(plan.graph, plan.graph.ops[index], variant)
-                    rows.append((path.stem, key, did, count, optimize if part.graph is model.graph else "rows"))
-            before = plan.variants
+                op, variant = plan.graph.ops[index], plan.variants[index]
+                if variant and (op.name, variant) not in before:
+                    before.add((op.name, variant))
+                    rows.append(
+                        (path.stem, *counts(plan.graph, op, variant), count, what if part.graph is model.graph else "rows")
+                    )
     return rows
 
 
@@ -111,8 +117,8 @@ def foreseen(rows: list[Row]) -> dict[str, tuple[float, int, float]]:
     total: dict[str, list[float]] = defaultdict(lambda: [0.0, 0, 0])
     for number in range(FOLDS):
         known = fitted([row for row in rows if fold[row[0]] != number])
-        for name, key, did, took, optimize in (row for row in rows if fold[row[0]] == number):
-            name = name if optimize == "speed" else f"{name}, {optimize}"
+        for name, key, did, took, what in (row for row in rows if fold[row[0]] == number):
+            name = f"{name}, {what}" if what else name
             total[name][1] += took
             if key in known:
                 total[name][0] += float(np.dot(known[key], did))
@@ -152,7 +158,9 @@ def main() -> int:
         sys.stdout.flush()
         failed |= len(far) > len(off) / 10
     if options.write:
-        CONSTANTS.write_text(json.dumps(json.loads(CONSTANTS.read_text()) | constants, indent=1) + "\n")
+        known = json.loads(CONSTANTS.read_text())  # those of kernels that no plan took stay
+        found = {core: dict(sorted((known.get(core, {}) | new).items())) for core, new in constants.items()}
+        CONSTANTS.write_text(json.dumps(known | found, indent=1) + "\n")
     return int(failed)
 
 

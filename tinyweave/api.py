@@ -48,6 +48,8 @@ DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
 OPTIMIZE = {"balanced": 0.2, "speed": 0.05, "size": 0.0}  # the part of the fewest cycles that may be spent to save memory
+REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
+TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Progress = Callable[[str, int, int], None]  # what, done, of how many
@@ -216,6 +218,7 @@ def plan(
     max_mac_overhead: float | None = None,
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
+    other_flash: int | None = None,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
@@ -224,9 +227,12 @@ def plan(
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
     `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
     others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
-    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %.
+    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %. Where kernels
+    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than TFLite Micro needs with the
+    model's file; other_flash: what lies there besides the constants of the layers, estimated if left out.
     """
     allowed = limits or Limits(None, None)
+    sizes = [allowed.flash, len(model.file) + TFLITE_MICRO_CODE if optimize == "balanced" else None]
     return planning.plan(
         model.graph,
         schedule,
@@ -236,6 +242,8 @@ def plan(
         max_mac_overhead=max_mac_overhead,
         core=_kernels(optimize, core),
         most=allowed.ram,
+        flash=min((size for size in sizes if size is not None), default=None),
+        other_flash=other_flash,
         slack=OPTIMIZE[optimize],
     )
 
@@ -466,7 +474,7 @@ def run(
     firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
     if not inputs:
         return []
-    *earlier, last = map(compare.pack, inputs)
+    *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
     return compare.unpack_all(
         model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, **compare.by_rows(plan))
     )
@@ -526,7 +534,7 @@ def _profile(
     by_step: bool = True,
 ) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
-    inputs, outputs = compare.pack(sample), compare.output_bytes(model.graph)
+    inputs, outputs = compare.pack(model.graph, sample), compare.output_bytes(model.graph)
     firmware = emulated.build(folder, model.name, core)
     waits = device.flash_waits if device and device.core == core else None
     caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
@@ -573,7 +581,8 @@ def deploy(
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
-    made = plan(
+    how = partial(
+        plan,
         model,
         schedule,
         allowed,
@@ -583,11 +592,29 @@ def deploy(
         optimize=optimize,
         core=kernels,
     )
-    write(source(model, made, command, device), folder)
-    core, cases = emulated_core(device), samples(model, count, seed, inputs)
+    made, core, cases = how(), emulated_core(device), samples(model, count, seed, inputs)
+    emitted = source(model, made, command, device)
+    write(emitted, folder)
+    for _ in range(REBUILDS if planning.trades_flash(model.graph, _kernels(optimize, kernels)) else 0):
+        again = how(other_flash=_other_flash(model, made, folder, core, kernels))
+        if again.variants == made.variants:
+            break
+        made = again
+        for name in emitted.files:
+            (folder / name).unlink()
+        emitted = source(model, made, command, device)
+        write(emitted, folder)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
     measured = _profile(model, made, folder, core, cases[0], device=device)
     return Deployment(model, made, measured, verification, device, allowed)
+
+
+def _other_flash(model: Model, made: Plan, folder: Path, core: str, kernels: str) -> int:
+    """Bytes of Flash beside the constants of layers: measured, for what was written, and the code that may be added for kernels
+    of the core `kernels`, estimated."""
+    sizes = emulated.build(folder, model.name, core).sizes
+    constants = planning.constant_bytes(made.graph, made.variants)
+    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(made, kernels)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:

@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
+DTYPES = ("int4", "int8", "uint8", "int16", "int32", "int64", "float32", "bool")
 ROLES = ("activation", "constant", "state")
 
 
@@ -55,7 +56,12 @@ class Quant:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A named array; with `data` it is a constant. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC."""
+    """A named array; with `data` it is a constant. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC.
+
+    int4 values are -8 .. 7, in numpy an int8 each. In memory two share a byte, the first in its low half, as TFLite packs them;
+    but each pixel, the last axis, begins with a byte of its own, so that pixels and rows have addresses. A half byte that is
+    left over at a pixel's end is 0.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -73,7 +79,12 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        return self.elements * itemsize(self.dtype)
+        return math.prod(self.shape[:-1]) * self.pixel_bytes
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes along the last axis."""
+        return run_bytes(self.shape[-1] if self.shape else 1, self.dtype)
 
     @property
     def scale(self) -> float:
@@ -148,9 +159,37 @@ class Graph:
         return self.tensors[op.outputs[index]]
 
 
+def array_type(dtype: str) -> np.dtype[Any]:
+    """What numpy holds elements of this type in."""
+    return np.dtype("int8" if dtype == "int4" else dtype)
+
+
 def itemsize(dtype: str) -> int:
-    """Bytes of one element."""
-    return np.dtype(dtype).itemsize
+    """Bytes of one element; of int4, of two that share a byte."""
+    return array_type(dtype).itemsize
+
+
+def run_bytes(elements: int, dtype: str) -> int:
+    """Bytes of elements that lie together."""
+    return (elements + 1) // 2 if dtype == "int4" else elements * itemsize(dtype)
+
+
+def packed(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """int4 values, two to a byte along the last axis."""
+    values = np.atleast_1d(values)
+    halves = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)]).astype(np.uint8) & 15
+    return np.asarray(halves[..., ::2] | halves[..., 1::2] << 4)
+
+
+def unpacked(pairs: NDArray[Any], count: int) -> NDArray[np.int8]:
+    """The first `count` of the int4 values that lie two to a byte along the last axis."""
+    halves = np.stack((pairs << 4, pairs), axis=-1).astype(np.int8)  # of int8, so that signs are kept
+    return np.asarray(halves.reshape(*pairs.shape[:-1], -1)[..., :count] >> 4)
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the largest value of an integer type."""
+    return (-8, 7) if dtype == "int4" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
 def is_constant(tensor: Tensor) -> bool:
@@ -223,7 +262,7 @@ def _verify_tensor(key: str, tensor: Tensor) -> None:
         raise CompileError(f"has the role {tensor.role} and {'some' if tensor.data is not None else 'no'} data", tensor=tensor)
     if any(extent < 0 for extent in tensor.shape):
         raise CompileError(f"has the shape {tensor.shape}", "every extent must be known", tensor=tensor)
-    if tensor.data is not None and (tensor.data.shape != tensor.shape or tensor.data.dtype != np.dtype(tensor.dtype)):
+    if tensor.data is not None and (tensor.data.shape != tensor.shape or tensor.data.dtype != array_type(tensor.dtype)):
         raise CompileError(
             f"says {tensor.dtype}{list(tensor.shape)} but holds {tensor.data.dtype}{list(tensor.data.shape)}", tensor=tensor
         )

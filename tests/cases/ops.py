@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.ir import Graph, Op, Quant, Tensor, verify
-from tinyweave.ops import check
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import SPECS, check
 
 from .draw import ACTIVATIONS, Array, Drawn, DrawnGraph, Rng, activation, constant, integers, rescaled, scale, single_op, text
 from .weighted import batch_matmul, conv_2d, depthwise_conv_2d, fully_connected, lstm, transpose_conv, windowed
@@ -35,6 +35,46 @@ def cases(kind: str) -> Iterator[Case]:
         graph = drawn[0] if len(drawn) == 1 else single_op(kind, *drawn)
         styles = ("any", "extreme", "any", "extreme") if graph.init else ("any", "extreme")
         yield Case(f"{kind}-{number}-{about}", graph, [_values(graph, rng, style) for style in styles])
+
+
+INT4 = "int4_"  # before a kind: its cases with int4 maps and weights
+INT4_KINDS = tuple(kind for kind, spec in SPECS.items() if spec.int4)
+
+
+def all_cases(kind: str) -> Iterator[Case]:
+    """Those of a kind, also with `INT4` before it; these LiteRT does not know."""
+    return int4_cases(kind.removeprefix(INT4)) if kind.startswith(INT4) else cases(kind)
+
+
+def int4_cases(kind: str) -> Iterator[Case]:
+    """The cases on int8 maps that can be on int4 ones, each number a sixteenth; quantize has int4 on one side only."""
+    for number, case in enumerate(cases(kind)):
+        graph, op = case.graph, case.graph.ops[0]
+        if any(t.dtype == "int4" or (t.data is None and t.dtype != "int8") for t in graph.tensors.values()):
+            continue
+        kept = (op.outputs, op.inputs)[number % 2] if kind == "quantize" else ()
+        tensors = {n: t if n in kept or t.dtype not in ("int8", "int32") else narrowed(t) for n, t in graph.tensors.items()}
+        narrow = replace(graph, tensors=tensors)
+        try:
+            check(verify(narrow))
+        except CompileError:
+            continue
+        divisors = [16 if tensors[name].dtype == "int4" else 1 for name in graph.inputs]
+        inputs = [[x // np.int8(by) for x, by in zip(arrays, divisors, strict=True)] for arrays in case.inputs]
+        yield Case(f"{INT4}{case.id}", narrow, inputs)
+
+
+def narrowed(tensor: Tensor) -> Tensor:
+    """As int4, or a bias for that: about the same real numbers; a shape as it is."""
+    quant, by = tensor.quant, 16 if tensor.dtype == "int8" else 256
+    if quant is None:
+        return tensor
+    if tensor.data is not None and tensor.dtype == "int8" and -8 <= tensor.data.min() <= tensor.data.max() <= 7:
+        return replace(tensor, dtype="int4")
+    scales, zeros = tuple(scale * by for scale in quant.scale), tuple(zero // by for zero in quant.zero_point)
+    data = None if tensor.data is None else tensor.data // np.array(by, tensor.dtype)
+    dtype = "int4" if tensor.dtype == "int8" else tensor.dtype
+    return replace(tensor, dtype=dtype, quant=replace(quant, scale=scales, zero_point=zeros), data=data)
 
 
 def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:

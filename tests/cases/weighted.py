@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +74,33 @@ def windowed(rng: Rng, *, dilated: bool) -> tuple[tuple[int, int], dict[str, Any
     return size, {**attrs, "_kernel": kernel}, about  # type: ignore[return-value]
 
 
+def narrowed(drawn: Drawn) -> Drawn:
+    """A case with int4 weights that stand for about the same real numbers."""
+    about, (x, weights, *bias), out, attrs = drawn
+    assert weights is not None and weights.data is not None and weights.quant is not None
+    fits = -8 <= weights.data.min() <= weights.data.max() <= 7
+    by = 1 if fits else 16
+
+    def coarser(tensor: Tensor) -> Tensor:
+        assert tensor.quant is not None and tensor.data is not None
+        scales = tuple(scale * by for scale in tensor.quant.scale)
+        return replace(tensor, data=tensor.data // by, quant=replace(tensor.quant, scale=scales))
+
+    operands = [x, replace(coarser(weights), dtype="int4"), *(b and coarser(b) for b in bias)]
+    return f"int4-{about}", operands, out, attrs
+
+
+def also_int4(draw: Callable[[Rng], Iterator[Drawn]]) -> Callable[[Rng], Iterator[Drawn]]:
+    """Cases, then every other one of as many more with int4 weights."""
+
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        yield from draw(rng)
+        yield from (narrowed(case) for case in itertools.islice(draw(rng), 0, None, 2) if case[1][0].dtype == "int8")  # type: ignore[union-attr]
+
+    return drawn
+
+
+@also_int4
 def conv_2d(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         size, attrs, about = windowed(rng, dilated=True)
@@ -90,6 +117,23 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         operands, out = _weighted(rng, x, weights, out_c, depth, bias_is_optional=False)
         yield f"pixel-{depth}to{out_c}", operands, out, attrs
     yield from _conv_2d_int16(rng)
+    for number in range(40):  # as residual networks have them, some of three channels as first layers have them
+        kernel, same, size = (3, 3), number % 4 > 0, tuple(int(n) for n in rng.integers(3, 14, 2))
+        depth, out_c = int(rng.choice([3, 4, 8, 12, 16, 20, 36])), int(rng.choice([1, 3, 4, 8, 9, 16]))
+        stride = (2, 2) if depth == 3 else (1, 1)
+        padding = tuple(same_padding(n, 3, stride[0]) if same else (0, 0) for n in size)
+        attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": str(rng.choice(ACTIVATIONS))}
+        x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, *kernel, depth), 0)
+        operands, out = _weighted(rng, x, weights, out_c, 9 * depth, bias_is_optional=False)
+        yield f"3x3/{stride[0]}-{'same' if same else 'valid'}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
+    for number in range(40):  # of pixels of whole words, into more channels
+        depth, out_c, extent = 8, int(rng.choice([9, 12, 16, 24])), int(rng.choice([1, 3]))
+        size = [int(n) for n in rng.integers(extent, extent + 8, 2)]
+        padding = tuple(same_padding(n, extent, 1) if number % 2 else (0, 0) for n in size)
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": padding, "activation": "none"}
+        x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, extent, extent, depth), 0)
+        operands, out = _weighted(rng, x, weights, out_c, extent * extent * depth, bias_is_optional=False)
+        yield f"words-{number}-{extent}x{extent}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
 
 
 def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:
@@ -116,6 +160,7 @@ def _conv_2d_int16(rng: Rng) -> Iterator[Drawn]:
         yield f"{about}-{groups * group_in}to{out_c}-g{groups}-int16", operands, out, attrs
 
 
+@also_int4
 def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         size, attrs, about = windowed(rng, dilated=True)
@@ -187,6 +232,7 @@ def batch_matmul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], out, {"adj_x": x, "adj_y": y}
 
 
+@also_int4
 def fully_connected(rng: Rng) -> Iterator[Drawn]:
     for number in range(120):
         depth, units, batch = (

@@ -93,7 +93,7 @@ def test_an_output_known_beforehand_is_a_constant(dtype: str, tmp_path: Path) ->
     x = inputs_of(graph)
     for program in (host.build(tmp_path, "chain", sanitize=True), emulated.build(tmp_path, "chain", "cortex-m4")):
         invoke = host.invoke if isinstance(program, host.Program) else emulated.invoke
-        run = invoke(program, made.arena, compare.pack(x), compare.output_bytes(graph))
+        run = invoke(program, made.arena, compare.pack(graph, x), compare.output_bytes(graph))
         assert run.outputs[-1] == known.data.tobytes()
     compile_strictly(toolchain.host(), tmp_path / "chain.c", STRICT)
 
@@ -123,7 +123,7 @@ def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None
     write(source, tmp_path)
     x = inputs_of(graph)
     program = host.build(tmp_path, name, sanitize=True)
-    run = host.invoke(program, arena, compare.pack(x), compare.output_bytes(graph))
+    run = host.invoke(program, arena, compare.pack(graph, x), compare.output_bytes(graph))
     expected = ops.run(graph, dict(zip(graph.inputs, x, strict=True)))
     assert run.outputs == [expected[output].tobytes() for output in graph.outputs]
 

@@ -59,45 +59,48 @@ def file() -> bytes:
     return to_tflite(convolution())
 
 
-def with_int4_weights(graph: Graph, seed: int = 0) -> tuple[Graph, set[str]]:
-    """All weights drawn anew, from -8 to 7; their names."""
-    rng, names = np.random.default_rng(seed), {op.inputs[1] for op in graph.ops if op.kind in WITH_WEIGHTS} - {None}
-    drawn = {name: rng.integers(-8, 8, graph.tensors[name].shape, np.int8) for name in sorted(names)}
-    tensors = {name: replace(tensor, data=drawn.get(name, tensor.data)) for name, tensor in graph.tensors.items()}
-    return replace(graph, tensors=tensors), names
+def with_int4_weights(graph: Graph) -> Graph:
+    """With the weights, of an odd number, drawn anew as int4."""
+    weights = graph.tensors["weights"]
+    data = np.random.default_rng(0).integers(-8, 8, weights.shape, np.int8)
+    return replace(graph, tensors=graph.tensors | {"weights": replace(weights, dtype="int4", data=data)})
 
 
-def test_int4_weights_become_int8() -> None:
-    graph, names = with_int4_weights(convolution())
-    small, large = to_tflite(graph, int4=names), to_tflite(graph)
+def test_int4_weights_keep_their_type() -> None:
+    graph = with_int4_weights(convolution())
+    small, large = to_tflite(graph), to_tflite(convolution())
     assert len(small) < len(large)
-    assert diff(from_tflite(small, "net"), from_tflite(large, "net")) == []
+    assert diff(from_tflite(small, "net"), graph) == []
 
 
-def test_int4_weights_of_an_odd_number() -> None:
-    data = np.arange(-8, 7, dtype=np.int8)
+@pytest.mark.parametrize("also", ["output", "operand"])
+def test_int4_constants_that_are_not_only_weights_become_int8(also: str) -> None:
+    graph = with_int4_weights(convolution())
+    odd = replace(graph.tensors["weights"], name="odd", shape=(15,), quant=None, data=np.arange(-8, 7, dtype=np.int8))
+    if also == "output":
+        kept = replace(graph, tensors=graph.tensors | {"odd": odd}, outputs=(*graph.outputs, "odd"))
+    else:
+        reshape = replace(graph.ops[1], name="other", inputs=("odd", "extents"), outputs=("line",))
+        line = Tensor("line", (1, 15), "int8")
+        tensors = graph.tensors | {"odd": odd, "line": line}
+        kept = replace(graph, tensors=tensors, ops=(*graph.ops, reshape), outputs=(*graph.outputs, "line"))
+    found = from_tflite(to_tflite(kept), "net").tensors["odd"]
+    assert found.dtype == "int8" and np.array_equal(found.data, odd.data)
+
+
+def test_int4_maps_are_refused() -> None:
     graph = convolution()
-    odd = replace(graph.tensors["weights"], name="odd", shape=(15,), quant=None, data=data)
-    kept = replace(graph, tensors=graph.tensors | {"odd": odd}, outputs=(*graph.outputs, "odd"))
-    assert np.array_equal(from_tflite(to_tflite(kept, int4={"odd"}), "net").tensors["odd"].data, data)
-
-
-def test_what_cannot_be_int4_is_said() -> None:
-    graph = convolution()
-    for name in ("weights", "bias", "image"):
-        with pytest.raises(CompileError, match="no int8 constant of values from -8 to 7"):
-            to_tflite(graph, int4={name})
+    narrow = replace(graph, tensors=graph.tensors | {"image": replace(graph.tensors["image"], dtype="int4")})
+    with pytest.raises(CompileError, match="'image': is an int4 map"):
+        to_tflite(narrow)
 
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", WITH_WEIGHTS)
 def test_int4_weights_give_the_bytes_of_the_reference(kind: str, tmp_path: Path) -> None:
     seen = 0
-    for case in itertools.islice(cases(kind), 0, None, 12):
-        if not all(op.inputs[1] and case.graph.tensors[op.inputs[1]].dtype == "int8" for op in case.graph.ops):
-            continue  # uint8, or weights that are no constants
-        graph, names = with_int4_weights(case.graph)
-        (tmp_path / "net.tflite").write_bytes(to_tflite(graph, int4=names))
+    for case in itertools.islice((case for case in cases(kind) if case.graph.tensors["weights"].dtype == "int4"), 0, None, 12):
+        (tmp_path / "net.tflite").write_bytes(to_tflite(case.graph))
         model = api.load(tmp_path / "net.tflite")
         result = api.verify(model, api.plan(model), count=2, core=None)
         assert result.ok and result.reference.startswith("LiteRT's reference kernels")

@@ -3,8 +3,8 @@
 In: trials, as rings.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
 memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
 that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
-COUNT`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin in the
-library, or writes where it must not.
+COUNT [KERNEL ...]`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin
+in the library, or writes where it must not; of those named, if any are.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
         count -= len(chosen)
 
 
-def main(path: str, core: str, seed: int, count: int) -> None:
+def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    for name in (name for name in twins.DRAWN if CORES[name[-4:]] == core):
+    for name in (name for name in only or twins.DRAWN if CORES[name[-4:]] == core):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])

@@ -283,6 +283,12 @@ def convolution(rng: Rng, depthwise: bool, **chosen: Any) -> Trial:
     return Trial([Call(name, params, (0,))], [operand(rng, inside, reads)], out, keep)
 
 
+def with_int4_weights(trial: Trial) -> Trial:
+    """The same, its weights taken as two to a byte; more of them than are needed."""
+    (call,) = trial.calls
+    return Trial([Call(f"{call.kernel}_w4", call.params, call.inputs)], trial.inputs, trial.out, trial.keep)
+
+
 def transpose_conv(rng: Rng) -> Trial:
     kernel, stride = (tuple(int(n) for n in rng.integers(1, 6, 2)) for _ in range(2))
     h, w, depth, channels = (int(n) for n in rng.integers(1, (7, 7, 6, 8)))
@@ -493,9 +499,28 @@ CONVERSIONS = sorted(
     path.stem
     for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c")
     for path in FOLDER.glob(pattern)
-    if f"{path.stem}_part(" in path.read_text()
+    if f"{path.stem}_part(" in path.read_text() and "s4" not in path.stem
 )
 ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
+
+
+def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:
+    """The same with int4 values in all maps, or only in those coming in or going out."""
+    (call,) = trial.calls
+    limits = {"out_min": -7, "out_max": 6} if "out" in ends else {}
+    zeros = {name: int(rng.integers(-8, 8)) for name, _ in call.params._fields_ if name.endswith("_zero")}
+    for name, value in (limits | zeros).items():
+        setattr(call.params, name, value)
+
+    def halved(shape: Shape) -> Shape:
+        return (*shape[:2], -(-shape[2] // 2))
+
+    inputs = [operand(rng, halved(x.shape), x.reads) for x in trial.inputs] if "in" in ends else trial.inputs
+    before, after = (("s4" if end in ends else "s8") for end in ("in", "out"))
+    kernel = call.kernel.replace("s8_s8", f"{before}_{after}") if "s8_s8" in call.kernel else call.kernel.replace("s8", "s4")
+    out = halved(trial.out) if "out" in ends else trial.out
+    return Trial([Call(kernel, call.params, call.inputs)], inputs, out, trial.keep)
+
 
 # kernel -> what draws a trial of it, for each kernel that takes views
 TRIALS: dict[str, Callable[[Rng], Trial]] = {
@@ -505,6 +530,17 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, False), "conv"),
     "tw_depthwise_conv_2d_s8_offset": lambda rng: offset(rng, convolution(rng, True), "conv"),
     "tw_fully_connected_s8_offset": lambda rng: offset(rng, fully_connected(rng), "dense"),
+    "tw_conv_2d_s4": lambda rng: with_int4_maps(rng, convolution(rng, False)),
+    "tw_depthwise_conv_2d_s4": lambda rng: with_int4_maps(rng, convolution(rng, True)),
+    "tw_fully_connected_s4": lambda rng: with_int4_maps(rng, fully_connected(rng)),
+    "tw_average_pool_2d_s4": lambda rng: with_int4_maps(rng, pool(rng, "tw_average_pool_2d_s8")),
+    "tw_max_pool_2d_s4": lambda rng: with_int4_maps(rng, pool(rng, "tw_max_pool_2d_s8")),
+    "tw_add_s4": lambda rng: with_int4_maps(rng, binary(rng, "tw_add_s8")),
+    "tw_requantize_s8_s4": lambda rng: with_int4_maps(rng, elementwise(rng, "tw_requantize_s8_s8"), ends="out"),
+    "tw_requantize_s4_s8": lambda rng: with_int4_maps(rng, elementwise(rng, "tw_requantize_s8_s8"), ends="in"),
+    "tw_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, False)),
+    "tw_depthwise_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, True)),
+    "tw_fully_connected_s8_w4": lambda rng: with_int4_weights(fully_connected(rng)),
     **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
     "tw_transpose_conv_s8": transpose_conv,
     "tw_mean_s8": mean,

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.ops import cases
 from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
-from tinyweave.kernels.table import FOLDER, VARIANTS, sources, variant_for
-from tinyweave.ops import SPECS
+from tinyweave.kernels import lines, pairs, winograd
+from tinyweave.kernels.table import BY_NAME, FOLDER, VARIANTS, constant_bytes, sources, variant_for
+from tinyweave.ops import SPECS, conv
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -142,6 +144,103 @@ def test_a_core_gets_its_own_kernels() -> None:
     }
     portable, dsp, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_mve"))
     assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
+
+
+def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
+    taken = 0
+    for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
+        graph, op = case.graph, case.graph.ops[0]
+        row, roomy = (variant_for(graph, op, "cortex-m4", roomy=roomy) for roomy in (False, True))
+        if roomy is not row:
+            assert roomy.name == "tw_conv_2d_s8_winograd_dsp" and not row.roomy
+            assert roomy.flash(graph, op) == winograd.stream(pairs.filters(graph, op)).nbytes > row.flash(graph, op)
+            taken += 1
+    assert taken >= 16
+
+
+def test_the_flash_of_streams_is_known() -> None:
+    """Bytes of constants as the planner counts them, and those of the words that are emitted."""
+    found = set()
+    for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
+        graph, op = case.graph, case.graph.ops[0]
+        if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
+            continue
+        given = pairs.filters(graph, op)
+        if op.kind == "conv_2d":
+            words = pairs.stream(pairs.by_rows(given, conv.kernel_size(graph, op)[0]))
+        elif op.kind == "fully_connected":
+            words = pairs.eight_at_a_time(given)
+        else:
+            plane = lines.plane(graph, op) if "column" in row.name else lines.whole(graph, op)
+            words = lines.stream(given, plane.kernel[0], plane.stride[1])
+        assert row.flash(graph, op) == words.nbytes, case.id
+        found.add(row.name)
+    assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.roomy}
+
+
+@pytest.mark.parametrize("name", [name for name in twins.DRAWN if "void *scratch" in (FOLDER / f"{name}.h").read_text()])
+def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
+    """So a plan may claim it: what is claimed is what an emulated run touches."""
+    used = 0
+    for number in range(60):
+        if (drawn := twins.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
+            continue
+        (call,), (source,), (h, w, pixel) = drawn[1].calls, drawn[1].inputs, drawn[1].out
+        for member, function in call.functions:
+            setattr(call.params, member, ctypes.cast(getattr(library, function), ctypes.c_void_p).value)
+        out, ends = np.zeros((h, w, pixel), np.uint8), set()
+        for fill in (0, 255):
+            scratch = np.full(call.scratch + 64, fill, np.uint8)
+            views = whole(source.data.ravel(), 0, source.shape), whole(out.ravel(), 0, (h, w, pixel))
+            place = ctypes.c_void_p(scratch.ctypes.data)
+            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, rings.Range(0, h, 0, w), place)
+            ends.add(int(scratch[call.scratch - 1]))
+        assert len(ends) == 1, number
+        used += 1
+    assert used >= 8
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int) -> None:
+    """The largest sums whose fourfold is an int32, and one more."""
+    depth, most = 4, winograd.MOST - 1
+    weights = np.full((1, 9 * depth), sign * 127, np.int8)
+    bias = np.array([sign * (most - 127 * 127 * 9 * depth)], np.int32)
+    multiplier, shift = np.array([(1 << 31) - 1], np.int32), np.array([-23], np.int8)
+    given = pairs.Filters(*(part.astype(np.int64) for part in (weights, bias, multiplier, shift)))
+    assert winograd.is_exact(given) and not winograd.is_exact(given._replace(bias=given.bias + sign))
+    shapes = {"in": (4, 4, depth), "out": (4, 4, 1), "kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}
+    common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
+    words, out = winograd.stream(given), []
+    tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift}
+    plain = rings.build("tw_conv", **common, **tables)
+    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
+    source = rings.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
+    for call in (
+        rings.Call("tw_conv_2d_s8", plain, (0,)),
+        rings.Call(
+            "tw_conv_2d_s8_winograd_dsp",
+            rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
+            (0,),
+            winograd.scratch_of(depth, 1),
+        ),
+    ):
+        out.append(twins.whole(library, rings.Trial([call], [source], (4, 4, 1))).view(np.int8))
+    assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
+
+
+def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
+    """The fourth of four filters in a lane has 2^19 to sum up to; beyond that weights have a byte each."""
+    names = {}
+    for depth in (508, 512):
+        data = np.full((4, 1, 1, depth), -8, np.int8)
+        w = Tensor("w", data.shape, "int4", Quant((0.01,), (0,)), data, "constant")
+        tensors = {"x": Tensor("x", (1, 4, 4, depth), "int8", Quant((0.5,), (0,))), "w": w}
+        tensors["y"] = Tensor("y", (1, 4, 4, 4), "int8", Quant((9.0,), (0,)))
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        graph = Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+        names[depth] = [variant_for(graph, graph.ops[0], core).name for core in ("cortex-m0", "cortex-m4")]
+    assert names == {508: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_w4_dsp"], 512: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_dsp"]}
 
 
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:
@@ -284,6 +383,8 @@ def test_sources_are_closed_under_includes() -> None:
         "tw.h",
         "tw_dot.c",
         "tw_dot.h",
+        "tw_fully_connected.c",
+        "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
         "tw_fully_connected_s8.h",
     ]

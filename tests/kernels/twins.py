@@ -1,29 +1,35 @@
 """Runs every kernel for some cores only beside the portable one of its kind, on random shapes, offsets, multipliers, extremes.
 
-`python -m kernels.twins LIBRARY SEED COUNT`, from the folder above, raises where a byte differs. Like rings.py, which it also
-does for these kernels, it is a program of its own so that the library can be built with sanitizers.
+`python -m kernels.twins LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the kernels
+named if any are. Like rings.py, which it also does for these kernels, it is a program of its own so that the library can be
+built with sanitizers.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
-from tinyweave.kernels import lines, mve, pairs
+from tinyweave.ir import packed
+from tinyweave.kernels import lines, mve, nibbles, pairs, winograd
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
+PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 
 
-def weights(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
+def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarray:
     """Any, as a rule not -128; or small; or of the largest magnitude."""
     kind = int(rng.integers(5))
+    if int4:
+        return rng.choice(np.array([-8, 7], np.int8), shape) if kind == 0 else rng.integers(-8, 8, shape).astype(np.int8)
     if kind == 0:
         return rng.choice(np.array([-127, 127], np.int8), shape)
     if kind == 1:
@@ -60,9 +66,14 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    depthwise = "depthwise" in kernel
+    depthwise, tiled, int4 = "depthwise" in kernel, "winograd" in kernel, "_w4_" in kernel
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
+    if tiled:
+        depth = -(-depth // 4) * 4
+        chosen = {"kernel": (winograd.KERNEL, winograd.KERNEL), "stride": (1, 1)}
+    elif not depthwise and rng.integers(8) == 0:
+        depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
     if depthwise:
         units = depth = max(depth, lines.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
@@ -74,30 +85,64 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
     taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
-    filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21]))
+    filters, most = weights(rng, (units, taps), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
-    multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units)
+    multiplier, shift = rescales(rng, max(int(taps**0.5 * (300 if int4 else 5000)), most), units)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if not (pairs.rescales_exactly if depthwise else pairs.is_exact)(given):
+    is_exact = nibbles.is_exact if int4 else winograd.is_exact if tiled else pairs.is_exact
+    if not (pairs.rescales_exactly if depthwise else is_exact)(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
-    tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
+    laid = filters.T.copy() if depthwise else packed(filters) if int4 else filters
+    tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = lines.stream(given, rows, stride) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+    words = lines.stream(given, rows, stride) if depthwise else (nibbles if int4 else pairs).stream(pairs.by_rows(given, rows))
+    words = winograd.stream(given) if tiled else words
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
+    scratch = winograd.scratch_of(depth, units) if tiled else scratch
     if depthwise:
         at_once = {"block": lines.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = lines.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
         functions = (("line", lines.function(rows, cols, stride)),)
-    source = inputs(rng, rings.operand(rng, inside, reads))
+    source, plain = inputs(rng, rings.operand(rng, inside, reads)), "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp")
     return (
-        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
+        Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
+    )
+
+
+def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
+    """One on int4 maps, of pixels of whole words."""
+    depth, units = 8 * int(rng.integers(1, 6)), int(rng.integers(1, 23))
+    geometry, inside, outside, reads = rings.windowed(rng, depth, False)
+    (rows, cols), most = geometry["kernel"], int(rng.choice([0, 100, 1 << 16]))
+    taps = rows * cols * depth
+    filters, bias = weights(rng, (units, taps), int4=True), rng.integers(-most, most + 1, units).astype(np.int32)
+    exponent = max(int(taps**0.5 * 20), most).bit_length() - 3 + rng.integers(-2, 3, units)
+    multiplier, shift = rng.integers(1 << 30, 1 << 31, units).astype(np.int32), -np.clip(exponent, 2, 31).astype(np.int8)
+    low, zero, high = sorted(int(n) for n in rng.integers(-8, 8, 3))
+    low, high = (low, high) if rng.integers(2) else (-8, 7)
+    quantised = {"in_zero": int(rng.integers(-8, 8)), "out_zero": zero, "out_min": low, "out_max": high}
+    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
+    less = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    given = nibbles.of_int4(less)
+    if not nibbles.is_exact(given):
+        return None
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
+    tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
+    portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
+    words = nibbles.stream(given)
+    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
+    source, out = inputs(rng, rings.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
+    return (
+        Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], out, tuple(tables.values())),
+        Trial([Call(kernel, fast, (0,), nibbles.scratch_of(taps, units))], [source], out, (words,)),
     )
 
 
@@ -144,24 +189,27 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
 
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
-    filters, most, per_channel = weights(rng, (units, depth)), int(rng.choice([0, 1000, 1 << 21])), int(rng.integers(2))
+    int4, per_channel = "_w4_" in kernel, int(rng.integers(2))
+    filters, most = weights(rng, (units, depth), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
-    shift = -np.clip(max(int(depth**0.5 * 5000), most).bit_length() - 7 + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
+    bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
+    shift = -np.clip(bits + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
     given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
     vectors = kernel.endswith("_mve")
-    if not vectors and not pairs.sums_exactly(given):
+    if not vectors and not (nibbles if int4 else pairs).sums_exactly(given):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
-    portable = rings.build("tw_fully_connected", **common, **quantised, weights=filters, bias=bias)
-    words = mve.wrapped(given.bias) if vectors else pairs.eight_at_a_time(given)
+    laid = packed(filters) if int4 else filters
+    portable = rings.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
+    words = mve.wrapped(given.bias) if vectors else (nibbles if int4 else pairs).eight_at_a_time(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = rings.build("tw_fully_connected", **{**common, **quantised, **own})
     fast = fast if vectors else rings.build("tw_fully_connected_dsp", dense=fast, stream=words)
-    source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (filters, bias, multiplier, shift, words)
-    calls = Call("tw_fully_connected_s8", portable, (0,)), Call(kernel, fast, (0,))
+    source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
+    calls = Call(re.sub("_(dsp|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -209,9 +257,12 @@ def mul(rng: Rng, kernel: str) -> Twins:
 
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
-    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
+    "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
+    "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
+    "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
 }
@@ -226,9 +277,9 @@ def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
     return out
 
 
-def main(path: str, seed: int, count: int) -> None:
+def main(path: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    for name, draw in DRAWN.items():
+    for name, draw in ((name, DRAWN[name]) for name in only or DRAWN):
         number = tried = 0
         while tried < count:
             rng = np.random.default_rng([seed, number])
@@ -245,4 +296,4 @@ def main(path: str, seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

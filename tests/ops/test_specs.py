@@ -146,6 +146,27 @@ def test_what_is_refused(kind: str, operands: list[Tensor | None], attrs: dict[s
     assert message in broken(kind, operands, attrs)
 
 
+DENSE = {**NONE, "keep_num_dims": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "attrs", "message"),
+    [
+        ("conv_2d", [tensor("x", 1, 4, 4, 2, dtype="int4"), filters(1, 3, 3, 2)], CONV, "on int4 maps int4"),
+        (
+            "fully_connected",
+            [tensor("x", 1, 2, 3, dtype="int4"), replace(filters(4, 6), dtype="int4")],
+            DENSE,
+            "the pixels of an int4 input must be the rows",
+        ),
+        ("reshape", [tensor("x", 2, 3, dtype="int4")], {"new_shape": (3, 2)}, "must keep their last axis, or it must be even"),
+        ("concatenation", [tensor("x", 1, 2, dtype="int4")], {**NONE, "axis": 1}, "'x': is int4, which this op does not take"),
+    ],
+)
+def test_what_is_refused_of_int4(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:
+    assert message in broken(kind, operands, attrs, tensor("output", dtype="int4"))
+
+
 def test_unknown_kind_and_wrong_shape_are_named() -> None:
     graph = single_op("relu", [tensor("input", 1, 4)], tensor("output"), {})
     with pytest.raises(CompileError, match=r"op relu_0 \(gelu\): gelu is not supported; supported kinds: add"):

@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import ops
-from ..ir import Tensor, itemsize
-from ..kernels import copies, geometry, lines, mve, pairs
+from .. import ir, ops
+from ..ir import Tensor, itemsize, packed
+from ..kernels import copies, geometry, lines, mve, nibbles, pairs, winograd
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -73,7 +73,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
     for index in inputs:
         tensor = layer.input(index)
         extents = f"{shapes or params}.{'in' if len(inputs) == 1 else 'ab'[index]}"
-        constant = f"tw_whole({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
+        view = "tw_whole_s4" if tensor.dtype == "int4" else "tw_whole"
+        constant = f"{view}({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
     if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
@@ -132,7 +133,13 @@ def streamed_convolution(layer: Layer) -> Code:
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     is_mve = layer.kernel.endswith("_mve")
-    if is_mve:
+    if layer.kernel == "tw_conv_2d_s8_winograd_dsp":
+        words = winograd.stream(given)
+    elif layer.kernel.endswith("_s4_dsp"):
+        words = nibbles.stream(nibbles.of_int4(given))
+    elif layer.kernel.endswith("_w4_dsp"):
+        words = nibbles.stream(pairs.by_rows(given, rows))
+    elif is_mve:
         words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
     else:
         words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
@@ -164,7 +171,7 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
         {"pad": tuple(before for before, _ in attrs["padding"]), "groups": groups},
         {**zeros, **clamp(layer, attrs["activation"])},
         {
-            "weights": layer.table("weights", weights, "int8_t"),
+            "weights": weights_table(layer),
             "bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data, CTYPES[bias.dtype]),
         },
         {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
@@ -172,6 +179,16 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
     params = layer.struct("tw_conv_s16", *members) if wide else weighted(layer, "tw_conv", "conv", members)
     note = window_note(kernel, attrs["stride"], dilation) + activation_note(attrs["activation"])
     return Code(params, image_calls(layer), note)
+
+
+def weights_table(layer: Layer) -> str:
+    """The C name of the weights; for a kernel of int4 ones two to a byte, each filter or tap in bytes of its own."""
+    weights = layer.input(1).data
+    assert weights is not None
+    if layer.kernel.endswith(("_w4", "_s4")):
+        runs = weights.reshape(len(weights), -1) if layer.kernel == "tw_conv_2d_s8_w4" else weights
+        weights = packed(runs).view(np.int8)
+    return layer.table("weights", weights, "int8_t")
 
 
 def weighted(layer: Layer, ctype: str, inner: str, members: Sequence[Members]) -> str:
@@ -195,13 +212,13 @@ def emit_fully_connected(layer: Layer) -> Code:
     units, depth = weights.shape
     batch = layer.input().elements // depth
     multiplier, shift = fully_connected.requant(graph, op)
-    is_streamed = layer.kernel == "tw_fully_connected_s8_dsp"
+    is_streamed = layer.kernel.endswith("_dsp")
     in_zero, tables = layer.input().zero_point, {}
     if layer.kernel == "tw_fully_connected_s8_mve":
         in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
         tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
     elif not is_streamed:
-        tables["weights"] = layer.table("weights", weights, "int8_t")
+        tables["weights"] = weights_table(layer)
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
     members: tuple[Members, ...] = (
         {"in": (1, batch, depth), "out": (1, batch, units)},
@@ -214,7 +231,8 @@ def emit_fully_connected(layer: Layer) -> Code:
         },
     )
     if is_streamed:
-        stream = layer.table("weights", pairs.eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
+        eight_at_a_time = nibbles.eight_at_a_time if layer.kernel.endswith("_w4_dsp") else pairs.eight_at_a_time
+        stream = layer.table("weights", eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
         dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
         params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
     else:
@@ -426,9 +444,8 @@ def emit_quantize(layer: Layer) -> Code:
             {"scale": whole_number.scale, "zero": whole_number.zero_point},
         )
         return Code(params, plain_call(layer), note)
-    info = np.iinfo(target.dtype)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
-    limits = {"out_min": int(info.min), "out_max": int(info.max)}
+    limits = dict(zip(("out_min", "out_max"), ir.limits(target.dtype), strict=True))
     if layer.kernel == "tw_requantize_any":
         scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
         params = layer.struct(

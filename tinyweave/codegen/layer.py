@@ -11,14 +11,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import ops
-from ..ir import Graph, Op, Tensor, is_constant
+from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME
 from ..plan import Plan, scratch_name
 from ..plan.rematerialise import is_again
 from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-CTYPES |= {"float32": "float", "bool": "uint8_t"}
+CTYPES |= {"float32": "float", "bool": "uint8_t", "int4": "uint8_t"}  # two int4 to a byte
+
+
+def stored(tensor: Tensor) -> np.ndarray:
+    """The values of a constant as elements of its C type."""
+    assert tensor.data is not None
+    if tensor.dtype == "int4":
+        return packed(tensor.data)
+    return tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
 
 
 @dataclass
@@ -89,10 +97,9 @@ class Layer:
         """The C expression of a tensor's first byte, constant or not."""
         if not is_constant(tensor):
             return self.at[tensor.name]
-        assert tensor.data is not None
         index = [name for name in self.op.inputs if name is not None].index(tensor.name)
         suffix = "weights" if index < 2 else f"weights_{index}"
-        return f"(void *){self.table(suffix, tensor.data, CTYPES[tensor.dtype])}"
+        return f"(void *){self.table(suffix, stored(tensor), CTYPES[tensor.dtype])}"
 
     @property
     def sums(self) -> str:

@@ -21,7 +21,7 @@ from ..plan.picture import memory_picture
 from ..plan.rows import row_bytes
 from . import c
 from .emitters import EMITTERS
-from .layer import CTYPES, Code, Constants, Layer, layer_note
+from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
@@ -193,6 +193,8 @@ def _comment_lines(text: str) -> list[str]:
 
 def _type_text(tensor: Tensor) -> str:
     text = f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
+    if tensor.dtype == "int4":
+        text += f", two to a byte, low half first, {tensor.pixel_bytes} bytes to a pixel"
     if tensor.quant is None or tensor.quant.per_channel or tensor.dtype == "float32":
         return text
     return f"{text}, real = scale * (q - zero_point)"
@@ -391,8 +393,7 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
         if tensor.data is None:
             places[position] = f"(uint8_t *)memory->{plan.memory(tensor.name)} + AT_{labels[tensor.name].upper()}"
         else:
-            values = tensor.data.view(np.uint8) if tensor.dtype == "bool" else tensor.data
-            places[position] = constants.add(f"{which}_{position}", values, CTYPES[tensor.dtype])
+            places[position] = constants.add(f"{which}_{position}", stored(tensor), CTYPES[tensor.dtype])
     cases = "".join(f"    case {position}:\n        return {place};\n" for position, place in places.items())
     unused = "" if any(key in plan.places and key not in by_rows for key in names) else "    (void)memory;\n"
     return f"""\

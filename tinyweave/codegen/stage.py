@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from ..ir import Op, itemsize
+from ..ir import Op
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
@@ -83,7 +83,7 @@ def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str]
             windows.append(f"static const tw_field {op.name}_field = {{{reads}}};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
-        name, pixel = maps[tensor.name].removesuffix(".map"), row_bytes(tensor) // tensor.shape[2]
+        name, pixel = maps[tensor.name].removesuffix(".map"), tensor.pixel_bytes
         tiles.append(f"tw_tile {name} = {{{c.value((at[tensor.name], cols * pixel, rows, 0, 0))}, 0, {pixel}}};")
         needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
         call = reduce("tw_hull({}, {})".format, needed)
@@ -103,11 +103,10 @@ def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
 def _bring(plan: Plan, label: str, name: str) -> list[str]:
     """Ask the caller for the row of a streamed input that is due."""
     pace, tensor = _pace(plan, {name: label}, name), plan.graph.tensors[name]
-    pixel = tensor.shape[3] * itemsize(tensor.dtype)
     row = f"{pace}.begin"
     return [
         f"if (tw_is_due(&{pace}, tick, &{label})) {{",
-        f"    void *const row = tw_pixel(&{label}, {row}, 0, {pixel});",
+        f"    void *const row = tw_pixel(&{label}, {row}, 0, {tensor.pixel_bytes});",
         *(f"    {line}" for line in _ask(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]

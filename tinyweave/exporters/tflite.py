@@ -8,7 +8,7 @@ Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, packed, verify
 from ..ops import SPECS
 from ..ops.window import Size, same_padding
 
@@ -27,6 +27,7 @@ SETUP = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
 OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 TYPES = {
     "float32": tflite.TensorType.FLOAT32,
+    "int4": tflite.TensorType.INT4,
     "int32": tflite.TensorType.INT32,
     "uint8": tflite.TensorType.UINT8,
     "int64": tflite.TensorType.INT64,
@@ -44,16 +45,12 @@ MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.Mir
 Fields = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32
 
 
-def to_tflite(graph: Graph, int4: Collection[str] = ()) -> bytes:
-    """The file's bytes; CompileError when the graph holds something that the format cannot.
-
-    int4: int8 constants, all from -8 to 7, which are stored as int4, two in a byte.
-    """
+def to_tflite(graph: Graph) -> bytes:
+    """The file's bytes; CompileError when the graph holds something that the format cannot."""
     verify(graph)
-    for name in int4:
-        data = graph.tensors[name].data
-        if data is None or data.dtype != np.int8 or (data.size and not -8 <= data.min() <= data.max() <= 7):
-            raise CompileError("is no int8 constant of values from -8 to 7", "leave it out of int4", tensor=name)
+    for tensor in graph.tensors.values():
+        if tensor.dtype == "int4" and tensor.data is None:
+            raise CompileError("is an int4 map, which TFLite has no ops for", "only constants may be int4", tensor=tensor)
     builder = flatbuffers.Builder(1024)
     variables = _variables(graph)
     initial = {op.inputs[0] for op in graph.init}
@@ -66,10 +63,7 @@ def to_tflite(graph: Graph, int4: Collection[str] = ()) -> bytes:
     wanted = dict.fromkeys((*setup, *((op.kind, _version(graph, op)) for op in graph.ops)))
     codes = {code: index for index, code in enumerate(wanted)}
 
-    tensors = [
-        _resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0), packed=t.name in int4)
-        for t in main
-    ]
+    tensors = [_resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0)) for t in main]
     ops = [_call_once(builder, codes)] if variables else []
     ops += [_var_handle(builder, name, indices[name], codes) for name in variables]
     ops += [_op(builder, graph, op, indices, codes) for op in graph.ops]
@@ -78,7 +72,6 @@ def to_tflite(graph: Graph, int4: Collection[str] = ()) -> bytes:
     subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
-    stored = [replace(t, data=_packed(t.data)) if t.name in int4 and t.data is not None else t for t in constants]
     model = _table(
         builder,
         "Model",
@@ -86,7 +79,7 @@ def to_tflite(graph: Graph, int4: Collection[str] = ()) -> bytes:
         OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
         Subgraphs=_offsets(builder, subgraphs),
         Description=builder.CreateString("tinyweave"),
-        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in stored)]),
+        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in constants)]),
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
     return bytes(builder.Output())
@@ -204,27 +197,21 @@ def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
 
 def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
     assert tensor.data is not None
-    payload = np.ascontiguousarray(tensor.data).tobytes()
+    values = packed(tensor.data.ravel()) if tensor.dtype == "int4" else tensor.data
+    payload = np.ascontiguousarray(values).tobytes()
     builder.StartVector(1, len(payload), BUFFER_ALIGN)
     builder.head -= len(payload)  # StartVector made the room; the builder fills from the back
     builder.Bytes[builder.head : builder.head + len(payload)] = payload
     return _table(builder, "Buffer", Data=builder.EndVector())
 
 
-def _packed(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Two values in a byte, the first in its low half."""
-    halves = np.concatenate((data.ravel(), np.zeros(data.size % 2, np.int8))).view(np.uint8) & 15
-    return halves[::2] | halves[1::2] << 4
-
-
-def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int, *, packed: bool = False) -> int:
+def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
     fields: Fields = {"Shape": _ints(builder, tensor.shape), "Name": builder.CreateString(tensor.name)}
     if tensor.quant is not None:
         fields["Quantization"] = _quantization(builder, tensor.quant, tensor)
     if tensor.role == "state":
         fields["IsVariable"] = True
-    kind = tflite.TensorType.INT4 if packed else TYPES[tensor.dtype]
-    return _table(builder, "Tensor", Type=kind, Buffer=buffer, HasRank=True, **fields)
+    return _table(builder, "Tensor", Type=TYPES[tensor.dtype], Buffer=buffer, HasRank=True, **fields)
 
 
 def _quantization(builder: flatbuffers.Builder, quant: Quant, tensor: Tensor) -> int:

@@ -18,7 +18,8 @@ import numpy as np
 import tflite
 from flatbuffers.number_types import Int32Flags
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, itemsize, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, unpacked, verify
+from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..ops.window import Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -36,7 +37,7 @@ TYPES = {
     tflite.TensorType.BOOL: "bool",
     tflite.TensorType.INT16: "int16",
     tflite.TensorType.INT8: "int8",
-    tflite.TensorType.INT4: "int8",  # of constants; the graph knows no half bytes
+    tflite.TensorType.INT4: "int4",
 }
 ACTIVATIONS = {
     tflite.ActivationFunctionType.NONE: "none",
@@ -108,7 +109,18 @@ def _graph(data: bytes, name: str) -> Graph:
             _check_hidden(file, main, operator, op, tensors)
         ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
     inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
-    return Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init))
+    return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
+
+
+def _widened(graph: Graph) -> Graph:
+    """With int4 constants as int8, but for those that are weights of int8 ops and nothing else."""
+    weights, others = set[str | None](), set[str | None](graph.outputs)
+    for op in (*graph.init, *graph.ops):
+        takes = op.kind in TAKE_INT4_WEIGHTS and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
+        weights |= {op.inputs[1]} if takes else set()
+        others |= {name for index, name in enumerate(op.inputs) if not takes or index != 1}
+    narrow = {name for name, tensor in graph.tensors.items() if tensor.dtype == "int4"} - (weights - others)
+    return replace(graph, tensors=graph.tensors | {name: replace(graph.tensors[name], dtype="int8") for name in narrow})
 
 
 Variable = tuple[bytes, bytes]  # container and name
@@ -279,7 +291,7 @@ class _File:
                 return None
             if raw.nbytes % itemsize(dtype):
                 raise ValueError(f"buffer {index} has {raw.nbytes} bytes, which is no whole number of {dtype}")
-            values = raw != 0 if dtype == "bool" else raw.view(np.dtype(dtype).newbyteorder("<")).astype(dtype)
+            values = raw != 0 if dtype == "bool" else raw.view(array_type(dtype).newbyteorder("<")).astype(array_type(dtype))
             values.setflags(write=False)
             self._buffers[index, dtype] = values
         return self._buffers[index, dtype]
@@ -318,9 +330,9 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if size > MAX_BYTES:
         raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
     quant = _quant(file, table.Quantization(), name, len(shape))
-    if quant and dtype in ("int8", "uint8", "int16"):
-        limits = np.iinfo(dtype)
-        wrong = [zero for zero in quant.zero_point if not limits.min <= zero <= limits.max]
+    if quant and dtype in ("int4", "int8", "uint8", "int16"):
+        low, high = limits(dtype)
+        wrong = [zero for zero in quant.zero_point if not low <= zero <= high]
         if wrong:
             raise CompileError(
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
@@ -333,7 +345,8 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
             raise CompileError(
                 f"needs {(size + 1) // 2} bytes but its buffer has {values.size}", "the file may be damaged", tensor=name
             )
-        values = _unpacked(values, size)
+        values = unpacked(values, size)
+        values.setflags(write=False)
     if table.IsVariable():
         if values is not None or written:
             raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
@@ -347,13 +360,6 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     if values.nbytes != size:
         raise CompileError(f"needs {size} bytes but its buffer has {values.nbytes}", "the file may be damaged", tensor=name)
     return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
-
-
-def _unpacked(pairs: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """The `count` int4 values of bytes that hold two each, the first in the low half."""
-    halves = np.stack((pairs << 4, pairs), axis=-1).ravel()[:count] >> 4  # of int8, so that signs are kept
-    halves.setflags(write=False)
-    return halves
 
 
 def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:

@@ -50,6 +50,8 @@ def elementwise(graph: Graph, op: Op) -> Lags:
     unless either is a byte.
     """
     out = graph.output(op)
+    if "int4" in (out.dtype, graph.input(op).dtype):
+        return {i: _two_by_two(x, out) for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None}
     size = itemsize(out.dtype)
     found = {}
     for index, x in enumerate(graph.inputs_of(op)):
@@ -63,14 +65,38 @@ def elementwise(graph: Graph, op: Op) -> Lags:
     return found
 
 
+def _two_by_two(x: Tensor, out: Tensor) -> int:
+    """int4: two channels of a pixel are read before they are written."""
+    channel = np.arange(0, out.shape[-1], 2)
+    pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
+    read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
+    begun = np.arange(out.elements // out.shape[-1])[:, None] * out.pixel_bytes
+    written = begun + np.minimum(channel // _per_byte(out) + 2 // _per_byte(out), out.pixel_bytes)
+    return trailing(np.broadcast_to(read, (*out.shape[:-1], len(channel))).ravel(), written.ravel())
+
+
+def _per_byte(tensor: Tensor) -> int:
+    """Values of an int4 or int8 tensor that share a byte."""
+    return 2 if tensor.dtype == "int4" else 1
+
+
 def by_channel(graph: Graph, op: Op) -> Lags:
-    """Depthwise convolutions and pools: an output channel is written when its input channel of the window has been read."""
+    """Pools: an output channel, of int4 maps two, is written when its input channel of the window has been read."""
+    return _by_some_channels(graph, op, _per_byte(graph.output(op)))
+
+
+def by_four_channels(graph: Graph, op: Op) -> Lags:
+    """Depthwise convolutions: four output channels are written when what they read of the window has been read."""
+    return _by_some_channels(graph, op, 4)
+
+
+def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    shapes = x.shape[1:3], out.shape[1:3]
+    shapes, share = (x.shape[1:3], out.shape[1:3]), _per_byte(x)
     dilation = op.attrs.get("dilation", (1, 1))
-    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3])}
+    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
 
 
 def resized(graph: Graph, op: Op) -> Lags:
@@ -82,11 +108,14 @@ def resized(graph: Graph, op: Op) -> Lags:
     return {0: _channels((rows[:, None] * x.shape[2] + cols).ravel(), x.shape[3], x.shape[3])}
 
 
-def _channels(first: Numbers, channels: int, out_channels: int) -> int:
-    """While pixel t is written, the oldest pixel that is needed is first[t], whose channels below the current one are free."""
-    needed = np.minimum.accumulate(first[::-1])[::-1]
-    ahead = np.arange(len(first)) * out_channels - needed * channels
-    return max(int(ahead.max(initial=0)) + out_channels - channels, 0)
+def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
+    """Pixel t, `at_once` of its channels after the other, reads their channels of pixel first[t] and later ones; `share` of
+    them share a byte."""
+    pixel, begun = -(-channels // share), np.arange(len(first)) * -(-out_channels // share)
+    done = np.arange(0, out_channels, at_once)  # channels of pixel t: bytes written, less those it no longer has to read
+    own = begun - first * pixel + (done // share - done * channels // out_channels // share).max(initial=0)
+    later = begun - np.minimum.accumulate(first[::-1])[::-1] * pixel
+    return max(int(own.max(initial=0)), int(later.max(initial=0)))
 
 
 def by_pixel(graph: Graph, op: Op) -> Lags:
@@ -95,7 +124,7 @@ def by_pixel(graph: Graph, op: Op) -> Lags:
     if window is None:
         return {}
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
-    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1}
+    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
     return {0: size * windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
@@ -104,16 +133,22 @@ def by_two_pixels(graph: Graph, op: Op) -> Lags:
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if window is None:
         return {}
-    return {0: _in_twos(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3])}
+    pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
+    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], **pixels)}
 
 
 @lru_cache(maxsize=1 << 12)
-def _in_twos(
+def _two_pixels(
     size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
     first = first_pixels(size, out_size, window, dilation)
-    written = np.minimum(np.arange(2, len(first) + 2, 2), len(first))
-    return trailing(np.minimum(first[0::2], np.append(first, NEVER)[1::2]) * depth, written * units)
+    return in_twos(first * depth, np.arange(1, len(first) + 1) * units)
+
+
+def in_twos(read: Numbers, written: Numbers) -> int:
+    """The lag of steps, as in `trailing`, of which two each first read and then both write."""
+    both = np.minimum(read[0::2], np.append(read, NEVER)[1::2])
+    return trailing(both, np.maximum(written[0::2], np.append(written, 0)[1::2]))
 
 
 @lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
@@ -126,22 +161,27 @@ def windowed(
     depth: int,
     units: int,
     groups: int = 0,
-    at_once: int = 0,
+    at_once: int = 1,
+    share: int = 1,
 ) -> int:
-    """The lag over one map in elements: of dense groups, or channel by channel when there are none."""
+    """The lag over one map in elements, or bytes that `share` of them share: of dense groups, or channel by channel when there
+    are none."""
     first = first_pixels(size, out_size, window, dilation)
-    return _dense(first, depth, units, groups, at_once) if groups else _channels(first, depth, units)
+    if groups:
+        return _dense(first, depth, units, groups, at_once, share=share)
+    return _channels(first, depth, units, at_once, share)
 
 
 def by_row(graph: Graph, op: Op) -> Lags:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
-    return {0: of_rows(graph.input(op).elements // depth, depth, units)}
+    x = graph.input(op)
+    return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
 
 
-def of_rows(count: int, depth: int, units: int) -> int:
+def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
     """The same for so many batch entries."""
-    return _dense(np.arange(count), depth, units)
+    return _dense(np.arange(count), depth, units, share=share)
 
 
 def by_row_of_fours(graph: Graph, op: Op) -> Lags:
@@ -191,14 +231,15 @@ def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> N
     return np.where(first <= np.minimum(at // stride, size - 1), first, NEVER)
 
 
-def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4) -> int:
-    """Pixel t from first[t] on is read for every `at_once` of a group's output channels, then for each of the rest."""
+def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
+    """Pixel t from first[t] on is read for every `at_once` of a group's output channels, then for each of the rest; `share`
+    channels share a byte."""
     each, group = units // groups, np.arange(groups)
     last = each - (at_once if each % at_once == 0 else 1)
-    read = first[:, None] * depth + group * (depth // groups)
-    written = np.arange(len(first))[:, None] * units + group * each
-    steps = (written[..., None] + [last, each]).ravel()  # when the last of a group's sums are computed, and when written
-    return trailing(read.repeat(2), steps)
+    read = first[:, None] * -(-depth // share) + group * (depth // groups) // share
+    done = group[:, None] * each + [last, each]  # channels when the last of a group's sums are computed, and when written
+    steps = np.arange(len(first))[:, None, None] * -(-units // share) + -(-done // share)
+    return trailing(read.repeat(2), steps.ravel())
 
 
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:

@@ -139,6 +139,13 @@ def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     return (np.concatenate(parts, axis=1) & pairs.WORD).astype(np.uint32)
 
 
+def flash(graph: Graph, op: Op) -> int:
+    """Bytes of these words."""
+    shape, channels = plane(graph, op), graph.input(op).shape[3]
+    width = taps(shape.kernel[1])
+    return 4 * channels * (3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2))
+
+
 def lags(graph: Graph, op: Op) -> lag.Lags:
     """Strip by strip, block by block, four channels are read before they are written; the last four begin at c - 4."""
     x = graph.input(op)

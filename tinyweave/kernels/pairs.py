@@ -1,11 +1,12 @@
-"""The stream of weights that tw_pair reads: two filters in one word, and when the sums and outputs of that are exact.
+"""The stream of weights that tw_pair_s8 reads: two filters in one word, and when the sums and outputs of that are exact.
 
-In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair.h, and whether a network may
-use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
+In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair_s8.h, and whether a network
+may use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +94,12 @@ def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
 
 
+def flash_of_eights(graph: Graph, op: Op) -> int:
+    """Bytes of these words."""
+    count, taps = graph.input(op, 1).shape
+    return 32 * -(-count // 8) * (1 + -(-taps // 4))
+
+
 def _both(weights: Numbers, quads: int) -> Numbers:
     """[pair of filters][2 * quads]: the lanes (k, k + 2) and (k + 1, k + 3) of w0 + 256 * w1, as words."""
     count, taps = weights.shape
@@ -110,7 +117,7 @@ def _begins(bias: Numbers) -> Numbers:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Bytes of the working memory of tw_conv_2d_s8_dsp."""
+    """Bytes of the working memory of tw_conv_pairs."""
     (_, h, w, depth), (_, out_h, out_w, _) = graph.input(op).shape, graph.output(op).shape
     (rows, cols), stride, padding = conv.kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     axes = zip((h, w), (out_h, out_w), (rows, cols), stride, padding, strict=True)
@@ -127,15 +134,21 @@ def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """With the weights in the order of tw_conv_2d_s8_dsp.h: of each row of the kernel the fours, then what is left over."""
+    """With the weights in the order of tw_conv_pairs.h: of each row of the kernel the fours, then what is left over."""
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
     return given._replace(weights=np.concatenate(list(parts), axis=1))
 
 
+def flash(graph: Graph, op: Op) -> int:
+    """Bytes of the words of `stream`."""
+    count, *window = graph.input(op, 1).shape
+    return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
+
+
 def stream(given: Filters) -> NDArray[np.uint32]:
-    """The words of tw_pair.h; what is missing of the last four filters, or of four weights, is 0."""
+    """The words of tw_pair_s8.h; what is missing of the last four filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)

@@ -5,6 +5,7 @@ In: a graph and one of its ops. Out: the row of the kernel that runs it. Knows n
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,15 +18,24 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, pairs
+from . import copies, geometry, lag, lines, mve, nibbles, pairs, winograd
 from .lag import Lags
 
 FOLDER = Path(__file__).parent
+CODE_BYTES = FOLDER / "code_bytes.json"  # of each C file for a Cortex-M4, measured by bench/code_size.py
 
-S8, S16, ANY = ("int8", "int8"), ("int16", "int16"), ("any", "any")
+S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
+RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
+RESCALE_BYTES = 5  # a multiplier and a shift
 MVE = ("cortex-m55", "cortex-m85")  # those of them with MVE, Helium
+
+
+def constant_bytes(graph: Graph, op: Op) -> int:
+    """Bytes of an op's constant operands, and where it has weights of how the sums of each output channel are rescaled."""
+    constants = sum(x.bytes for x in graph.inputs_of(op) if x is not None and x.data is not None)
+    return constants + RESCALE_BYTES * graph.output(op).shape[-1] if op.kind in RESCALED else constants
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,8 @@ class Variant:
     kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
     runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: per input the bytes by which
     the output's start must lie below its own when both overlap (the writes trail the reads by it); an input without a lag must
-    not overlap. cores: the cores it is for, empty = all.
+    not overlap. cores: the cores it is for, empty = all. flash: bytes of constants that it keeps for this op. roomy: it keeps
+    many more than others do and is not always faster, so that it is taken only where that is asked for.
     """
 
     name: str
@@ -46,6 +57,8 @@ class Variant:
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], Lags] = lag.none
     cores: tuple[str, ...] = ()
+    flash: Callable[[Graph, Op], int] = constant_bytes
+    roomy: bool = False
 
     @cached_property
     def ranged(self) -> bool:
@@ -112,14 +125,20 @@ def _row(
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0,
     lag: Callable[[Graph, Op], Lags] = lag.none,
     cores: tuple[str, ...] = (),
+    flash: Callable[[Graph, Op], int] = constant_bytes,
+    roomy: bool = False,
 ) -> Variant:
     """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (name.removeprefix("tw_").removesuffix("_dsp").removesuffix("_mve").removesuffix("_s8"),)
-    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores)
+    own = (re.sub(r"^tw_|_s8(_w4)?(_dsp|_mve)?$", "", name),)
+    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash, roomy)
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) != 0
+
+
+def _weights_are_int4(graph: Graph, op: Op) -> bool:
+    return graph.input(op, 1).dtype == "int4"
 
 
 def _was_unsigned(graph: Graph, op: Op) -> bool:
@@ -141,6 +160,24 @@ def _eights(graph: Graph, op: Op) -> bool:
     return pairs.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
 
 
+def _fours(graph: Graph, op: Op) -> bool:
+    return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
+
+
+def _words_of_int4(graph: Graph, op: Op) -> bool:
+    """Dense, of pixels of whole words."""
+    if not _is_dense(graph, op) or graph.input(op).shape[3] % 8:
+        return False
+    return nibbles.is_exact(nibbles.of_int4(pairs.filters(graph, op)))
+
+
+def _eight_fours(graph: Graph, op: Op) -> bool:
+    if not _weights_are_int4(graph, op):
+        return False
+    given = pairs.filters(graph, op)
+    return nibbles.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+
+
 def _adds_alike(graph: Graph, op: Op) -> bool:
     """One shape, one operand that is halved, and shifts that the kernel can do."""
     a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
@@ -159,7 +196,19 @@ def _multiplies_small(graph: Graph, op: Op) -> bool:
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
+    _row(
+        "tw_conv_2d_s8_winograd_dsp",
+        ("conv_2d",),
+        applies=winograd.applies,
+        scratch=winograd.scratch,
+        lag=winograd.lags,
+        cores=DSP,
+        flash=winograd.flash,
+        roomy=True,
+    ),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
+    _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
     _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
@@ -170,13 +219,24 @@ VARIANTS: tuple[Variant, ...] = (
         scratch=lines.scratch,
         lag=lines.lags,
         cores=DSP,
+        flash=lines.flash,
     ),
-    _row("tw_depthwise_conv_2d_s8_dsp", applies=lines.applies, scratch=lines.scratch, lag=lines.lags, cores=DSP),
-    _row("tw_depthwise_conv_2d_s8", lag=lag.by_channel),
+    _row(
+        "tw_depthwise_conv_2d_s8_dsp",
+        applies=lines.applies,
+        scratch=lines.scratch,
+        lag=lines.lags,
+        cores=DSP,
+        flash=lines.flash,
+    ),
+    _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
+    _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
     _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
-    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP),
+    _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
+    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=pairs.flash_of_eights),
+    _row("tw_fully_connected_s8_w4", applies=_weights_are_int4, lag=lag.by_row),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
     _row("tw_max_pool_2d_s8", lag=lag.by_channel),
@@ -202,6 +262,8 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.elementwise),
     _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.elementwise),
     _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.elementwise),
+    _row("tw_requantize_s8_s4", ("quantize",), ("int8", "int4"), lag=lag.elementwise),
+    _row("tw_requantize_s4_s8", ("quantize",), ("int4", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.elementwise),
     _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.elementwise),
     _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.elementwise),
@@ -214,6 +276,15 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_cast", types=ANY, lag=lag.elementwise),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
+    _row(
+        "tw_conv_2d_s4_dsp", ("conv_2d",), S4, applies=_words_of_int4, scratch=nibbles.scratch, lag=lag.by_two_pixels, cores=DSP
+    ),
+    _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
+    _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
+    _row("tw_fully_connected_s4", ("fully_connected",), S4, lag=lag.by_row),
+    _row("tw_average_pool_2d_s4", ("average_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_max_pool_2d_s4", ("max_pool_2d",), S4, lag=lag.by_channel),
+    _row("tw_add_s4", ("add", "sub"), S4, applies=_broadcasts, lag=lag.elementwise),
     _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
     _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
     _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),
@@ -228,13 +299,13 @@ VARIANTS: tuple[Variant, ...] = (
 BY_NAME = {row.name: row for row in VARIANTS}
 
 
-def variant_for(graph: Graph, op: Op, core: str = "") -> Variant:
-    """The first row that runs `op`, of those for `core` besides those for all."""
+def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) -> Variant:
+    """The first row that runs `op`, of those for `core` besides those for all; `roomy`: also of those that are so."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     for row in typed:
-        if row.applies(graph, op):
+        if (roomy or not row.roomy) and row.applies(graph, op):
             return row
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
@@ -264,3 +335,9 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
             headers = re.findall(r'^#include "(\w+)\.h"', (FOLDER / file).read_text(), re.MULTILINE)
             waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
     return [FOLDER / file for file in sorted(found)]
+
+
+def code_bytes(names: Iterable[str]) -> int:
+    """Bytes of the code of the variants with these names, of which a linker leaves out what is not called."""
+    known = json.loads(CODE_BYTES.read_text())
+    return sum(known[path.name] for path in sources(names) if path.suffix == ".c")

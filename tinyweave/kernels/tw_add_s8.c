@@ -8,14 +8,8 @@ static void add_run(const tw_add *params, const int8_t *a, int32_t a_step, const
                     int32_t count)
 {
     const tw_add p = *params; /* a copy, since stores through `to` might change the original */
-    const int32_t low = p.out_min - p.out_zero, high = p.out_max - p.out_zero;
     for (int32_t i = 0; i < count; ++i) {
-        const int32_t x_a = tw_shift_left(*a - p.a_zero, p.left_shift);
-        const int32_t x_b = tw_shift_left(*b - p.b_zero, p.left_shift);
-        const int32_t scaled_a = tw_requantize(x_a, p.a_multiplier, p.a_shift);
-        const int32_t scaled_b = tw_requantize(x_b, p.b_multiplier, p.b_shift);
-        const int32_t scaled = tw_requantize(scaled_a + scaled_b, p.out_multiplier, p.out_shift);
-        *to++ = (int8_t)(tw_clamp(scaled, low, high) + p.out_zero);
+        *to++ = (int8_t)tw_add_element(&p, *a, *b);
         a += a_step;
         b += b_step;
     }

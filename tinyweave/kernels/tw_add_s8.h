@@ -2,17 +2,7 @@
 #ifndef TW_ADD_S8_H
 #define TW_ADD_S8_H
 
-#include "tw.h"
-
-typedef struct {
-    tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
-    int32_t a_zero, b_zero, out_zero;  /* zero points */
-    int32_t out_min, out_max;          /* the clamp of the fused activation, within -128 .. 127 */
-    int32_t left_shift;                /* of both operands before they are rescaled, 20 */
-    int32_t a_multiplier, a_shift;     /* Q31; a positive shift goes left */
-    int32_t b_multiplier, b_shift;     /* a negative multiplier computes a - b */
-    int32_t out_multiplier, out_shift;
-} tw_add;
+#include "tw_add.h"
 
 /* Needs no scratch; out may lie over an operand of the same extents. */
 void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);

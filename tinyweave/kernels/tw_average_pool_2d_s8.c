@@ -3,40 +3,15 @@
 
 #include "tw_sums.h"
 
-/* sum: less away_from for each of the `count` elements. */
-static int8_t finish(const tw_pool *p, int32_t sum, int32_t count)
+static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
 {
-    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+    const int32_t count = window->rows * window->cols;
+    return tw_pool_average(p, tw_pool_sum(in, window, channel, 0) - p->away_from * count, count);
 }
 
 void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t ring = in.ring_height * in.row_stride;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        const int32_t top = y * p->stride.h - p->pad.h;
-        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int32_t left = x * p->stride.w - p->pad.w;
-            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
-            const int32_t count = (rows.end - rows.begin) * (cols.end - cols.begin);
-            const int32_t first = tw_offset(&in, top + rows.begin, left + cols.begin, p->in.c);
-            for (int32_t channel = 0; channel < p->in.c; ++channel) {
-                int32_t sum = -p->away_from * count;
-                int32_t offset = first + channel;
-                for (int32_t ky = rows.begin; ky < rows.end; ++ky) {
-                    const int8_t *from = (const int8_t *)in.data + offset;
-                    for (int32_t kx = cols.begin; kx < cols.end; ++kx) {
-                        sum += *from;
-                        from += p->in.c;
-                    }
-                    offset = tw_down(offset, in.row_stride, ring);
-                }
-                *to++ = finish(p, sum, count);
-            }
-        }
-    }
+    tw_pool_over(p, in, out, range, 0, of_channel);
 }
 
 void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out)
@@ -53,7 +28,7 @@ void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_rang
     tw_sums_add(sums, p->in.c, &in, range);
     if (range.row_end == p->in.h) {
         for (int32_t channel = 0; channel < p->in.c; ++channel) {
-            ((int8_t *)out)[channel] = finish(p, sums[channel], count);
+            ((int8_t *)out)[channel] = tw_pool_average(p, sums[channel], count);
         }
     }
 }

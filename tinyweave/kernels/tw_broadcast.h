@@ -20,14 +20,22 @@ static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_exten
     return whole ? tw_max(range.col_end - range.col_begin, 1) : 1;
 }
 
-/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand. */
-static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row,
-                                               int32_t col)
+/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand; a pixel of that has `pixel`
+ * bytes. */
+static inline const int8_t *tw_broadcast_from(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col,
+                                              int32_t pixel)
 {
     const int32_t n = row / out.h;
     const int32_t y = row - n * out.h;
     const int32_t from = (operand.n == 1 ? 0 : n * operand.h) + (operand.h == 1 ? 0 : y);
-    return (const int8_t *)tw_pixel(view, from, operand.w == 1 ? view->first_col : col, operand.c);
+    return (const int8_t *)tw_pixel(view, from, operand.w == 1 ? view->first_col : col, pixel);
+}
+
+/* The same of an int8 operand. */
+static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row,
+                                               int32_t col)
+{
+    return tw_broadcast_from(view, operand, out, row, col, operand.c);
 }
 
 #endif

@@ -1,71 +1,12 @@
-/* tw_conv_2d_s8_dsp.c - int8 convolution with the Arm DSP extension: gathers the windows of two pixels and multiplies both. */
+/* tw_conv_2d_s8_dsp.c - int8 convolution, with the Arm DSP extension. */
 #include "tw_conv_2d_s8_dsp.h"
 
-#include "tw_dsp.h"
-#include "tw_pair.h"
-#include "tw_windows.h"
+#include "tw_conv_pairs.h"
+#include "tw_pair_s8.h"
 
-/* The outputs of both pixels, or of one alone. */
-static void multiply(const tw_conv_dsp *params, const tw_pair *pair)
+void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch)
 {
-    const tw_conv *p = &params->conv;
-    tw_pair_products(pair, params->stream, params->sign);
-    tw_clamp_all(pair->to_0, p->out.c, p->out_min, p->out_max);
-    tw_clamp_all(pair->to_1, p->out.c, p->out_min, p->out_max);
-}
-
-void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
-{
-    const tw_conv *p = &params->conv;
-    const int32_t channels = p->out.c, stride = p->stride.w, step = stride * p->in.c;
-    int32_t slot = 0;
-    tw_windows windows;
-    tw_pair pair;
-    tw_pair_inputs(&pair, (const uint32_t *)scratch, tw_windows_set(&windows, p, &in, scratch));
-    pair.zero = p->out_zero;
-
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        const tw_window window = tw_window_rows(p, &in, y);
-        int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
-        const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
-        int32_t offset = window.row_offset + left * p->in.c;
-        while (x < range.col_end) {
-            if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
-                tw_windows_pair(&windows, offset, step);
-                pair.to_0 = to;
-                to += channels;
-                pair.to_0_end = to;
-                pair.to_1 = to;
-                to += channels;
-                x += 2;
-                left += 2 * stride;
-                offset += 2 * step;
-                multiply(params, &pair);
-                continue;
-            }
-            if (left >= 0 && left <= end) {
-                tw_windows_inside(&windows, offset, slot);
-            } else {
-                tw_windows_across(&windows, &window, left, slot);
-            }
-            pair.to_1 = to;
-            if (slot == 0) {
-                pair.to_0 = to;
-                pair.to_0_end = to + channels;
-            } else {
-                multiply(params, &pair);
-            }
-            slot ^= 1;
-            to += channels;
-            x += 1;
-            left += stride;
-            offset += step;
-        }
-    }
-    if (slot == 1) {
-        multiply(params, &pair);
-    }
+    tw_conv_pairs(p, in, out, range, scratch, tw_pair_products_s8);
 }
 
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)

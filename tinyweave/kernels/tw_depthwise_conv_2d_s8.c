@@ -1,82 +1,11 @@
-/* tw_depthwise_conv_2d_s8.c - int8 depthwise convolution, portable C: the specification of every faster variant.
- *
- * Without a depth multiplier four neighbouring channels are summed at once.
- */
+/* tw_depthwise_conv_2d_s8.c - int8 depthwise convolution, portable C: the specification of every faster variant. */
 #include "tw_depthwise_conv_2d_s8.h"
 
-/* The products of a window for four channels from `channel` on, depth multiplier 1. */
-static void products4(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel, int32_t *sums)
-{
-    const int32_t step = p->dilation.w * p->in.c, zero = p->in_zero, channels = p->out.c;
-    const int8_t *row_taps = p->weights + window->tap * channels + channel;
-    int32_t offset = window->offset + channel;
-    int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
-        for (int32_t i = 0; i < window->cols; ++i) {
-            sum0 += (x[0] - zero) * taps[0];
-            sum1 += (x[1] - zero) * taps[1];
-            sum2 += (x[2] - zero) * taps[2];
-            sum3 += (x[3] - zero) * taps[3];
-            x += step;
-            taps += channels;
-        }
-        row_taps += p->kernel.w * channels;
-        offset = tw_down(offset, window->step, window->ring);
-    }
-    sums[0] = sum0;
-    sums[1] = sum1;
-    sums[2] = sum2;
-    sums[3] = sum3;
-}
-
-/* The products of a window for one output channel, which reads the input channel `channel_in`. */
-static int32_t products(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel_in, int32_t channel)
-{
-    const int8_t *row_taps = p->weights + window->tap * p->out.c + channel;
-    int32_t offset = window->offset + channel_in;
-    int32_t sum = 0;
-
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
-        for (int32_t i = 0; i < window->cols; ++i) {
-            sum += (*x - p->in_zero) * *taps;
-            x += p->dilation.w * p->in.c;
-            taps += p->out.c;
-        }
-        row_taps += p->kernel.w * p->out.c;
-        offset = tw_down(offset, window->step, window->ring);
-    }
-    return sum;
-}
+#include "tw_depthwise_conv_2d.h"
 
 void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t depth_multiplier = p->out.c / p->in.c;
-    const int32_t fours = depth_multiplier == 1 ? p->out.c / 4 * 4 : 0;
-
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_rows(p, &in, y);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            tw_window_cols(p, &window, x);
-            int32_t channel = 0;
-            for (; channel < fours; channel += 4) {
-                int32_t sums[4];
-                products4(p, &in, &window, channel, sums);
-                tw_conv_finish(p, channel, sums, 4, to + channel);
-            }
-            /* the rest, or with a depth multiplier all */
-            for (int32_t channel_in = channel; channel_in < p->in.c; ++channel_in) {
-                for (int32_t i = 0; i < depth_multiplier; ++i, ++channel) {
-                    const int32_t sum = products(p, &in, &window, channel_in, channel);
-                    tw_conv_finish(p, channel, &sum, 1, to + channel);
-                }
-            }
-            to += p->out.c;
-        }
-    }
+    tw_depthwise_over(p, in, out, range, 8, 8, tw_conv_finish_s8);
 }
 
 void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out)

@@ -97,7 +97,14 @@ static inline int32_t tw_smultt(uint32_t x, uint32_t y)
     return r;
 }
 
-/* Differences of both lanes, modulo 2^16. */
+/* Sums and differences of both lanes, modulo 2^16. */
+static inline uint32_t tw_sadd16(uint32_t x, uint32_t y)
+{
+    uint32_t r;
+    __asm__("sadd16 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+}
+
 static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
 {
     uint32_t r;
@@ -151,6 +158,14 @@ static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
     return r;
 }
 
+/* sum + x * y / 2^32, rounded down, modulo 2^32. */
+static inline int32_t tw_smmla(int32_t x, int32_t y, int32_t sum)
+{
+    int32_t r;
+    __asm__("smmla %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
+    return r;
+}
+
 /* x * (high * 2^32 + low) / 2^64, rounded down. */
 static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
 {
@@ -198,6 +213,11 @@ static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
 static inline int32_t tw_smulbb(uint32_t x, uint32_t y) { return tw_lane(x, 0) * tw_lane(y, 0); }
 static inline int32_t tw_smultt(uint32_t x, uint32_t y) { return tw_lane(x, 1) * tw_lane(y, 1); }
 
+static inline uint32_t tw_sadd16(uint32_t x, uint32_t y)
+{
+    return tw_lanes(tw_lane(x, 0) + tw_lane(y, 0), tw_lane(x, 1) + tw_lane(y, 1));
+}
+
 static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
 {
     return tw_lanes(tw_lane(x, 0) - tw_lane(y, 0), tw_lane(x, 1) - tw_lane(y, 1));
@@ -227,6 +247,11 @@ static inline int32_t tw_smmulr(int32_t x, int32_t y)
 static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
 {
     return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
+}
+
+static inline int32_t tw_smmla(int32_t x, int32_t y, int32_t sum)
+{
+    return tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * y) >> 32));
 }
 
 static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)

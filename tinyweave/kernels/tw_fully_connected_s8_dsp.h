@@ -2,17 +2,13 @@
 #ifndef TW_FULLY_CONNECTED_S8_DSP_H
 #define TW_FULLY_CONNECTED_S8_DSP_H
 
-#include "tw_fully_connected_s8.h"
+#include "tw_fully_connected_dsp.h"
 
 /* Eight filters at a time. The stream holds, per eight filters: eight biases; per four inputs k .. k + 3 the lanes (k, k + 2)
  * of filters 0 and 1, 2 and 3, 4 and 5, 6 and 7, then the lanes (k + 1, k + 3). A lane is w0 + 256 * w1, and a bias of a second
- * filter 256 times its own plus the first's, as in tw_pair.h; weights and filters that are missing are 0. */
-typedef struct {
-    tw_fully_connected dense;  /* without weights and bias; all shifts are at most -2 */
-    const uint32_t *stream;
-} tw_fully_connected_dsp;
-
-/* Rescales each sum with a single rounding. Needs no scratch. */
+ * filter 256 times its own plus the first's, as in tw_pair_s8.h; weights and filters that are missing are 0.
+ *
+ * Rescales each sum with a single rounding. Needs no scratch. */
 void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 
 /* The same for a range of the output, from and to parts of maps. */

@@ -2,7 +2,7 @@
 #ifndef TW_FULLY_CONNECTED_S8_MVE_H
 #define TW_FULLY_CONNECTED_S8_MVE_H
 
-#include "tw_fully_connected_s8.h"
+#include "tw_fully_connected.h"
 
 /* Four filters share each input. Of the biases the input's zero point times the weights is taken off, so in_zero is 0; all
  * shifts are at most -2. Rescales each sum with a single rounding. Needs no scratch. */

@@ -2,7 +2,7 @@
 #ifndef TW_FULLY_CONNECTED_S8_OFFSET_H
 #define TW_FULLY_CONNECTED_S8_OFFSET_H
 
-#include "tw_fully_connected_s8.h"
+#include "tw_fully_connected.h"
 
 typedef struct {
     tw_fully_connected dense;

@@ -1,32 +1,14 @@
 /* tw_max_pool_2d_s8.c - int8 maximum over a window, portable C: the specification of every faster variant. */
 #include "tw_max_pool_2d_s8.h"
 
+static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
+{
+    return (int8_t)tw_clamp(tw_pool_highest(in, window, channel, 0), p->out_min, p->out_max);
+}
+
 void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t ring = in.ring_height * in.row_stride;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        const int32_t top = y * p->stride.h - p->pad.h;
-        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int32_t left = x * p->stride.w - p->pad.w;
-            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
-            const int32_t first = tw_offset(&in, top + rows.begin, left + cols.begin, p->in.c);
-            for (int32_t channel = 0; channel < p->in.c; ++channel) {
-                int32_t highest = -128;
-                int32_t offset = first + channel;
-                for (int32_t ky = rows.begin; ky < rows.end; ++ky) {
-                    const int8_t *from = (const int8_t *)in.data + offset;
-                    for (int32_t kx = cols.begin; kx < cols.end; ++kx) {
-                        highest = tw_max(highest, *from);
-                        from += p->in.c;
-                    }
-                    offset = tw_down(offset, in.row_stride, ring);
-                }
-                *to++ = (int8_t)tw_clamp(highest, p->out_min, p->out_max);
-            }
-        }
-    }
+    tw_pool_over(p, in, out, range, 0, of_channel);
 }
 
 void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out)

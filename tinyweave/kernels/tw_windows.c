@@ -84,24 +84,53 @@ static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t
     return take(to, windows->row, windows->quads, windows->rest, rests);
 }
 
+/* Widens four inputs of both pixels. */
+static inline void widen_four(uint32_t *to, const int8_t *from_0, const int8_t *from_1)
+{
+    const uint32_t word_0 = tw_word(from_0), word_1 = tw_word(from_1);
+    to[0] = tw_sxtb16(word_0);
+    to[1] = tw_sxtb16(word_1);
+    to[2] = tw_sxtb16_odd(word_0);
+    to[3] = tw_sxtb16_odd(word_1);
+}
+
 /* Widens `quads` times four inputs of both pixels. */
 static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int8_t *from_1, int32_t quads)
 {
     for (int32_t i = quads; i > 0; --i) {
-        const uint32_t word_0 = tw_word(from_0), word_1 = tw_word(from_1);
+        widen_four(to, from_0, from_1);
         from_0 += 4;
         from_1 += 4;
-        to[0] = tw_sxtb16(word_0);
-        to[1] = tw_sxtb16(word_1);
-        to[2] = tw_sxtb16_odd(word_0);
-        to[3] = tw_sxtb16_odd(word_1);
         to += 4;
     }
     return to;
 }
 
+/* tw_windows_pair for three rows of nine inputs, as first layers have them: 3 x 3 pixels of three channels. */
+static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t next)
+{
+    uint32_t *to = windows->wide, ninths[2][3];
+    for (int32_t row = 0; row < 3; ++row) {
+        const int8_t *from_0 = windows->data + offset, *from_1 = from_0 + next;
+        widen_four(to, from_0, from_1);
+        widen_four(to + 4, from_0 + 4, from_1 + 4);
+        to += 8;
+        ninths[0][row] = (uint32_t)from_0[8];
+        ninths[1][row] = (uint32_t)from_1[8];
+        offset = tw_down(offset, windows->step, windows->ring);
+    }
+    to[0] = tw_pkhbt(ninths[0][0], ninths[0][2]);
+    to[1] = tw_pkhbt(ninths[1][0], ninths[1][2]);
+    to[2] = ninths[0][1] & 0xFFFFu;
+    to[3] = ninths[1][1] & 0xFFFFu;
+}
+
 void tw_windows_pair(const tw_windows *windows, int32_t offset, int32_t next)
 {
+    if (windows->rows == 3 && windows->quads == 2 && windows->rest == 1) {
+        pair_of_nines(windows, offset, next);
+        return;
+    }
     uint32_t *to = windows->wide;
     const int8_t *const data = windows->data;
     const int32_t quads = windows->quads, rest = windows->rest, step = windows->step, ring = windows->ring;

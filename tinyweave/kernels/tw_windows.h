@@ -16,7 +16,7 @@ typedef struct {
     const tw_conv *p;
 } tw_windows;
 
-/* Lays the scratch of tw_conv_2d_s8_dsp out; returns how many times four inputs a window has. */
+/* Lays the scratch of tw_conv_pairs out; returns how many times four inputs a window has. */
 int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch);
 
 /* Gathers two windows that lie inside the map, from `offset` and `next` bytes further on. */

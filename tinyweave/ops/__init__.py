@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Tensor
+from ..ir import CompileError, Graph, Op, Tensor, array_type
 from . import (
     activations,
     batch_matmul,
@@ -126,14 +126,14 @@ def run(
     for name in graph.inputs:
         tensor = graph.tensors[name]
         value = inputs.get(name)
-        if value is None or value.shape != tensor.shape or value.dtype != np.dtype(tensor.dtype):
+        if value is None or value.shape != tensor.shape or value.dtype != array_type(tensor.dtype):
             given = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
             raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {given}", tensor=tensor)
         values[name] = value
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]
         for tensor, array in zip(graph.outputs_of(op), spec_for(graph, op).reference(graph, op, arrays), strict=True):
-            assert array.shape == tensor.shape and array.dtype == np.dtype(tensor.dtype), (op.name, array.shape, array.dtype)
+            assert array.shape == tensor.shape and array.dtype == array_type(tensor.dtype), (op.name, array.shape, array.dtype)
             values[tensor.name] = array
     state.update({name: values[name] for name in state})
     if keep:

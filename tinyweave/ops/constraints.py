@@ -6,11 +6,10 @@ spec matters: a later constraint may rely on the earlier ones.
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..ir import Graph, Op, Tensor
+from ..ir import Graph, Op, Tensor, limits
 from .spec import Constraint
 
+TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
@@ -18,8 +17,8 @@ def per_tensor(tensor: Tensor) -> bool:
     """Whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
-    info = np.iinfo(tensor.dtype)
-    return bool(info.min <= tensor.zero_point <= info.max and 2.0**-40 <= tensor.scale <= 2.0**40)
+    low, high = limits(tensor.dtype)
+    return bool(low <= tensor.zero_point <= high and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
 def arity(least: int, most: int | None = None, outputs: int | None = 1) -> Constraint:
@@ -48,26 +47,31 @@ def inputs_are_int8(graph: Graph, op: Op) -> bool:
     return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))
 
 
-def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
-    """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
+def input_is_int8_or_int4(graph: Graph, op: Op) -> bool:
+    """the input must be int8 or int4, quantised with one scale and zero point"""
+    return graph.input(op).dtype != "int16" and is_narrow(graph.input(op))
+
+
+def input_is_narrow(graph: Graph, op: Op) -> bool:
+    """the input must be int8, int4, or int16 with zero point 0, quantised with one scale and zero point"""
     return is_narrow(graph.input(op))
 
 
-def inputs_are_int8_or_int16(graph: Graph, op: Op) -> bool:
-    """all inputs must be int8, or all int16 with zero point 0, quantised with one scale and zero point each"""
+def inputs_are_narrow(graph: Graph, op: Op) -> bool:
+    """all inputs must be int8, all int4, or all int16 with zero point 0, quantised with one scale and zero point each"""
     return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
 
 
 def output_has_input_type(graph: Graph, op: Op) -> bool:
-    """the output must have the input's type (int8, or int16 with zero point 0), quantised with one scale and zero point"""
+    """the output must have the input's type, for int16 with zero point 0, quantised with one scale and zero point"""
     return graph.output(op).dtype == graph.input(op).dtype and is_narrow(graph.output(op))
 
 
 def is_narrow(tensor: Tensor) -> bool:
-    """Whether a tensor is int8, or int16 with zero point 0, quantised with one scale and zero point."""
-    if tensor.dtype not in ("int8", "int16") or not per_tensor(tensor):
+    """Whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
+    if tensor.dtype not in ("int8", "int4", "int16") or not per_tensor(tensor):
         return False
-    return tensor.dtype == "int8" or tensor.zero_point == 0
+    return tensor.dtype != "int16" or tensor.zero_point == 0
 
 
 def output_is_int8(graph: Graph, op: Op) -> bool:
@@ -86,12 +90,13 @@ def weights_are_constant(graph: Graph, op: Op) -> bool:
 
 
 def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
-    """the weights must be int8 with zero point 0, one scale for all or one per output channel (uint8: one, any zero point)"""
+    """the weights must be int8 with zero point 0, or int4 (on int4 maps int4), one scale or one a channel (uint8: any zero)"""
     weights = graph.input(op, 1)
     channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
     if op.attrs.get("unsigned"):
         return weights.dtype == "int8" and per_tensor(weights)
-    if weights.dtype != "int8" or weights.quant is None or any(weights.quant.zero_point):
+    types = {"int4": ("int4",), "int8": ("int8", "int4")}.get(graph.input(op).dtype, ("int8",))
+    if weights.dtype not in types or weights.quant is None or any(weights.quant.zero_point):
         return False
     return weights.quant.axis in (None, channel_axis)
 
@@ -123,7 +128,7 @@ def same_type(graph: Graph, op: Op) -> bool:
 def same_quantisation(graph: Graph, op: Op) -> bool:
     """the first input and the output must have the same scale and zero point"""
     a, b = graph.input(op).quant, graph.output(op).quant
-    return graph.input(op).dtype not in ("int8", "uint8", "int16") or a == b
+    return graph.input(op).dtype not in ("int4", "int8", "uint8", "int16") or a == b
 
 
 def operands_are_constant(graph: Graph, op: Op) -> bool:

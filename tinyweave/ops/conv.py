@@ -13,16 +13,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor
+from ..ir import Graph, Op, Tensor, array_type
 from .constraints import (
     activation_is_known,
     arity,
     bias_is_constant,
     bias_is_constant_int32,
-    input_is_int8,
-    input_is_int8_or_int16,
+    input_is_int8_or_int4,
+    input_is_narrow,
     output_has_input_type,
-    output_is_int8,
     rank_is_4,
     weights_are_constant,
     weights_are_symmetric_int8,
@@ -122,7 +121,7 @@ def rescaled(
         scaled = requantize_wide(total, multiplier, shift)
     else:
         scaled = requantize(wrap32(total), multiplier, shift) + out.zero_point
-    return np.clip(scaled, *activation_range(activation, out)).astype(out.dtype)
+    return np.clip(scaled, *activation_range(activation, out)).astype(array_type(out.dtype))
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -171,17 +170,17 @@ def window_fits(graph: Graph, op: Op) -> bool:
     return window_is_valid(graph.input(op).shape, kernel_size(graph, op), op.attrs)
 
 
-FIRST = (arity(2, 3), input_is_int8, output_is_int8, rank_is_4, weights_are_constant, filter_has_rank_4)
+FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
 LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, activation_is_known)
 
 ALSO_INT16: dict[Constraint, Constraint] = {
-    input_is_int8: input_is_int8_or_int16,
-    output_is_int8: output_has_input_type,
+    input_is_int8_or_int4: input_is_narrow,
     bias_is_constant_int32: bias_is_constant,
 }
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST))
+DEPTHWISE_CONV_2D = (*FIRST, depthwise_channels_match, *LAST)
 
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, window),
-    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, (*FIRST, depthwise_channels_match, *LAST), macs, window),
+    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, window, int4=True),
+    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE_CONV_2D, macs, window, int4=True),
 )

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, array_type
 from .constraints import (
     activation_is_known,
     arity,
     input_is_int8,
     inputs_are_int8,
-    inputs_are_int8_or_int16,
+    inputs_are_narrow,
     output_has_input_type,
     output_is_int8,
 )
 from .fixed_point import quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range, is_pixel
 
-ADD_LEFT_SHIFT = {"int8": 20, "int16": 15}
+ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 
 
 class Rescale(NamedTuple):
@@ -126,7 +126,7 @@ def _centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArra
 
 def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
     out = graph.output(op)
-    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), out.dtype)
+    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), array_type(out.dtype))
 
 
 def window_binary(graph: Graph, op: Op) -> Window | None:
@@ -158,7 +158,7 @@ def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
 
 
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known)
-SUMS = (arity(2), inputs_are_int8_or_int16, output_has_input_type, shapes_broadcast, activation_is_known, output_scale_is_large)
+SUMS = (arity(2), inputs_are_narrow, output_has_input_type, shapes_broadcast, activation_is_known, output_scale_is_large)
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
@@ -167,8 +167,8 @@ def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], 
 
 
 SPECS = (
-    OpSpec("add", infer_binary, reference_add, SUMS, window=window_binary),
-    OpSpec("sub", infer_binary, reference_add, SUMS, window=window_binary),
+    OpSpec("add", infer_binary, reference_add, SUMS, window=window_binary, int4=True),
+    OpSpec("sub", infer_binary, reference_add, SUMS, window=window_binary, int4=True),
     OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu),

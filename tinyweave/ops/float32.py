@@ -24,8 +24,9 @@ ONE_SCALE = frozenset(  # what only integers need
     (
         constraints.input_is_int8,
         constraints.inputs_are_int8,
-        constraints.input_is_int8_or_int16,
-        constraints.inputs_are_int8_or_int16,
+        constraints.input_is_int8_or_int4,
+        constraints.input_is_narrow,
+        constraints.inputs_are_narrow,
         constraints.output_is_int8,
         constraints.output_has_input_type,
         constraints.weights_are_symmetric_int8,

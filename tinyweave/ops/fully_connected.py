@@ -15,8 +15,8 @@ from .constraints import (
     activation_is_known,
     arity,
     bias_is_constant_int32,
-    input_is_int8,
-    output_is_int8,
+    input_is_int8_or_int4,
+    output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
@@ -91,6 +91,12 @@ def shapes_match(graph: Graph, op: Op) -> bool:
     return x.shape[-1] == depth if op.attrs["keep_num_dims"] else x.elements % depth == 0
 
 
+def rows_are_whole_bytes(graph: Graph, op: Op) -> bool:
+    """the pixels of an int4 input must be the rows, or have an even number of channels, as must the rows"""
+    x, depth = graph.input(op), graph.input(op, 1).shape[1]
+    return x.dtype != "int4" or x.shape[-1] == depth or x.shape[-1] % 2 == depth % 2 == 0
+
+
 def scale_is_small(graph: Graph, op: Op) -> bool:
     """input scale * weight scale / output scale must be below 2^8"""
     return bool(np.all(scales(graph, op) < 256))
@@ -98,14 +104,15 @@ def scale_is_small(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (
     arity(2, 3),
-    input_is_int8,
-    output_is_int8,
+    input_is_int8_or_int4,
+    output_has_input_type,
     weights_are_constant,
     shapes_match,
+    rows_are_whole_bytes,
     weights_are_symmetric_int8,
     bias_is_constant_int32,
     activation_is_known,
     scale_is_small,
 )
 
-SPECS = (OpSpec("fully_connected", infer, reference, CONSTRAINTS, macs),)
+SPECS = (OpSpec("fully_connected", infer, reference, CONSTRAINTS, macs, int4=True),)

@@ -176,6 +176,12 @@ def elements_are_kept(graph: Graph, op: Op) -> bool:
     return graph.input(op).elements == graph.output(op).elements
 
 
+def pixels_keep_their_bytes(graph: Graph, op: Op) -> bool:
+    """int4 maps must keep their last axis, or it must be even before and after"""
+    before, after = ((1, *tensor.shape)[-1] for tensor in (graph.input(op), graph.output(op)))
+    return graph.output(op).dtype != "int4" or before == after or before % 2 == after % 2 == 0
+
+
 def shape_holds_integers(graph: Graph, op: Op) -> bool:
     """the shape, where it is an operand, must be int32 or int64"""
     operand = graph.optional_input(op, 1)
@@ -265,15 +271,19 @@ def output_holds_extents(graph: Graph, op: Op) -> bool:
 MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
 
+RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers, pixels_keep_their_bytes)
+SQUEEZE = (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes)
+
 SPECS = (
-    OpSpec("reshape", infer_reshape, reference_view, (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers), view=True),
-    OpSpec("squeeze", infer_squeeze, reference_view, (arity(1), *MOVES, squeezed_axes_are_one), view=True),
+    OpSpec("reshape", infer_reshape, reference_view, RESHAPE, view=True, int4=True),
+    OpSpec("squeeze", infer_squeeze, reference_view, SQUEEZE, view=True, int4=True),
     OpSpec(
         "expand_dims",
         infer_expand_dims,
         reference_view,
-        (arity(2), *MOVES, operands_are_constant, new_axis_is_in_range),
+        (arity(2), *MOVES, operands_are_constant, new_axis_is_in_range, pixels_keep_their_bytes),
         view=True,
+        int4=True,
     ),
     OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), window=window_pad),
     OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), window=window_pad),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import activation_is_known, arity, input_is_int8, output_is_int8, rank_is_4, same_quantisation
+from .constraints import activation_is_known, arity, input_is_int8_or_int4, output_has_input_type, rank_is_4, same_quantisation
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
 from .window import output_size, positions, taps, window_is_valid
 
@@ -74,8 +74,8 @@ def window_fits(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (
     arity(1),
-    input_is_int8,
-    output_is_int8,
+    input_is_int8_or_int4,
+    output_has_input_type,
     rank_is_4,
     same_quantisation,
     window_fits,
@@ -83,6 +83,6 @@ CONSTRAINTS = (
 )
 
 SPECS = (
-    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, window=window),
-    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, window=window),
+    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, window=window, int4=True),
+    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, window=window, int4=True),
 )

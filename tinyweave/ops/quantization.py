@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, array_type, limits
 from .constraints import arity, per_tensor
 from .fixed_point import quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
@@ -16,6 +16,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
 QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16"), ("int16", "int32"), ("int32", "int8"), ("int32", "int16")}
+QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8")}
 
 
 def requant(graph: Graph, op: Op) -> tuple[int, int]:
@@ -30,14 +31,13 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, out = arrays[0], graph.output(op)
     assert x is not None
-    info = np.iinfo(out.dtype)
     if x.dtype == np.float32:
         with np.errstate(over="ignore"):
             steps = x / np.float32(out.scale)
         scaled = round_half_away(np.nan_to_num(steps, nan=-1e30)).astype(np.float64)
     else:
         scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
-    return [np.clip(scaled + out.zero_point, info.min, info.max).astype(out.dtype)]
+    return [np.clip(scaled + out.zero_point, *limits(out.dtype)).astype(array_type(out.dtype))]
 
 
 def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -51,7 +51,7 @@ def window(graph: Graph, op: Op) -> Window | None:
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must go from float32 to int8, uint8 or int16, between int8 and uint8, or from int16 or int32 to another signed type"""
+    """must go from float32 to int8, uint8 or int16, between int8 and uint8 or int4, or from int16 or int32 to another one"""
     return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
 
 
@@ -72,6 +72,7 @@ SPECS = (
         reference_quantize,
         (arity(1), quantize_types_are_supported, integers_are_per_tensor),
         window=window,
+        int4=True,
     ),
     OpSpec(
         "dequantize",

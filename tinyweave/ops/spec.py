@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import CompileError, Graph, Op, Tensor
+from ..ir import CompileError, Graph, Op, Tensor, limits
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
@@ -37,7 +37,7 @@ class OpSpec:
     window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
     every output may read all of the input, or there are several images. constraints: predicates; the docstring of one is
     its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
-    input that it works on; the others are its parameters. state: which inputs are state.
+    input that it works on; the others are its parameters. state: which inputs are state. int4: whether it takes int4 maps.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class OpSpec:
     view: bool = False
     data: int = 0
     state: tuple[int, ...] = ()
+    int4: bool = False
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
@@ -56,6 +57,9 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
     for constraint in spec.constraints:
         if not constraint(graph, op):
             raise CompileError(constraint.__doc__ or constraint.__name__, op=op)
+    for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
+        if tensor is not None and tensor.dtype == "int4" and not spec.int4:
+            raise CompileError("is int4, which this op does not take", "quantize it to int8 before", op=op, tensor=tensor)
 
 
 def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
@@ -82,8 +86,7 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
     """The clamp (minimum, maximum) of a fused activation in the output's values (TFLite CalculateActivationRangeQuantized)."""
-    info = np.iinfo(output.dtype)
-    low, high = int(info.min), int(info.max)
+    low, high = limits(output.dtype)
     if activation == "none":
         return low, high
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import Graph, Op
 from ..ops.window import Size
 from .ranges import taps
-from .rewrite import constant, each_op, exchange
+from .rewrite import each_op, exchange, part
 from .tensor_map import TensorMap
 
 
@@ -21,7 +21,7 @@ def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _cropped(graph: Graph, op: Op) -> Graph:
-    if op.kind not in ("conv_2d", "depthwise_conv_2d") or graph.input(op, 1).dtype != "int8":
+    if op.kind not in ("conv_2d", "depthwise_conv_2d") or graph.input(op, 1).dtype not in ("int8", "int4"):
         return graph
     weights, (products, _, _, never) = graph.input(op, 1), taps(graph, op)
     assert weights.data is not None
@@ -31,7 +31,7 @@ def _cropped(graph: Graph, op: Op) -> Graph:
     if cuts == [(0, 0), (0, 0)]:
         return graph
     rows, columns = (slice(before, size - after) for (before, after), size in zip(cuts, used.shape, strict=True))
-    operand = constant(graph, op, "weights", weights.data[:, rows, columns, :], weights.quant)
+    operand = part(graph, op, "weights", weights, weights.data[:, rows, columns, :])
     rest = tuple(
         tuple(have - cut * step for have, cut in zip(padding[axis], cuts[axis], strict=True))
         for axis, step in enumerate(dilation)

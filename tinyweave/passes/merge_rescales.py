@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Tensor
+from ..ir import CompileError, Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, check_constraints
 from ..ops.constraints import ACTIVATIONS
 from .ranges import BYTES, Range, ranges
@@ -92,8 +92,8 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
     """The clamp of `op` as the activation of `before`, where there is one that clamps every sum alike."""
     x, out = graph.input(op), graph.output(op)
-    info = np.iinfo(x.dtype)
-    sums = np.arange(info.min - 1, info.max + 2)  # what lies further out is clamped like these ends
+    low, high = limits(x.dtype)
+    sums = np.arange(low - 1, high + 2)  # what lies further out is clamped like these ends
     inner = np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype)
     wanted = _through(graph, (op,), inner)
     for activation in ACTIVATIONS:

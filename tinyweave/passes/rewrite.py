@@ -75,3 +75,8 @@ def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant |
     while name in graph.tensors:
         name += "_"
     return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
+
+
+def part(graph: Graph, op: Op, role: str, tensor: Tensor, data: NDArray[Any]) -> Tensor:
+    """A new constant for `op` with a part of the values of `tensor`."""
+    return replace(constant(graph, op, role, data, tensor.quant), dtype=tensor.dtype)

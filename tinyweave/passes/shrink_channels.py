@@ -20,7 +20,7 @@ from ..ops.fixed_point import INT32_MAX
 from ..ops.layout import concatenation_axis, paddings, permutation
 from ..ops.pieces import pieces
 from .ranges import Range, channels, ranges, taps
-from .rewrite import constant
+from .rewrite import constant, part
 from .tensor_map import TensorMap
 
 REACH = 255  # of an int8 value less its zero point
@@ -230,7 +230,7 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
     total = share if bias is None or bias.data is None else share + bias.data
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
     scales = _picked(weights.quant, target, 0)
-    constants = [constant(graph, op, "weights", left, scales)]
+    constants = [part(graph, op, "weights", replace(weights, quant=scales), left)]
     if bias is not None or share[target].any():
         made = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
         quant = made if bias is None else bias.quant and _picked(bias.quant, target, 0)
@@ -242,7 +242,7 @@ def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
     """A constant with the channels of `mask`, along its last axis."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
-    return constant(graph, op, role, tensor.data[..., mask], quant)
+    return part(graph, op, role, replace(tensor, quant=quant), tensor.data[..., mask])
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:

@@ -31,6 +31,7 @@ from .build import (
 )
 from .check import check
 from .faster import with_kernels_of
+from .flash import code_to_add, constant_bytes, for_constants, trades_flash
 from .forms import FORMS, Form, pick
 from .fuse import NEVER, Cut, best_stages, stage_front
 from .kept import what_to_keep
@@ -51,7 +52,7 @@ OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps t
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
-__all__ += ["plan_in_order", "plan_in_stages", "scratch_name", "to_json"]
+__all__ += ["code_to_add", "constant_bytes", "plan_in_order", "plan_in_stages", "scratch_name", "to_json", "trades_flash"]
 
 
 def plan(
@@ -67,6 +68,8 @@ def plan(
     core: str = "",
     most: int | None = None,
     slack: float = 0.0,
+    flash: int | None = None,
+    other_flash: int | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -86,7 +89,9 @@ def plan(
 
     With a `core` its kernels are taken besides those for all cores, whose scratch counts in the arena: of the plans that need
     no more than `most` bytes, or the largest of `maps`, the one of the least memory that takes at most 1 + `slack` times the
-    cycles, estimated, of the fastest; computing maps again as far as that was allowed is not held against a plan.
+    cycles, estimated, of the fastest, see forms.py; computing maps again as far as that was allowed is not held against a plan.
+    Kernels that keep more constants than others share what these leave of `flash` bytes, in which besides constants lie
+    `other_flash`, estimated if left out.
     """
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, schedule, max_mac_overhead)
@@ -98,7 +103,8 @@ def plan(
         forms = FORMS if schedule == "best" and not fast else FORMS[:1]
         allowed = (1 + slack) * (max_mac_overhead or 1)
         forms = forms[:2] if any(ends) else forms
-        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), allowed=allowed)
+        room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
+        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), flash=room, allowed=allowed)
     else:
         made = how(FOR_ALL)
         assert made is not None

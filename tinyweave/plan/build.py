@@ -30,14 +30,16 @@ FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with m
 
 
 class Kernels(NamedTuple):
-    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`."""
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; of ops whose
+    names are `roomy` those that take more Flash."""
 
     core: str = ""
     kept: frozenset[str] = frozenset()
+    roomy: frozenset[str] = frozenset()
 
     def name(self, graph: Graph, op: Op) -> str:
         """The kernel of an op."""
-        return variant_for(graph, op, "" if op.name in self.kept else self.core).name
+        return variant_for(graph, op, "" if op.name in self.kept else self.core, roomy=op.name in self.roomy).name
 
 
 FOR_ALL = Kernels()

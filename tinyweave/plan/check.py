@@ -304,7 +304,7 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Part], end: int) -> tuple[
 def _tile_region(fused: _Fused, name: str) -> Region:
     plan, (rows, cols) = fused.plan, fused.stream.tiles[name]
     tensor, begin = plan.graph.tensors[name], plan.offset(name)
-    size, buffer = rows * cols * tensor.shape[3] * itemsize(tensor.dtype), plan.buffer(plan.places[name].buffer)
+    size, buffer = rows * cols * tensor.pixel_bytes, plan.buffer(plan.places[name].buffer)
     assert plan.places[name].offset + size <= buffer.bytes and begin % 4 == 0, f"the tile of '{name}' leaves {buffer.name}"
     return plan.memory(name), begin, begin + size
 

@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, Protocol
 from ..ir import Graph
 from ..kernels.layer_cycles import layer_cycles
 from ..kernels.table import BY_NAME, alike
-from .build import Kernels, shared_in, variants_in
-from .order import file_order
+from .build import Kernels
+from .flash import one_by_one, within_flash, worth_flash
 from .plan import Plan
-from .timing import cycles_to_compare
+from .timing import cycles_to_compare, kernel_calls
 
 Form = Literal["least", "rows", "ops"]  # of whatever form that needs least memory; in stages of whole rows; op by op
 FORMS: tuple[Form, ...] = ("least", "rows", "ops")
@@ -39,35 +39,42 @@ class _Tried(NamedTuple):
         return self.bytes * self.cycles
 
 
-def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int, allowed: float) -> Plan:
+def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int, flash: int, allowed: float) -> Plan:
     """Of the plans with kernels for `core` that need at most `most` bytes and take at most `allowed` times the cycles of the
     fastest the one with the least product of bytes and cycles; where none needs so little, the smallest that was found.
 
     Where the fast kernels of a step need too much, or much for little, those for all cores take their place, the ones with most
-    scratch first.
+    scratch first; likewise where their constants are more than `flash` bytes, while those that need more of these get what is
+    left.
     """
-    given, like = Kernels(core), alike(core)
-    variants = variants_in(graph, shared_in(graph, file_order(graph), parts=True), given)
-    fewest = sum(layer_cycles(graph, op, name, like) or 0 for op, name in zip(graph.ops, variants, strict=True))
+    like, given = alike(core), within_flash(graph, core, flash)
+    names = one_by_one(graph, given)
+    whole = [(index, None, 1) for index, name in enumerate(names) if name]
+    names = one_by_one(graph, given._replace(roomy=worth_flash(graph, names, whole, core, flash)))
+    fewest = sum(layer_cycles(graph, op, name, like) or 0 for op, name in zip(graph.ops, names, strict=True))
     tried: list[_Tried] = []
 
     def near(fewest: float) -> list[_Tried]:
         return [one for one in tried if one.bytes <= most and one.cycles <= allowed * fewest]
 
     for form in forms:
-        kernels = given
         below = min((one.cost / fewest for one in near(fewest) if fewest), default=most + 1)
-        while (made := how(kernels, form, min(most + 1, math.ceil(below)))) is not None:
-            tried.append(_Tried(sum(made.arena.values()), cycles_to_compare(made, like), made))
-            dearest, scratch = _dearest(made, most)
-            kernels = kernels._replace(kept=kernels.kept | dearest)
-            if not dearest:
-                break
-            if tried[-1].bytes <= most:
-                slower = cycles_to_compare(made, like, dearest)
-                least = min((one.cost for one in near(fewest)), default=math.inf)
-                if slower > allowed * fewest or (tried[-1].bytes - scratch) * slower >= least:
+        starts = [given]
+        for kernels in starts:
+            while (made := how(kernels, form, min(most + 1, math.ceil(below)))) is not None:
+                tried.append(_Tried(sum(made.arena.values()), cycles_to_compare(made, like), made))
+                if kernels is given:
+                    more = worth_flash(made.graph, made.variants, kernel_calls(made), core, flash)
+                    starts += [given._replace(roomy=more)] if more else []
+                dearest, scratch = _dearest(made, most)
+                kernels = kernels._replace(kept=kernels.kept | dearest)
+                if not dearest:
                     break
+                if tried[-1].bytes <= most:
+                    slower = cycles_to_compare(made, like, dearest)
+                    least = min((one.cost for one in near(fewest)), default=math.inf)
+                    if slower > allowed * fewest or (tried[-1].bytes - scratch) * slower >= least:
+                        break
     fitting = [one for one in tried if one.bytes <= most]
     if not fitting:
         return min(tried, key=lambda one: one.bytes).plan

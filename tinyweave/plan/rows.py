@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor, itemsize
+from ..ir import Graph, Op, Tensor
 from ..kernels.table import BY_NAME
 from ..ops import SPECS, Window
 from ..ops.window import positions
@@ -37,7 +37,7 @@ class Read(NamedTuple):
 
 def row_bytes(tensor: Tensor) -> int:
     """Bytes of a row of an NHWC map."""
-    return tensor.shape[2] * tensor.shape[3] * itemsize(tensor.dtype)
+    return tensor.shape[2] * tensor.pixel_bytes
 
 
 RESAMPLERS = ("resize_bilinear", "transpose_conv")  # without a window: their rows may read any row
@@ -244,7 +244,7 @@ def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
     """The same in bytes."""
     tensors = net.graph.tensors
     sizes = tile_sizes(net, tile)
-    return {x: rows * width * tensors[x].shape[3] * itemsize(tensors[x].dtype) for x, (rows, width) in sizes.items()}
+    return {x: rows * width * tensors[x].pixel_bytes for x, (rows, width) in sizes.items()}
 
 
 def tile_words(net: Rows, tile: Tile) -> int:

@@ -14,6 +14,9 @@ from .plan import Plan, Stage
 from .rows import Spans, parts
 from .streaming import rows_of, streaming_of
 
+Call = tuple[int, Part, int]
+"""An op, the part of its output that one call computes, and how many calls compute such a one."""
+
 
 def plan_cycles(plan: Plan, core: str) -> int | None:
     """Of one inference, by the shapes that kernels work on. None where a kernel of it has no constants."""
@@ -34,8 +37,8 @@ def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[flo
         yield None if once is None else count * once
 
 
-def kernel_calls(plan: Plan) -> Iterator[tuple[int, Part, int]]:
-    """(op, part of its output, how many calls compute such a one); all rows that it sums up as they come are one call."""
+def kernel_calls(plan: Plan) -> Iterator[Call]:
+    """Those of each op; all rows that it sums up as they come are one."""
     for stage in plan.stages:
         if stage.tiles is None:
             yield from ((index, None, 1) for index in stage.ops)
@@ -43,7 +46,7 @@ def kernel_calls(plan: Plan) -> Iterator[tuple[int, Part, int]]:
             yield from _in_stage(plan, stage)
 
 
-def _in_stage(plan: Plan, stage: Stage) -> Iterator[tuple[int, Part, int]]:
+def _in_stage(plan: Plan, stage: Stage) -> Iterator[Call]:
     net, paces = rows_of(plan), streaming_of(plan, stage).paces
     tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
     for index in stage.ops:

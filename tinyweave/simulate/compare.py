@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..ir import CompileError, Graph, Tensor
+from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
 from ..plan import Plan
 from ..plan.rows import row_bytes
 from . import emulated, host
@@ -72,25 +72,24 @@ def _range(tensor: Tensor) -> tuple[float, float]:
         return -1.0, 1.0
     if tensor.dtype == "bool":
         return 0, 1
-    info = np.iinfo(tensor.dtype)
-    return info.min, info.max
+    return limits(tensor.dtype)
 
 
 def _constant(tensor: Tensor, which: str) -> np.ndarray:
     low, high = _range(tensor)
     zero = tensor.zero_point if tensor.quant is not None and tensor.dtype != "float32" else 0
-    return np.full(tensor.shape, {"least": low, "greatest": high, "zero": zero}[which], tensor.dtype)
+    return np.full(tensor.shape, {"least": low, "greatest": high, "zero": zero}[which], array_type(tensor.dtype))
 
 
 def _random(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
     low, high = _range(tensor)
     if tensor.dtype == "float32":
         return rng.uniform(low, high, tensor.shape).astype(np.float32)
-    return rng.integers(int(low), int(high) + 1, tensor.shape).astype(tensor.dtype)
+    return rng.integers(int(low), int(high) + 1, tensor.shape).astype(array_type(tensor.dtype))
 
 
 def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.dtype(tensor.dtype) or array.size != tensor.elements:
+    if array.dtype != array_type(tensor.dtype) or array.size != tensor.elements:
         raise CompileError(
             f"needs {tensor.dtype}{list(tensor.shape)}, the given input is {array.dtype}{list(array.shape)}",
             "give inputs of the model's own type and shape",
@@ -174,9 +173,11 @@ def _run_all(
     return outputs, used
 
 
-def pack(sample: Sample) -> list[bytes]:
+def pack(graph: Graph, sample: Sample) -> list[bytes]:
     """A sample as the bytes that the C takes."""
-    return [np.ascontiguousarray(array).tobytes() for array in sample]
+    types = [graph.tensors[name].dtype for name in graph.inputs]
+    values = (packed(array) if dtype == "int4" else array for dtype, array in zip(types, sample, strict=True))
+    return [np.ascontiguousarray(array).tobytes() for array in values]
 
 
 def unpack(graph: Graph, run: Run) -> Arrays:
@@ -191,7 +192,16 @@ def unpack_all(graph: Graph, run: Run) -> list[Arrays]:
 
 def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
     tensors = [graph.tensors[name] for name in graph.outputs]
-    return [np.frombuffer(raw, t.dtype).reshape(t.shape) for raw, t in zip(outputs, tensors, strict=True)]
+    return [_array(raw, tensor) for raw, tensor in zip(outputs, tensors, strict=True)]
+
+
+def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
+    if tensor.dtype == "int4":
+        pixels = np.frombuffer(raw, np.int8).reshape(*tensor.shape[:-1], tensor.pixel_bytes)
+        array, channels = unpacked(pixels, 2 * tensor.pixel_bytes), (1, *tensor.shape)[-1]
+        assert not array[..., channels:].any(), f"the half byte behind the channels of '{tensor.name}' is not 0"
+        return array[..., :channels].reshape(tensor.shape)
+    return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
 
 def by_rows(plan: Plan) -> dict[str, dict[int, int]]:
@@ -210,22 +220,22 @@ def output_bytes(graph: Graph) -> list[int]:
 
 def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
     library = host.build(folder, name)
-    sizes = output_bytes(plan.graph)
+    graph, sizes = plan.graph, output_bytes(plan.graph)
     return library.compiler, lambda sample, fill, earlier: host.invoke(
-        library, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), **by_rows(plan)
+        library, plan.arena, pack(graph, sample), sizes, fill=fill, earlier=_rounds(graph, earlier), **by_rows(plan)
     )
 
 
 def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Runner]:
     firmware = emulated.build(folder, name, core)
-    sizes = output_bytes(plan.graph)
+    graph, sizes = plan.graph, output_bytes(plan.graph)
     return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
-        firmware, plan.arena, pack(sample), sizes, fill=fill, earlier=_rounds(earlier), **by_rows(plan)
+        firmware, plan.arena, pack(graph, sample), sizes, fill=fill, earlier=_rounds(graph, earlier), **by_rows(plan)
     )
 
 
-def _rounds(samples: Sequence[Sample | None]) -> list[Round]:
-    return [None if sample is None else pack(sample) for sample in samples]
+def _rounds(graph: Graph, samples: Sequence[Sample | None]) -> list[Round]:
+    return [None if sample is None else pack(graph, sample) for sample in samples]
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
@@ -282,18 +292,18 @@ def first_layer(
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.handed]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
-    options: dict[str, Any] = {"earlier": _rounds(earlier), "dump": dump, **by_rows(plan)}
+    options: dict[str, Any] = {"earlier": _rounds(plan.graph, earlier), "dump": dump, **by_rows(plan)}
     if core is None:
         program = host.build(folder, name, trace=True)
-        run = host.invoke(program, plan.arena, pack(sample), output_bytes(graph), **options)
+        run = host.invoke(program, plan.arena, pack(graph, sample), output_bytes(graph), **options)
     else:
         firmware = emulated.build(folder, name, core, trace=True)
-        run = emulated.invoke(firmware, plan.arena, pack(sample), output_bytes(graph), **options)
+        run = emulated.invoke(firmware, plan.arena, pack(graph, sample), output_bytes(graph), **options)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.handed}
     for step, output in wanted:
         tensor = graph.tensors[output]
-        text = difference(values[output], np.frombuffer(raw[output], tensor.dtype).reshape(tensor.shape))
+        text = difference(values[output], _array(raw[output], tensor))
         if text is not None:
             op = graph.ops[plan.stages[step].ops[-1]]
             return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"

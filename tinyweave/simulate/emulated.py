@@ -54,6 +54,14 @@ class Firmware:
     sizes: Mapping[str, int]
 
 
+def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -> list[str]:
+    """How C is compiled for a core."""
+    zig = compiler.name == "zig"
+    flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
+    flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
+    return [*flags, "-fno-asynchronous-unwind-tables", *(["-fno-sanitize=all"] if zig else [])]
+
+
 def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False) -> Firmware:
     """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step."""
     if core not in CORES:
@@ -62,13 +70,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
         raise CompileError("the emulated core needs pyelftools, which is not installed", "pip install 'tinyweave[verify]'")
     compiler = COMPILERS[CORES[core].isa]()
     zig = compiler.name == "zig"
-    flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
-    flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
-    flags += [
-        "-fno-asynchronous-unwind-tables",
-        *(["-fno-sanitize=all"] if zig else []),
-        *(["-DTW_TRACE=tw_trace"] if trace else []),
-    ]
+    flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace"] if trace else [])]
     said = " ".join(flags)
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]

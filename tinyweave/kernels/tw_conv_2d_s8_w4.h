@@ -1,0 +1,13 @@
+/* tw_conv_2d_s8_w4.h - convolution of int8 maps with int4 weights, portable C. */
+#ifndef TW_CONV_2D_S8_W4_H
+#define TW_CONV_2D_S8_W4_H
+
+#include "tw_conv.h"
+
+/* weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each filter in bytes of its own. Needs no scratch. */
+void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+#endif

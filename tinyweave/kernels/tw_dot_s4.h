@@ -1,0 +1,16 @@
+/* tw_dot_s4.h - sums of products of int4 inputs and int4 weights: the inner loops of convolutions and dense layers. */
+#ifndef TW_DOT_S4_H
+#define TW_DOT_S4_H
+
+#include "tw_int4.h"
+
+/* sums[k] += sum over i < count of (input first_in + i - zero) * weight first + i of filter k, for four filters, `filter` bytes
+ * each. Fast where first_in and first are both even or both odd. */
+void tw_dot4_s4(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter, int32_t first,
+                int32_t count, int32_t *sums);
+
+/* The same for one filter. */
+void tw_dot1_s4(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t first, int32_t count,
+                int32_t *sum);
+
+#endif

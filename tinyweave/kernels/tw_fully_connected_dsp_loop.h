@@ -1,0 +1,160 @@
+/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight filters
+ * at a time; to be included once they are.
+ *
+ * STEP_WORDS: words of the stream for two inputs. In assembly, QUAD: the products of the four inputs at r0 with eight filters of
+ * the stream at r1, sums in r4 .. r11, other registers free; QUAD_CODE_BYTES: its size. In C, add: the products of two inputs.
+ * Always, shared_of: what all sums of an input share; begin_of: where eight sums begin; sum_of: one of four neighbouring sums.
+ */
+#ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
+#define TW_FULLY_CONNECTED_DSP_LOOP_H
+
+#ifdef STEP_WORDS
+
+#include "tw_dsp.h"
+#include "tw_fully_connected_dsp.h"
+
+#define QUADS_UNROLLED 8
+
+/* sums = begin + the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums);
+
+#if TW_HAS_DSP
+
+/* On the stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the
+ * size is given. At first lr: where sums begin. */
+#define PRODUCTS               \
+    "push {r4-r11}\n"          \
+    "push {r2, r3}\n"          \
+    "ldm lr, {r4-r11}\n"       \
+    "adr r2, 1f\n"             \
+    "add r2, r2, r12\n"        \
+    "orr r2, r2, #1\n"         \
+    "bx r2\n"                  \
+    ".p2align 2\n"             \
+    "1:\n"                     \
+    ".rept 8\n" QUAD ".endr\n"  \
+    "ldr r2, [sp]\n"           \
+    "cmp r0, r2\n"             \
+    "bne.w 1b\n"               \
+    "ldr r3, [sp, #4]\n"       \
+    "stm r3, {r4-r11}\n"       \
+    "add sp, sp, #8\n"         \
+    "pop {r4-r11}\n"
+
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
+{
+    register const int8_t *from __asm__("r0") = x;
+    register const uint32_t *words __asm__("r1") = stream;
+    register const int8_t *end __asm__("r2") = x + 4 * quads;
+    register int32_t *to __asm__("r3") = sums;
+    register uint32_t skip __asm__("r12") = (uint32_t)(-quads & (QUADS_UNROLLED - 1)) * QUAD_CODE_BYTES;
+    register const void *given __asm__("lr") = begin;
+    __asm__ volatile(PRODUCTS : "+r"(from), "+r"(words), "+r"(end), "+r"(to), "+r"(skip), "+r"(given) : : "cc", "memory");
+    return words;
+}
+
+#else
+
+static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
+{
+    memmove(sums, begin, TW_FILTERS * sizeof *sums);
+    for (int32_t i = 0; i < quads; ++i) {
+        const uint32_t word = tw_word(x + 4 * i);
+        add(tw_sxtb16(word), stream, sums);
+        add(tw_sxtb16_odd(word), stream + STEP_WORDS, sums);
+        stream += 2 * STEP_WORDS;
+    }
+    return stream;
+}
+
+#endif
+
+/* tw_requantize_once for shifts of at most -2, where all of the product's low word is rounded away. */
+typedef struct { uint32_t high, low; int32_t half, exponent; } tw_factor;
+
+static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
+{
+    const uint64_t multiplier = (uint64_t)p->multiplier[index];
+    const int32_t exponent = -1 - p->shift[index];
+    const tw_factor factor = {(uint32_t)(multiplier >> 32), (uint32_t)multiplier, 1 << (exponent - 1), exponent};
+    return factor;
+}
+
+static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero)
+{
+    const uint32_t sign = (uint32_t)(x >> 31), magnitude = ((uint32_t)x ^ sign) - sign;
+    /* of what is negative and has lost its low words, not is floor: with half, halves go away from zero */
+    const int32_t product = tw_signed(tw_high_product(magnitude, factor.high, factor.low) ^ sign);
+    return (int8_t)tw_ssat8(((product + factor.half) >> factor.exponent) + zero);
+}
+
+/* The outputs of all sums, which share the factor. */
+static void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
+{
+    const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
+    for (const int32_t *const end = sums + TW_FILTERS; sums != end; sums += 4) {
+        const int32_t first = sum_of(sums, 0), second = sum_of(sums, 1), third = sum_of(sums, 2), fourth = sum_of(sums, 3);
+        to[0] = rescale(first, factor, zero);
+        to[1] = rescale(second, factor, zero);
+        to[2] = rescale(third, factor, zero);
+        to[3] = rescale(fourth, factor, zero);
+        to += 4;
+    }
+}
+
+/* The outputs of `unit` and those after it. */
+static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t count, int8_t *to)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = rescale(sum_of(sums + (i & ~3), i & 3), factor_of(p, unit + i), p->out_zero);
+    }
+}
+
+/* The range of the output. */
+static inline void all_products(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
+{
+    const tw_fully_connected *p = &params->dense;
+    const int32_t depth = p->in.c, quads = depth / 4, rest = depth % 4, units = p->out.c;
+    const int32_t zero = p->out_zero, per_channel = p->per_channel;
+    const tw_factor factor = factor_of(p, 0);
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, depth);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, units);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const uint32_t *stream = params->stream;
+            const int32_t shared = shared_of(from, depth);
+            for (int32_t unit = 0; unit < units; unit += TW_FILTERS) {
+                int32_t sums[TW_FILTERS];
+                const void *begin = begin_of(stream, shared, sums);
+                stream += TW_FILTERS;
+                if (quads > 0) {
+                    stream = products(from, quads, stream, begin, sums);
+                    begin = sums;
+                }
+                if (rest > 0) {
+                    int8_t last[4] = {0, 0, 0, 0};
+                    for (int32_t i = 0; i < rest; ++i) {
+                        last[i] = from[4 * quads + i];
+                    }
+                    stream = products(last, 1, stream, begin, sums);
+                }
+                const int32_t count = tw_min(TW_FILTERS, units - unit);
+                if (per_channel) {
+                    finish(p, unit, sums, count, to + unit);
+                } else if (count == TW_FILTERS) {
+                    finish_alike(sums, &factor, zero, to + unit);
+                } else {
+                    int8_t outputs[TW_FILTERS];
+                    finish_alike(sums, &factor, zero, outputs);
+                    memcpy(to + unit, outputs, (size_t)count);
+                }
+            }
+            tw_clamp_all(to, units, p->out_min, p->out_max);
+            to += units;
+            from += depth;
+        }
+    }
+}
+
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* tw_fully_connected_s4.h - int4 dense layer with int4 weights, portable C. */
+#ifndef TW_FULLY_CONNECTED_S4_H
+#define TW_FULLY_CONNECTED_S4_H
+
+#include "tw_fully_connected.h"
+
+/* Needs no scratch. */
+void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
+
+/* The same for a range of the output, from and to parts of maps. */
+void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+#endif

@@ -1,0 +1,55 @@
+/* tw_lanes_w4.h - four int4 weights in a 16-bit lane, so that three masks of a word of two lanes give the sums of four filters.
+ *
+ * A lane holds four half bytes, the weights w0 + 8, w1 + 8, w2 + 8, w3 of four filters, the first lowest. With s0 .. s3 the sums
+ * of products of the inputs, x' the sum of the inputs, SMLAD with a word as it is, and masked, gives
+ *
+ *   a = s0 + 8 x'                lane & 0x000F
+ *   b = a + 16 (s1 + 8 x')       lane & 0x00FF, UXTB16
+ *   c = 256 (s2 + 8 x')          lane & 0x0F00
+ *   d = b + c + 4096 s3          lane
+ *
+ * The stream begins with the biases b0 .. b3, less the input's zero point times the weights, combined alike: b0, b0 + 16 b1,
+ * 256 b2, and the sum of the last two and 4096 b3. To these, t = -8 x' is added as a + t, b + 17 t, c + 256 t, d + 273 t.
+ * All is modulo 2^32.
+ */
+#ifndef TW_LANES_W4_H
+#define TW_LANES_W4_H
+
+#include "tw_dsp.h"
+
+/* Where four sums begin; t: -8 times the sum of the inputs. */
+static inline void tw_begin_w4(const uint32_t *stream, int32_t t, int32_t *sums)
+{
+    const uint32_t once = (uint32_t)t;
+    sums[0] = tw_signed(stream[0] + once);
+    sums[1] = tw_signed(stream[1] + 17 * once);
+    sums[2] = tw_signed(stream[2] + 256 * once);
+    sums[3] = tw_signed(stream[3] + 273 * once);
+}
+
+/* Adds the products of two inputs. */
+static inline void tw_add_w4(uint32_t x, uint32_t weights, int32_t *sums)
+{
+    sums[0] = tw_smlad(x, weights & 0x000F000F, sums[0]);
+    sums[1] = tw_smlad(x, weights & 0x00FF00FF, sums[1]);
+    sums[2] = tw_smlad(x, weights & 0x0F000F00, sums[2]);
+    sums[3] = tw_smlad(x, weights, sums[3]);
+}
+
+/* Sum i times 2^left; left: 0, or 1 but for sum 0. */
+static inline int32_t tw_sum_w4(const int32_t *sums, int32_t i, int32_t left)
+{
+    const uint32_t a = (uint32_t)sums[0], b = (uint32_t)sums[1], c = (uint32_t)sums[2], d = (uint32_t)sums[3];
+    switch (i) {
+    case 0:
+        return sums[0];
+    case 1:
+        return tw_signed(b - a) >> (4 - left);
+    case 2:
+        return tw_signed(c) >> (8 - left);
+    default:
+        return tw_signed(d - b - c) >> (12 - left);
+    }
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* tw_winograd.c - windows, products and outputs of two tiles times four filters, with the Arm DSP extension. */
+#include "tw_winograd.h"
+
+#include "tw_dsp.h"
+
+#define POSITIONS 16
+
+/* B' x, in the order 1, 2, 0, 3, `step` words apart. */
+static inline void transform(uint32_t *to, int32_t step, uint32_t x0, uint32_t x1, uint32_t x2, uint32_t x3)
+{
+    to[0] = tw_sadd16(x1, x2);
+    to[step] = tw_ssub16(x2, x1);
+    to[2 * step] = tw_ssub16(x0, x2);
+    to[3 * step] = tw_ssub16(x3, x1);
+}
+
+void tw_winograd_columns(uint32_t *to, const int8_t *const from[4], int32_t words)
+{
+    const int8_t *from_0 = from[0], *from_1 = from[1], *from_2 = from[2], *from_3 = from[3];
+    for (const uint32_t *const end = to + 4 * words; to != end; to += 8) {
+        const uint32_t x0 = tw_word(from_0), x1 = tw_word(from_1), x2 = tw_word(from_2), x3 = tw_word(from_3);
+        from_0 += 4;
+        from_1 += 4;
+        from_2 += 4;
+        from_3 += 4;
+        transform(to, 1, tw_sxtb16(x0), tw_sxtb16(x1), tw_sxtb16(x2), tw_sxtb16(x3));
+        transform(to + 4, 1, tw_sxtb16_odd(x0), tw_sxtb16_odd(x1), tw_sxtb16_odd(x2), tw_sxtb16_odd(x3));
+    }
+}
+
+void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *left, const uint32_t *right)
+{
+    const int32_t column = 4 * tiles->words;
+    const uint32_t *x0 = left, *x1 = left + column, *x2 = right, *x3 = right + column;
+    uint32_t *to = tiles->x + tile;
+    for (int32_t word = tiles->words; word > 0; --word) {
+        transform(to, 2, x0[0], x1[0], x2[0], x3[0]);
+        transform(to + 8, 2, x0[1], x1[1], x2[1], x3[1]);
+        transform(to + 16, 2, x0[2], x1[2], x2[2], x3[2]);
+        transform(to + 24, 2, x0[3], x1[3], x2[3], x3[3]);
+        x0 += 4;
+        x1 += 4;
+        x2 += 4;
+        x3 += 4;
+        to += 2 * POSITIONS;
+    }
+}
+
+#if TW_HAS_DSP
+
+/* As in tw_pair.c all registers are needed. r0: inputs; r1: stream; r2, r3: inputs of both tiles; r12, lr: weights of two filters;
+ * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a; 32: where the inputs of a position end;
+ * 36: bytes from there to where those of the next begin; 40: bytes of code that the first round of the unrolled loop skips, so
+ * that the last ends with it, hence the size of all instructions of a word is given; 44: where sums go; 48: where they end. */
+#define WORD                       \
+    "ldrd r2, r3, [r0], #128\n"    \
+    "ldm.w r1!, {r12, lr}\n"       \
+    "smlad r4, r2, r12, r4\n"      \
+    "smlad r8, r3, r12, r8\n"      \
+    "smlad r5, r2, lr, r5\n"       \
+    "smlad r9, r3, lr, r9\n"       \
+    "ldm.w r1!, {r12, lr}\n"       \
+    "smlad r6, r2, r12, r6\n"      \
+    "smlad r10, r3, r12, r10\n"    \
+    "smlad r7, r2, lr, r7\n"       \
+    "smlad r11, r3, lr, r11\n"
+#define WORD_BYTES "44"
+
+/* Adds up the products of the next position; the branch goes to label 2 or some words further on. */
+#define POSITION                   \
+    "ldrd r2, r3, [sp, #36]\n"     \
+    "add r12, r0, #8\n"            \
+    "str r12, [sp, #32]\n"         \
+    "sub r0, r0, r2\n"             \
+    "add pc, r3\n"                 \
+    "nop\n"                        \
+    "2:\n"                         \
+    ".rept 8\n" WORD ".endr\n"   \
+    "ldr r2, [sp, #32]\n"          \
+    "cmp r0, r2\n"                 \
+    "bne.w 2b\n"
+
+#define STORE_SUMS                 \
+    "ldr r2, [sp, #44]\n"          \
+    "stm r2!, {r4-r11}\n"          \
+    "str r2, [sp, #44]\n"
+
+#define PRODUCTS                   \
+    "push {r4-r11}\n"              \
+    "ldm r0, {r0, r2, r4}\n"       \
+    "rsb r3, r2, #0\n"             \
+    "and r3, r3, #7\n"             \
+    "mov r5, #" WORD_BYTES "\n"    \
+    "mul r3, r3, r5\n"             \
+    "lsl r2, r2, #7\n"             \
+    "sub r2, r2, #8\n"             \
+    "add r0, r0, r2\n"             \
+    "add r5, r4, #256\n"           \
+    "push {r2-r5}\n"               \
+    "sub sp, sp, #36\n"            \
+    "ldm r1!, {r4-r7}\n"           \
+    "mov r8, r4\n"                 \
+    "mov r9, r5\n"                 \
+    "mov r10, r6\n"                \
+    "mov r11, r7\n"                \
+    "1:\n"                         \
+    POSITION                       \
+    "stm sp, {r4-r11}\n"           \
+    POSITION                       \
+    "ldm sp, {r2, r3, r12, lr}\n"  \
+    "rsb r2, r4, r2, lsl #1\n"     \
+    "rsb r3, r5, r3, lsl #1\n"     \
+    "rsb r12, r6, r12, lsl #1\n"   \
+    "rsb lr, r7, lr, lsl #1\n"     \
+    "stm sp, {r2, r3, r12, lr}\n"  \
+    "ldrd r2, r3, [sp, #16]\n"     \
+    "ldrd r12, lr, [sp, #24]\n"    \
+    "rsb r2, r8, r2, lsl #1\n"     \
+    "rsb r3, r9, r3, lsl #1\n"     \
+    "rsb r12, r10, r12, lsl #1\n"  \
+    "rsb lr, r11, lr, lsl #1\n"    \
+    "strd r2, r3, [sp, #16]\n"     \
+    "strd r12, lr, [sp, #24]\n"    \
+    POSITION                       \
+    STORE_SUMS                     \
+    "ldm sp, {r4-r11}\n"           \
+    POSITION                       \
+    STORE_SUMS                     \
+    "ldr r3, [sp, #48]\n"          \
+    "cmp r2, r3\n"                 \
+    "beq 3f\n"                     \
+    "movs r4, #0\n"                \
+    "movs r5, #0\n"                \
+    "movs r6, #0\n"                \
+    "movs r7, #0\n"                \
+    "mov r8, r4\n"                 \
+    "mov r9, r4\n"                 \
+    "mov r10, r4\n"                \
+    "mov r11, r4\n"                \
+    "b.w 1b\n"                     \
+    "3:\n"                         \
+    "add sp, sp, #52\n"            \
+    "pop {r4-r11}\n"
+
+/* The sums of four filters; returns where the stream goes on. */
+static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream)
+{
+    register const tw_winograd *at __asm__("r0") = tiles;
+    register const uint32_t *words __asm__("r1") = stream;
+    __asm__ volatile(PRODUCTS : "+r"(at), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory");
+    return words;
+}
+
+#else
+
+/* Adds up the products of a position, from its first word of inputs on; returns where the stream goes on. */
+static const uint32_t *position(int32_t sums[2][4], const uint32_t *x, int32_t words, const uint32_t *stream)
+{
+    for (; words > 0; --words, x += 2 * POSITIONS, stream += 4) {
+        for (int32_t i = 0; i < 4; ++i) {
+            sums[0][i] = tw_smlad(x[0], stream[i], sums[0][i]);
+            sums[1][i] = tw_smlad(x[1], stream[i], sums[1][i]);
+        }
+    }
+    return stream;
+}
+
+static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream)
+{
+    const uint32_t *x = tiles->x;
+    int32_t *to = tiles->sums, sums[2][4], a[2][4];
+    for (int32_t i = 0; i < 8; ++i) {
+        sums[i / 4][i % 4] = tw_signed(stream[i % 4]);
+    }
+    stream += 4;
+    for (int32_t row = 0; row < 4; ++row, x += 8, to += 16) {
+        stream = position(sums, x, tiles->words, stream);
+        TW_COPY(a, sums, sizeof a);
+        stream = position(sums, x + 2, tiles->words, stream);
+        for (int32_t i = 0; i < 8; ++i) {
+            a[i / 4][i % 4] = tw_signed(2 * (uint32_t)a[i / 4][i % 4] - (uint32_t)sums[i / 4][i % 4]);
+        }
+        stream = position(sums, x + 4, tiles->words, stream);
+        TW_COPY(to, sums, sizeof sums);
+        stream = position(a, x + 6, tiles->words, stream);
+        TW_COPY(to + 8, a, sizeof a);
+        for (int32_t i = 0; i < 8; ++i) {
+            sums[i / 4][i % 4] = 0;
+        }
+    }
+    return stream;
+}
+
+#endif
+
+static inline int32_t sum_of(int32_t a, int32_t b, int32_t c) { return tw_signed((uint32_t)a + (uint32_t)b + (uint32_t)c); }
+static inline int32_t difference_of(int32_t a, int32_t b, int32_t c)
+{
+    return tw_signed((uint32_t)a - (uint32_t)b + (uint32_t)c);
+}
+
+/* An output from four times its sum s, rounded twice as tw_requantize does. What is first rounded half up, s * multiplier / 2^31,
+ * is half of floor(s * multiplier / 2^30) + 1, rounded down; where negative halves need no care, `power` has that half in it. */
+static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
+{
+    if (sign) {
+        return tw_rescale_doubled(sum >> 1, multiplier, 2 * power, zero, sign);
+    }
+    return (int8_t)tw_ssat8(tw_smmlar(tw_smmla(sum, multiplier, 1), power, zero));
+}
+
+/* Sums and outputs of `count` of four filters, for one tile. */
+static inline void finish(const int32_t *sums, int8_t *const to[4], int32_t first, int32_t count, const uint32_t *rescales,
+                          int32_t zero, int32_t sign)
+{
+    int8_t *to_0 = to[0] + first, *to_1 = to[1] + first, *to_2 = to[2] + first, *to_3 = to[3] + first;
+    for (int32_t i = count; i > 0; --i) {
+        const int32_t multiplier = tw_signed(rescales[0]), power = tw_signed(rescales[1]);
+        const int32_t left_1 = sums[0], left_2 = sums[16], left_0 = sums[32], left_3 = sums[48];
+        *to_0++ = rescale(sum_of(left_1, left_2, left_0), multiplier, power, zero, sign);
+        *to_2++ = rescale(difference_of(left_1, left_2, left_3), multiplier, power, zero, sign);
+        const int32_t right_1 = sums[8], right_2 = sums[24], right_0 = sums[40], right_3 = sums[56];
+        *to_1++ = rescale(sum_of(right_1, right_2, right_0), multiplier, power, zero, sign);
+        *to_3++ = rescale(difference_of(right_1, right_2, right_3), multiplier, power, zero, sign);
+        ++sums;
+        rescales += 2;
+    }
+}
+
+void tw_winograd_outputs(const tw_winograd *tiles, int32_t count, const uint32_t *stream, int32_t sign)
+{
+    for (int32_t first = 0; first < tiles->channels; first += 4) {
+        const int32_t filters = tw_min(4, tiles->channels - first);
+        stream = products(tiles, stream);
+        for (int32_t tile = 0; tile < count; ++tile) {
+            if (sign) {
+                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, -1);
+            } else {
+                finish(tiles->sums + 4 * tile, tiles->to + 4 * tile, first, filters, stream, tiles->zero, 0);
+            }
+        }
+        stream += 8;
+    }
+}
