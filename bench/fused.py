@@ -3,8 +3,9 @@
 In: a folder of .tflite files (--models). Out: per model and question (input by rows or in RAM, work at most F times the
 network's) the arena, its F, the goal, how much that is of what others need, whether C of the plan gives the bytes of the
 reference on this machine and on an emulated core and touches the arena that it claims; with --all the schedules of others
-beside it. Exit code 1 when a goal is missed or a byte differs. Others: TFLite Micro's arena (models.py), or, where it was not
-measured, --schedule layer; TinyEngine by patches, its image and working memory included, from the benchmark notes.
+beside it; and its instructions there, divided by F times those of schedule unfused. Exit code 1 when a goal is missed, a byte
+differs, or schedule best needs more than 15 % more instructions than that. Others: TFLite Micro's arena (models.py), or, where
+it was not measured, --schedule layer; TinyEngine by patches, its image and working memory included, from the benchmark notes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tinyweave.plan.streaming import plan_macs
 
 KIB = 1024
 IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice
+MOST_MORE = 1.15  # instructions, times F and those of schedule unfused
 THIRD = 1 / 3  # of others' arena, at F <= 1.1
 
 
@@ -54,6 +56,13 @@ TINYENGINE = {
 OTHERS = ("layer", "unfused", "patch", "patch:2", "patch:4", "msf", "stream2d")
 
 
+class Beside(NamedTuple):
+    """What a model's plans are held against: bytes that others need, instructions of schedule unfused."""
+
+    others: float
+    unfused: int
+
+
 class Case(NamedTuple):
     """A plan that is asked for, and the bytes that it may need."""
 
@@ -78,13 +87,13 @@ def cases(name: str, others: float, *, everything: bool) -> Iterator[Case]:
             yield from (Case(s, streamed, None, None) for s in OTHERS if not streamed or s not in ("layer", "unfused"))
 
 
-def row(model: api.Model, name: str, case: Case, others: float, options: argparse.Namespace) -> bool:
-    """Print one; whether the goal is reached and the bytes are right."""
+def row(model: api.Model, name: str, case: Case, beside: Beside, options: argparse.Namespace) -> bool:
+    """Print one; whether the goals are reached and the bytes are right."""
     chosen = {"stream_inputs": case.streamed, "max_mac_overhead": case.overhead, "optimize": options.optimize}
     try:
         plan = api.plan(model, case.schedule, **chosen)
     except CompileError as error:
-        print(f"| {name} | {case.schedule} | {'rows' if case.streamed else 'RAM'} | | {error} | | | | |", flush=True)
+        print(f"| {name} | {case.schedule} | {'rows' if case.streamed else 'RAM'} | | {error} | | | | | |", flush=True)
         return True
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
     given = lcg_samples(model.graph, options.samples)
@@ -94,8 +103,11 @@ def row(model: api.Model, name: str, case: Case, others: float, options: argpars
     goal = "-" if case.goal is None else f"{case.goal:,.0f}{'' if reached else ' MISSED'}"
     said = "yes" if result.ok else "NO"
     cells = (name, case.schedule, "rows" if case.streamed else "RAM", asked, f"{arena:,}", f"{factor:.3f}", goal)
-    print("| " + " | ".join((*cells, f"{arena / others:.1%}", said)) + " |", flush=True)
-    return reached and result.ok
+    more = api.profile(model, plan, options.core, given[0]).instructions / (factor * beside.unfused) if options.core else 0.0
+    is_fast = case.schedule != "best" or more <= MOST_MORE
+    cost = f"{more:.3f}{'' if is_fast else ' MISSED'}" if more else "-"
+    print("| " + " | ".join((*cells, f"{arena / beside.others:.1%}", said, cost)) + " |", flush=True)
+    return reached and result.ok and is_fast
 
 
 def main() -> int:
@@ -112,14 +124,16 @@ def main() -> int:
     if not all(files[name].is_file() for name in wanted) or not wanted:
         print(f"not all models are in {options.models}; name their folder with --models", file=sys.stderr)
         return 2
-    print("| model | schedule | input | F asked | arena | F | goal | of others | equal |")
-    print("|---|---|---|---|---:|---:|---:|---:|---|")
+    print("| model | schedule | input | F asked | arena | F | goal | of others | equal | instructions |")
+    print("|---|---|---|---|---:|---:|---:|---:|---|---:|")
     missed = 0
     for name in wanted:
         model = api.load(files[name], "int8", layout="nhwc")
         others = float(TFLITE_MICRO[name][0] if name in TFLITE_MICRO else sum(api.plan(model, "layer").arena.values()))
+        alone, given = api.plan(model, "unfused", optimize=options.optimize), lcg_samples(model.graph, 1)
+        unfused = api.profile(model, alone, options.core, given[0]).instructions if options.core else 0
         for case in cases(name, others, everything=options.all):
-            missed += not row(model, name, case, others, options)
+            missed += not row(model, name, case, Beside(others, unfused), options)
     print(f"\n{missed} goals missed or plans that give other bytes")
     return 1 if missed else 0
 
