@@ -60,7 +60,7 @@ def windows(rows: int, cols: int, depth: int) -> int:
 
 def lags(graph: Graph, op: Op) -> lag.Lags:
     """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
-    for every four outputs of both, in rows if the stride is not 1."""
+    for every four outputs of both, in rows if the stride is not 1, but for the last ones whose vectors reach beyond them."""
     x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
     if x.shape[0] != 1 or window is None:
         return {}
@@ -73,7 +73,10 @@ def lags(graph: Graph, op: Op) -> lag.Lags:
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
     if are_pixels and units >= FILTERS:
-        read, ends = read.repeat(2), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
+        step = stride[1] * depth
+        vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
+        again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, lag.NEVER)
+        read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
     return {0: lag.trailing(read, ends)}
 
 
