@@ -13,10 +13,11 @@
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
 
-#define QUADS_UNROLLED 8
+#define QUADS_UNROLLED 4 /* so that with the rest they fit the 1 KB of code that small caches hold */
 
 /* sums = begin + the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
-static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums);
+static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
+                                       int32_t *sums);
 
 #if TW_HAS_DSP
 
@@ -26,13 +27,10 @@ static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *
     "push {r4-r11}\n"          \
     "push {r2, r3}\n"          \
     "ldm lr, {r4-r11}\n"       \
-    "adr r2, 1f\n"             \
-    "add r2, r2, r12\n"        \
-    "orr r2, r2, #1\n"         \
-    "bx r2\n"                  \
-    ".p2align 2\n"             \
+    "add pc, r12\n"            \
+    "nop\n"                    \
     "1:\n"                     \
-    ".rept 8\n" QUAD ".endr\n"  \
+    ".rept 4\n" QUAD ".endr\n"  \
     "ldr r2, [sp]\n"           \
     "cmp r0, r2\n"             \
     "bne.w 1b\n"               \
@@ -41,7 +39,8 @@ static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *
     "add sp, sp, #8\n"         \
     "pop {r4-r11}\n"
 
-static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
+static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
+                                       int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
     register const uint32_t *words __asm__("r1") = stream;
@@ -55,7 +54,8 @@ static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *
 
 #else
 
-static const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
+static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
+                                       int32_t *sums)
 {
     memmove(sums, begin, TW_FILTERS * sizeof *sums);
     for (int32_t i = 0; i < quads; ++i) {

@@ -65,6 +65,8 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "smlad r7, r2, lr, r7\n"       \
     "smlad r11, r3, lr, r11\n"
 #define WORD_BYTES "44"
+#define WORDS_UNROLLED "4" /* a power of two; the four loops fit the 1 KB of code that small caches hold */
+#define WORDS_LESS_ONE "3"
 
 /* Adds up the products of the next position; the branch goes to label 2 or some words further on. */
 #define POSITION                   \
@@ -75,7 +77,7 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "add pc, r3\n"                 \
     "nop\n"                        \
     "2:\n"                         \
-    ".rept 8\n" WORD ".endr\n"   \
+    ".rept " WORDS_UNROLLED "\n" WORD ".endr\n" \
     "ldr r2, [sp, #32]\n"          \
     "cmp r0, r2\n"                 \
     "bne.w 2b\n"
@@ -89,7 +91,7 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "push {r4-r11}\n"              \
     "ldm r0, {r0, r2, r4}\n"       \
     "rsb r3, r2, #0\n"             \
-    "and r3, r3, #7\n"             \
+    "and r3, r3, #" WORDS_LESS_ONE "\n" \
     "mov r5, #" WORD_BYTES "\n"    \
     "mul r3, r3, r5\n"             \
     "lsl r2, r2, #7\n"             \
