@@ -89,7 +89,7 @@ static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero)
 }
 
 /* The outputs of all sums, which share the factor. */
-static void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
+static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
 {
     const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
     for (const int32_t *const end = sums + TW_FILTERS; sums != end; sums += 4) {
@@ -141,12 +141,12 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
                 const int32_t count = tw_min(TW_FILTERS, units - unit);
                 if (per_channel) {
                     finish(p, unit, sums, count, to + unit);
-                } else if (count == TW_FILTERS) {
-                    finish_alike(sums, &factor, zero, to + unit);
                 } else {
-                    int8_t outputs[TW_FILTERS];
-                    finish_alike(sums, &factor, zero, outputs);
-                    memcpy(to + unit, outputs, (size_t)count);
+                    int8_t outputs[TW_FILTERS], *const whole = count == TW_FILTERS ? to + unit : outputs;
+                    finish_alike(sums, &factor, zero, whole);
+                    if (whole == outputs) {
+                        memcpy(to + unit, outputs, (size_t)count);
+                    }
                 }
             }
             tw_clamp_all(to, units, p->out_min, p->out_max);
