@@ -145,8 +145,8 @@ CHANGES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (  # name, about, th
     ),
     (
         "+ Winograd",
-        "--optimize speed --schedule unfused with all the Flash that there may be: 3x3 convolutions of stride 1 on tiles of two by"
-        " two outputs, exact in integers, with 16 weights of 16 bits for 9 of 8",
+        "--optimize speed --schedule unfused with all the Flash that there may be: 3x3 convolutions of stride 1 on tiles of 2x2"
+        " outputs, exact in integers, with 16 weights of 16 bits for 9 of 8",
         NOT_THERE,
         {"roomy": True},
     ),
