@@ -153,7 +153,7 @@ CHANGES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (  # name, about, th
     (
         "+ fused stages",
         "--optimize balanced --schedule best: layers run row by row through rolling buffers, nothing is computed twice, where"
-        " that makes the product of memory and estimated cycles less and takes at most 20 % more of these; Flash as TFLite Micro",
+        " that makes the product of memory and estimated cycles less, at most 20 % more of these; Flash as TFLite Micro",
         NOT_THERE,
         {"schedule": "best", "optimize": "balanced"},
     ),
