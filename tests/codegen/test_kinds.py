@@ -26,6 +26,7 @@ FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for 
 AT_A_TIME = 48
 CORE = "cortex-m4"
 CORES = (CORE, "cortex-m55")  # with kernels of their own
+SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
 
 
 def compilable(kind: str) -> Iterator[Case]:
@@ -59,12 +60,12 @@ def union(name: str, chosen: Sequence[Case]) -> Graph:
 
 
 def chunks(kind: str, core: str, roomy: bool) -> Iterator[tuple[Graph, list[Case]]]:
-    """All cases, or with a core those that kernels for it alone run, or such that need more Flash."""
+    """All cases, or with a core but the small one those that kernels for it alone run, or such that need more Flash."""
 
     def is_of_it(case: Case) -> bool:
         operands = case.graph, case.graph.ops[0], core
         row = variant_for(*operands, roomy=roomy)
-        return bool(not core or row.cores) and not (roomy and row is variant_for(*operands))
+        return bool(not core or core == SMALL or row.cores) and not (roomy and row is variant_for(*operands))
 
     remaining = filter(is_of_it, compilable(kind))
     for number in itertools.count():
@@ -85,6 +86,7 @@ KINDS = [(kind, "", False) for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4
 KINDS += [
     (kind, core, False) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
 ]
+KINDS += [(kind, SMALL, False) for kind in ("conv_2d", "fully_connected")]
 KINDS += [(INT4 + "conv_2d", CORE, False), ("conv_2d", CORE, True)]  # the last one: kernels for more Flash
 
 
