@@ -2,7 +2,8 @@
 
 In: --count of each, --first seed, --only kernels with these names. Out: a line, or the first trial that differs (exit code 1).
 The kernels are built for this machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4
-for the DSP extension and a Cortex-M55 for vectors, so it is their assembly.
+for the DSP extension and a Cortex-M55 for vectors, so it is their assembly; and on a Cortex-M0+ the portable ones whose loops
+are in assembly there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tinyweave.kernels.table import FOLDER, VARIANTS
 from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-CORES = {"_dsp": "cortex-m4", "_mve": "cortex-m55"}  # of kernels whose names end so
+IN_TURN = ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")  # whose twins have loops in assembly on the last core
+CORES = {"cortex-m4": ("_dsp",), "cortex-m55": ("_mve",), "cortex-m0plus": IN_TURN}  # kernels, or how their names end
 
 
 def main() -> int:
@@ -41,8 +43,8 @@ def main() -> int:
         print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)
         plain = Path(folder) / "plain.so"
         subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "-o", plain, *sorted(FOLDER.glob("*.c"))], check=True)
-        for end, core in CORES.items():
-            count = sum(name.endswith(end) for name in options.only)
+        for core, names in CORES.items():
+            count = sum(name in names or name[-4:] in names for name in options.only)
             if not count:
                 continue
             if reason := emulated.missing(core):

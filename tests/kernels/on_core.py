@@ -4,7 +4,8 @@ In: trials, as rings.py has them; the core. Out: per trial the output, which was
 memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
 that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
 COUNT [KERNEL ...]`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin
-in the library, or writes where it must not; of those named, if any are.
+in the library, or writes where it must not; of those named, if any are. On SMALL, which has no kernels of its own but loops in
+assembly, the twins of IN_TURN run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tinyweave.kernels.table import sources
 from tinyweave.simulate import emulated
 
 CORES = {"_dsp": "cortex-m4", "_mve": "cortex-m55"}  # by the ends of kernels' names
+SMALL, IN_TURN = "cortex-m0plus", ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")
 GUARD, ALIGN = 48, 16
 AT_A_TIME = 500
 PROGRAM = """\
@@ -169,7 +171,7 @@ def _moved(before: np.ndarray, places: Sequence[int], after: np.ndarray) -> np.n
 
 
 def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str, folder: Path) -> None:
-    """Runs trials of a kernel on the core and their twins in the library; numbers: (seed, how many)."""
+    """Runs trials of a kernel, on SMALL of its twin, on the core and their twins in the library; numbers: (seed, how many)."""
     seed, count = numbers
     number = 0
     while count > 0:
@@ -180,7 +182,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
             if drawn is not None:
                 about.append(f"{name}, seed {seed}, number {number - 1}")
                 expected.append(twins.whole(library, drawn[0]))
-                chosen.append(drawn[1])
+                chosen.append(drawn[core != SMALL])
         found = run(chosen, core, folder, np.random.default_rng([seed, number]))
         for label, left, right in zip(about, expected, found, strict=True):
             assert np.array_equal(left, right), label
@@ -189,7 +191,8 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    for name in (name for name in only or twins.DRAWN if CORES[name[-4:]] == core):
+    own = IN_TURN if core == SMALL else [name for name in twins.DRAWN if CORES[name[-4:]] == core]
+    for name in (name for name in own if not only or name in only):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))
 

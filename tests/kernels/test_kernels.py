@@ -121,9 +121,11 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
     )
 
 
-@pytest.mark.parametrize("name", twins.DRAWN)
-def test_fast_kernels_equal_portable_ones_on_their_core(name: str, library: ctypes.CDLL, tmp_path: Path) -> None:
-    core = on_core.CORES[name[-4:]]
+@pytest.mark.parametrize(
+    ("name", "core"),
+    [*((name, on_core.CORES[name[-4:]]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
+)
+def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     on_core.compare(library, name, (SEED, ON_CORE), core, tmp_path)
