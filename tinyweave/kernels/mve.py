@@ -156,4 +156,4 @@ def taps_lags(graph: Graph, op: Op) -> lag.Lags:
 
 def rescales_once(graph: Graph, op: Op) -> bool:
     """Whether the kernel for dense layers computes the op: the product's low word is rounded away."""
-    return weights_zero(graph, op) == 0 and bool((pairs.filters(graph, op).shift <= pairs.ONCE_MOST_SHIFT).all())
+    return weights_zero(graph, op) == 0 and pairs.rescales_once(pairs.filters(graph, op))

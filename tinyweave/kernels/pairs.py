@@ -71,6 +71,11 @@ def rescales_exactly(given: Filters) -> bool:
     return bool(fits.all() and np.isin(-given.shift[used], EXPONENTS).all())
 
 
+def rescales_once(given: Filters) -> bool:
+    """Whether one rounding of each product's high word gives the outputs of a dense layer."""
+    return bool((given.shift <= ONCE_MOST_SHIFT).all())
+
+
 def sums_exactly(given: Filters) -> bool:
     """Whether sums of two filters in one give those of both, for any inputs."""
     first, second = given.weights[0::2], given.weights[1::2]

@@ -38,9 +38,8 @@ def applies(graph: Graph, op: Op) -> bool:
 
 def is_exact(given: pairs.Filters) -> bool:
     """Whether the stream gives the outputs of any inputs. Products and all sums but the last wrap, so only those must fit."""
-    (low, high), used = given.bounds(), given.multiplier != 0
-    fits = bool(((low > -MOST) & (high < MOST)).all())
-    return fits and bool(np.isin(-given.shift[used], pairs.EXPONENTS).all())
+    low, high = given.bounds()
+    return bool(((low > -MOST) & (high < MOST)).all()) and pairs.rescales_exactly(given)
 
 
 def stream(given: pairs.Filters) -> NDArray[np.uint32]:
