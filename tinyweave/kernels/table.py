@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ..ir import CompileError, Graph, Op, itemsize
 from ..ops import data, elementwise, layout, resize
@@ -157,7 +158,7 @@ def _eights(graph: Graph, op: Op) -> bool:
     if weights_zero(graph, op) != 0:
         return False
     given = pairs.filters(graph, op)
-    return pairs.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+    return pairs.sums_exactly(given) and pairs.rescales_once(given)
 
 
 def _fours(graph: Graph, op: Op) -> bool:
@@ -175,7 +176,7 @@ def _eight_fours(graph: Graph, op: Op) -> bool:
     if not _weights_are_int4(graph, op):
         return False
     given = pairs.filters(graph, op)
-    return nibbles.sums_exactly(given) and bool((given.shift <= pairs.ONCE_MOST_SHIFT).all())
+    return nibbles.sums_exactly(given) and pairs.rescales_once(given)
 
 
 def _adds_alike(graph: Graph, op: Op) -> bool:
@@ -297,6 +298,8 @@ VARIANTS: tuple[Variant, ...] = (
 )
 
 BY_NAME = {row.name: row for row in VARIANTS}
+# by graph whether a kernel, by name, runs an op: a look at all of its weights, and planning asks many times
+_APPLIES: WeakKeyDictionary[Graph, dict[tuple[str, Op], bool]] = WeakKeyDictionary()
 
 
 def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) -> Variant:
@@ -304,9 +307,13 @@ def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) ->
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
+    tried = _APPLIES.setdefault(graph, {})
     for row in typed:
-        if (roomy or not row.roomy) and row.applies(graph, op):
-            return row
+        if roomy or not row.roomy:
+            if (row.name, op) not in tried:
+                tried[row.name, op] = row.applies(graph, op)
+            if tried[row.name, op]:
+                return row
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
