@@ -13,6 +13,7 @@ ROOT = Path(tinyweave.__file__).parent
 # room -> the rooms that it may import from, besides itself
 MAY_IMPORT = {
     "ir": set(),
+    "files": {"ir"},
     "ops": {"ir"},
     "importers": {"ir", "ops"},
     "exporters": {"ir", "ops"},
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     "simulate": {"ir", "ops", "kernels", "plan", "cost", "codegen", "toolchain"},
     "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "version"},
     "api": {"ir", "ops", "importers", "exporters", "passes", "devices", "plan", "cost", "codegen", "simulate", "version"},
-    "cli": {"api", "report", "devices", "ir", "plan", "version"},
+    "cli": {"api", "report", "devices", "files", "ir", "plan", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 

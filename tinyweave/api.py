@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib.util
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -350,32 +349,6 @@ def source(model: Model, plan: Plan, command: str = "", device: Device | None = 
     """The C of a plan."""
     origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
     return emit(plan, model.name, origin)
-
-
-@contextmanager
-def finished_folder(target: Path) -> Iterator[Path]:
-    """A folder to write in; it becomes `target` when the block ends well and vanishes when it does not.
-
-    An existing target is replaced file by file only where the new folder has the same file; anything that is not a
-    folder stays and is an error.
-    """
-    if target.exists() and not target.is_dir():
-        raise CompileError(f"'{target}' exists and is not a folder", "give another -o")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise CompileError(f"cannot write to '{target.parent}': {error.strerror or error}", "give another -o") from error
-    try:
-        yield scratch
-        scratch.chmod(0o755)
-        if not target.exists():
-            scratch.rename(target)
-            return
-        for file in scratch.iterdir():
-            file.replace(target / file.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write(source: Source, folder: Path) -> None:

@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
+from .files import finished_folder, write_file
 from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
@@ -227,7 +228,7 @@ def plan(
     found["explain"] = explanation_record(explained) if explained else None
     found["count"] = count_record(compared) if compared else None
     if out is not None:
-        _write_file(out, to_json(planned))
+        write_file(out, to_json(planned))
     if as_json:
         _print_json(found)
     elif explained:
@@ -261,7 +262,7 @@ def _show_front(
     plans = api.front(model, core=core, **options)
     found = front_record(model, plans, limits, board)
     if picture is not None:
-        _write_file(picture, figure.figure(found, picture.name))
+        write_file(picture, figure.figure(found, picture.name))
     if as_json:
         _print_json(found)
     else:
@@ -303,7 +304,7 @@ def compile_model(
         board,
     )
     folder = out or Path("out") / loaded.name
-    with api.finished_folder(folder) as scratch:
+    with finished_folder(folder) as scratch:
         api.write(emitted, scratch)
     found = record(loaded, plan=planned, device=board, limits=limits) | {
         "files": [str(folder / file) for file in emitted.files]
@@ -397,7 +398,7 @@ def profile(
         measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
     found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
     if trace_file:
-        _write_file(trace_file, json.dumps(trace(found), indent=1) + "\n")
+        write_file(trace_file, json.dumps(trace(found), indent=1) + "\n")
     if as_json:
         return _print_json(found)
     screen = text.console()
@@ -441,7 +442,7 @@ def deploy(
     chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
     chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
-    with api.finished_folder(folder) as scratch:
+    with finished_folder(folder) as scratch:
         with _progress() as report:
             done = api.deploy(
                 loaded,
@@ -501,9 +502,9 @@ def reorder(
     found = reorder_record(done, out)
     for path, content in ((out, done.file), (table, tables.order_csv(found).encode())):
         if path is not None:
-            _write_file(path, content)
+            write_file(path, content)
     if picture is not None:
-        _write_file(picture, figure.figure(found, picture.name))
+        write_file(picture, figure.figure(found, picture.name))
     if as_json:
         return _print_json(found)
     text.show_reordering(text.console(), found)
@@ -695,12 +696,6 @@ def _command(verb: str, model: Path, **options: Any) -> str:
         elif isinstance(value, str) and DEFAULTS.get(option) != value:
             words += [f"--{option}", Path(value).name if option == "device" else value]
     return shlex.join(words)
-
-
-def _write_file(path: Path, content: str | bytes) -> None:
-    """Write all of `content` or nothing."""
-    with api.finished_folder(path.parent) as scratch:
-        (scratch / path.name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _print_json(value: Any) -> int:
