@@ -232,7 +232,7 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
-    _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row),
+    _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row_of_ones),
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
     _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
