@@ -229,6 +229,7 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
+        (("reorder", "{chain}", "-o", "{folder}/new.tflite", "--csv", "{folder}/a_file/a.csv"), "cannot write"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
@@ -452,7 +453,7 @@ def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
 
 
 def command(*arguments: object, **options) -> subprocess.Popen:
-    words = [sys.executable, "-m", "tinyweave.cli", *map(str, arguments)]
+    words = [sys.executable, "-m", "tinyweave", *map(str, arguments)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 

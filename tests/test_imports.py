@@ -12,6 +12,7 @@ import tinyweave
 ROOT = Path(tinyweave.__file__).parent
 # room -> the rooms that it may import from, besides itself
 MAY_IMPORT = {
+    "__main__": {"cli"},
     "ir": set(),
     "files": {"ir"},
     "ops": {"ir"},

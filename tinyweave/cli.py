@@ -1,6 +1,7 @@
 """The command line: one function per verb, each calls the public API and shows what it returned.
 
 Exit codes: 0 done; 1 it does not fit, or it differs; 2 bad input, told in one line; 70 our own mistake; 130 interrupted.
+The process starts in `__main__`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
-from .files import finished_folder, write_file
+from .files import finished_folder, write_file, write_files
 from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
@@ -500,11 +501,9 @@ def reorder(
         loaded = api.read(model)
     done = api.reorder(loaded, count)
     found = reorder_record(done, out)
-    for path, content in ((out, done.file), (table, tables.order_csv(found).encode())):
-        if path is not None:
-            write_file(path, content)
-    if picture is not None:
-        write_file(picture, figure.figure(found, picture.name))
+    drawn = figure.figure(found, picture.name) if picture else b""
+    wanted = {out: done.file, table: tables.order_csv(found), picture: drawn}
+    write_files({path: content for path, content in wanted.items() if path is not None})
     if as_json:
         return _print_json(found)
     text.show_reordering(text.console(), found)
@@ -713,7 +712,3 @@ def _progress() -> Iterator[api.Progress]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda what, done, total: bar.update(task, description=text.clean(what, 40), completed=done, total=total)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,46 +1,103 @@
-"""Write results so that a file or folder is there as a whole or not at all.
+"""Write results so that all of them are there or none.
 
 In: target paths and contents. Out: finished files and folders; a CompileError of one line where a target cannot be written.
+Scratch lies in the folder that the results go to, so that both are on one file system and no other folder must be writable.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from .ir import CompileError
 
+SCRATCH = ".tinyweave-"  # how the names of scratch folders begin
+
 
 @contextmanager
 def finished_folder(target: Path) -> Iterator[Path]:
-    """A folder to write in; it becomes `target` when the block ends well and vanishes when it does not.
+    """Yield a scratch folder whose files move to the folder `target` when the block ends well, and vanish when it does not.
 
-    An existing target is replaced file by file only where the new folder has the same file; anything that is not a
-    folder stays and is an error.
+    An existing folder keeps its other files. Raise CompileError where `target` is no folder or cannot be written.
     """
-    if target.exists() and not target.is_dir():
-        raise CompileError(f"'{target}' exists and is not a folder", "give another -o")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise CompileError(f"cannot write to '{target.parent}': {error.strerror or error}", "give another -o") from error
-    try:
+    with _told(target):
+        if target.exists() and not target.is_dir():
+            raise CompileError(f"'{target}' exists and is not a folder", "give another path")
+    with _scratch(target) as scratch:
         yield scratch
-        scratch.chmod(0o755)
-        if not target.exists():
-            scratch.rename(target)
-            return
-        for file in scratch.iterdir():
-            file.replace(target / file.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _move_in([(file, target / file.name) for file in sorted(scratch.iterdir())])
 
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write all of `content` or nothing."""
-    with finished_folder(path.parent) as scratch:
-        (scratch / path.name).write_bytes(content.encode() if isinstance(content, str) else content)
+    write_files({path: content})
+
+
+def write_files(contents: Mapping[Path, str | bytes]) -> None:
+    """Write every file, or none where one of them cannot be written; what is no regular file, as a pipe, is written to."""
+    with ExitStack() as stack:
+        moves: list[tuple[Path, Path]] = []
+        for path, content in contents.items():
+            raw = content.encode() if isinstance(content, str) else content
+            with _told(path):
+                target = Path(os.path.realpath(path))  # a link to a file stays a link
+                special = target.exists() and not target.is_file() and not target.is_dir()
+            # a scratch folder gets the file, because the file's own name may be as long as a name can be
+            copy = path if special else stack.enter_context(_scratch(target.parent)) / target.name
+            with _told(path):
+                copy.write_bytes(raw)
+            moves += [] if special else [(copy, target)]
+        _move_in(moves)
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """Yield a new folder inside `folder`, which is made if it does not exist, and unmade when the block fails."""
+    scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
+    new: list[Path] = []
+    try:
+        with _told(folder):
+            new += [path for path in (folder, *folder.parents) if not path.exists()]
+            scratch.mkdir(parents=True)
+        yield scratch
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for path in new:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Move each file from its scratch folder to its target; when one cannot be moved, put back what was there."""
+    undo: list[tuple[Path, Path | None]] = []
+    try:
+        for source, target in moves:
+            with _told(target):
+                backup = source.with_name(f"{len(undo)}.old") if target.exists() else None
+                if backup:
+                    shutil.copy2(target, backup)
+                undo.append((target, backup))
+                source.replace(target)
+    except BaseException:
+        for target, backup in undo:
+            with suppress(OSError):
+                if backup:
+                    backup.replace(target)
+                else:
+                    target.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell a failure to write as one line that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise CompileError(f"cannot write '{path}': {error.strerror or error}", "give another path") from error
