@@ -1,0 +1,334 @@
+"""Break the code in many places and see that a test fails each time.
+
+In: a seed. 150 changes are drawn over kernels/ (C and Python), plan/ and codegen/, each of one place by one operator: an
+integer one more or less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests
+of its room, the likeliest first, until one fails. Out: a line for each change, then the survivors and the share that died. A
+survivor that cannot be told from the original is listed with its reason in mutants_equivalent.json. Results are appended to
+--record and not computed again. Exit code 1 when less than 95 % of those not shown to be equivalent die, 2 when the tests fail
+without a change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from tinyweave.kernels.table import VARIANTS, sources
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
+ENOUGH = 0.95
+KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
+# room -> its files, and the tests that guard it, the likeliest to fail first
+ROOMS = {
+    "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels/test_kernels.py", KINDS, "tests/kernels", "tests/codegen")),
+    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/codegen", "tests/plan")),
+    "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/fuzz", "tests/nas", "tests/codegen", "tests/kernels")),
+    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan", "tests/fuzz", "tests/simulate")),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: bytes [begin, end) of a file become `after`."""
+
+    room: str
+    file: str
+    line: int
+    begin: int
+    end: int
+    operator: str
+    before: str
+    after: str
+
+    def key(self, text: str) -> list[str]:
+        """Name the change by what the line says, so that it stays the same when other lines move."""
+        line = text[: self.begin].rfind("\n") + 1
+        stop = text.find("\n", self.end)
+        end = len(text) if stop < 0 else stop
+        return [self.file, text[line:end].strip(), (text[line : self.begin] + self.after + text[self.end : end]).strip()]
+
+
+Edit = tuple[int, int, str, str]  # begin, end, operator, what stands there then
+
+
+def python_edits(text: str) -> Iterator[Edit]:
+    """Find the places of a Python module that can be changed; docstrings, annotations and messages are none."""
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    as_bytes = text.encode()
+
+    def place(node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        offsets = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        begin, end = (len(as_bytes[:offset].decode()) for offset in offsets)
+        return begin, end
+
+    def source(node: ast.expr) -> str:
+        begin, end = place(node)
+        return text[begin:end]
+
+    orders = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+    others = {ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
+    for node in _code(ast.parse(text)):
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            begin, end = place(node)
+            yield begin, end, "plus one", str(node.value + 1)
+            yield begin, end, "minus one", str(node.value - 1) if node.value else "(-1)"
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = place(node.left)[1], place(node.comparators[0])[0]
+            if (changed := orders.get(type(node.ops[0])) or others.get(type(node.ops[0]))) and "(" not in text[left:right]:
+                yield left, right, "comparison", f" {changed} "
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            yield *place(node), "dropped term", source(node.left)
+            left, right = place(node.left)[1], place(node.right)[0]
+            if "(" not in text[left:right] and ")" not in text[left:right]:
+                yield left, right, "plus or minus", " - " if isinstance(node.op, ast.Add) else " + "
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod, ast.Div)):
+            sign = {ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/"}[type(node.op)]
+            yield *place(node), "swapped operands", f"({source(node.right)}) {sign} ({source(node.left)})"
+        elif isinstance(node, ast.BoolOp):
+            for index in range(len(node.values)):
+                rest = [f"({source(value)})" for at, value in enumerate(node.values) if at != index]
+                yield *place(node), "dropped term", (" and " if isinstance(node.op, ast.And) else " or ").join(rest)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield *place(node), "dropped not", f"bool({source(node.operand)})"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+            yield *place(node.func), "min or max", "max" if node.func.id == "min" else "min"
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk a module without docstrings, annotations, strings, imports and the messages of errors."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            skipped = (ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Raise)
+            if isinstance(child, ast.AST) and not isinstance(child, skipped):
+                yield child
+                yield from _code(child)
+
+
+C_TERM = r"(?:\w+(?:(?:->|\.)\w+|\[\w+\])*)"
+
+
+def c_edits(text: str) -> Iterator[Edit]:
+    """Find the places of a C file that can be changed; comments, strings, preprocessor lines and declarations are none."""
+    blank = re.sub(
+        r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*',
+        lambda match: re.sub(r"[^\n]", " ", match[0]),
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    inside = _bodies(blank)
+    for match in re.finditer(r"(?<![\w.])\d+(?![\w.])", blank):
+        if inside[match.start()]:
+            yield *match.span(), "plus one", str(int(match[0]) + 1)
+            yield *match.span(), "minus one", str(int(match[0]) - 1) if int(match[0]) else "(-1)"
+    for match in re.finditer(r"(?<=[\w\])]) (<=|>=|==|!=|<|>) (?=[\w(*-])", blank):
+        if inside[match.start()]:
+            other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}[match[1]]
+            yield *match.span(), "comparison", f" {other} "
+    for match in re.finditer(r"(?<=[\w\])]) ([+-]) (?=[\w(])", blank):
+        if inside[match.start()]:
+            yield *match.span(), "plus or minus", " - " if match[1] == "+" else " + "
+    for match in re.finditer(rf"(?<=[\w\])]) [+-] {C_TERM}(?!\w|\(|\[| \*| /| %|->|\.)", blank):
+        if inside[match.start()]:
+            yield *match.span(), "dropped term", ""
+    for match in re.finditer(rf"(?<![\w.>*/%-] )(?<![\w.>)\]])({C_TERM}) (-|/|%|<<|>>) ({C_TERM})(?!\w|\(|\[|->|\.)", blank):
+        if inside[match.start()]:
+            yield *match.span(), "swapped operands", f"{match[3]} {match[2]} {match[1]}"
+    for match in re.finditer(r" (&&|\|\|) ", blank):
+        if inside[match.start()]:
+            yield *match.span(), "and or or", " || " if match[1] == "&&" else " && "
+
+
+def _bodies(text: str) -> list[bool]:
+    """Return for each character whether it lies in the body of a function: braces that follow a parenthesis."""
+    inside, depth, stack = [], 0, list[bool]()
+    for index, character in enumerate(text):
+        if character == "{":
+            stack.append(bool(stack and stack[-1]) or text[:index].rstrip().endswith(")"))
+            depth += stack[-1]
+        elif character == "}" and stack:
+            depth -= stack.pop()
+        inside.append(depth > 0)
+    return inside
+
+
+def draw(seed: int, count: int) -> list[Mutant]:
+    """Draw the changes: rooms in turn, in each a file by its number of places, no place twice."""
+    rng = random.Random(seed)
+    pools = {}
+    for room, (pattern, _) in ROOMS.items():
+        mutants = []
+        for path in sorted(ROOT.glob(pattern)):
+            text = path.read_text()
+            edits: Callable[[str], Iterator[Edit]] = python_edits if path.suffix == ".py" else c_edits
+            for begin, end, operator, after in edits(text):
+                line = text.count("\n", 0, begin) + 1
+                name = str(path.relative_to(ROOT))
+                mutants.append(Mutant(room, name, line, begin, end, operator, text[begin:end], after))
+        rng.shuffle(mutants)
+        pools[room] = mutants
+    drawn: list[Mutant] = []
+    taken: set[tuple[str, int]] = set()
+    while len(drawn) < count:
+        for pool in pools.values():
+            while pool:
+                mutant = pool.pop()
+                if (mutant.file, mutant.line) not in taken:
+                    taken.add((mutant.file, mutant.line))
+                    drawn.append(mutant)
+                    break
+    return drawn[:count]
+
+
+def own_tests(mutant: Mutant) -> list[list[str]]:
+    """Return what pytest is to run, one call after the other: tests named after the file or its op kinds, then the room's."""
+    path = Path(mutant.file)
+    steps = [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem.strip('_')}*.py"))]
+    if path.suffix in (".c", ".h"):
+        kernels = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
+        kinds = " or ".join(sorted({kind for row in kernels for kind in row.kinds} if len(kernels) < 8 else ()))
+        steps += [[KINDS, "-k", kinds]] if kinds else []
+    seen: list[str] = []
+    for tests in ROOMS[mutant.room][1]:
+        steps.append([tests, *(f"--ignore={test}" for test in seen if test.startswith(f"{tests}/"))])
+        seen.append(tests)
+    return steps
+
+
+def run(mutant: Mutant, tree: Path, limit_s: int) -> dict[str, object]:
+    """Run a mutant's tests in a tree of its own, which is put right again."""
+    path, start = tree / mutant.file, time.monotonic()
+    original = path.read_text()
+    assert original[mutant.begin : mutant.end] == mutant.before
+    path.write_text(original[: mutant.begin] + mutant.after + original[mutant.end :])
+    by = ""
+    try:
+        for tests in own_tests(mutant):
+            if by := failure(tree, tests, limit_s):
+                break
+    finally:
+        path.write_text(original)
+    key = mutant.key(original)
+    return asdict(mutant) | {
+        "key": key,
+        "verdict": "died" if by else "survived",
+        "by": by,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def failure(tree: Path, tests: Sequence[str], limit_s: int) -> str:
+    """Return the first test that fails, "" when all pass. The real models are left out: the rooms' own tests must notice."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={limit_s}"]
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TINYWEAVE_SHARED": str(tree / "none")}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*command, *tests], cwd=tree, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    with suppress(OSError):  # where a change asks for all memory, Linux ends this process and no other
+        Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
+    said, _ = process.communicate()
+    if process.returncode in (0, 5):  # 5: no test was collected
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    return failed[1] if failed else " ".join(said[-200:].split()) or f"exit code {process.returncode}"
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    """Copy what git tracks, as it stands in the working tree."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit-s", type=int, default=120, help="seconds for a test: a change that never ends has died")
+    parser.add_argument("--record", type=Path, help="results, as lines of JSON; out/mutants_SEED.jsonl if left out")
+    parser.add_argument("--again", action="store_true", help="run survivors of the record again")
+    parser.add_argument("--skip-unchanged", action="store_true", help="do not run the tests without a change first")
+    parser.add_argument("--list", action="store_true", help="print the changes and run none")
+    options = parser.parse_args()
+    mutants = draw(options.seed, options.count)
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.file}:{mutant.line} {mutant.operator}: {mutant.before!r} -> {mutant.after!r}")
+        return 0
+    record = options.record or ROOT / "out" / f"mutants_{options.seed}.jsonl"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.touch()
+    texts = {mutant.file: (ROOT / mutant.file).read_text() for mutant in mutants}
+    known = {json.dumps(row["key"]): row for row in map(json.loads, record.read_text().splitlines())}
+    results = {}
+    waiting = []
+    for mutant in mutants:
+        row = known.get(json.dumps(mutant.key(texts[mutant.file])))
+        if row is None or (options.again and row["verdict"] == "survived"):
+            waiting.append(mutant)
+        else:
+            results[json.dumps(row["key"])] = row
+    print(f"seed {options.seed}: {len(mutants)} changes, {len(waiting)} to run", flush=True)
+    lock = threading.Lock()
+    trees: SimpleQueue[Path] = SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for job in range(options.jobs):
+            trees.put(copy_of_the_tree(Path(folder) / str(job)))
+        guards = dict.fromkeys(test for _, tests in ROOMS.values() for test in tests)
+        if waiting and not options.skip_unchanged and (by := failure(Path(folder) / "0", list(guards), options.limit_s)):
+            print(f"a test fails without a change: {by}", file=sys.stderr)
+            return 2
+
+        def one(mutant: Mutant) -> None:
+            tree = trees.get()
+            try:
+                row = run(mutant, tree, options.limit_s)
+            finally:
+                trees.put(tree)
+            with lock:
+                results[json.dumps(row["key"])] = row
+                with record.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                print(f"{row['verdict']:9}{row['seconds']:7.1f} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(one, waiting))
+    equivalent = {json.dumps(entry["key"]): entry["why"] for entry in json.loads(EQUIVALENT.read_text())}
+    survivors = [row for row in results.values() if row["verdict"] == "survived"]
+    print()
+    for row in survivors:
+        why = equivalent.get(json.dumps(row["key"]))
+        print(f"{row['file']}:{row['line']} {row['operator']}{f' (equivalent: {why})' if why else ''}")
+        print(f"    {row['key'][1]}\n    {row['key'][2]}")
+    shown = sum(json.dumps(row["key"]) in equivalent for row in survivors)
+    died, counted = len(results) - len(survivors), len(results) - shown
+    print(f"\n{died} of {counted} died, {died / counted:.1%}; {shown} more cannot be told from the original")
+    return 0 if died >= ENOUGH * counted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
