@@ -310,7 +310,21 @@ def test_devices(capsys):
     assert "stm32h743" in capsys.readouterr().out
     assert run("devices", "rp2040", "--json") == 0
     (board,) = json.loads(capsys.readouterr().out)
-    assert board["ram"] == 264 * 1024 and board["flash"] is None and board["sources"]
+    assert board["ram"] == 264 * 1024 and board["flash"] == 2048 * 1024 and board["sources"]
+    assert [memory["name"] for memory in board["memories"] if memory["external"]] == ["flash"]
+
+
+def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(capsys, chain):
+    assert run("plan", chain, "--device", "cortex-m4", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["device"] == {"name": "cortex-m4", "core": "cortex-m4", "clock_hz": None, "ram": None, "flash": None}
+    assert record["limits"] == {"ram": None, "memories": None, "flash": None} and record["fits"] is None
+    assert record["plan"]["cycles"] > 0 and record["plan"]["latency_ms"] is None
+    assert run("plan", chain, "--device", "cortex-m4", "--ram", "64k") == 0
+    printed = capsys.readouterr().out
+    assert "fits cortex-m4" in printed and "MHz" not in printed and " ms" not in printed
+    assert run("devices", "cortex-m85") == 0
+    assert "a core without a board" in capsys.readouterr().out
 
 
 @pytest.mark.emulator

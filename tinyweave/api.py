@@ -277,9 +277,9 @@ def _kernels(optimize: str, core: str) -> str:
 
 
 def device_limits(device: Device) -> Limits:
-    """What a device has."""
+    """Return what a device has: nothing is limited where it is a core alone."""
     maps = device.memory_maps
-    return Limits(sum(maps[0].values()), device.flash, maps)
+    return Limits(sum(maps[0].values()) if maps else None, device.flash, maps)
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:

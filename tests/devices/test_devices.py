@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.api import emulated_core
+from tinyweave.api import Limits, device_limits, emulated_core
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
+from tinyweave.devices.device import CORES as CORES_ALONE
 from tinyweave.devices.device import Cache
 from tinyweave.ir import CompileError
 from tinyweave.simulate.cores import CORES
@@ -19,7 +20,7 @@ EXPECTED = {
     "stm32h743": ("cortex-m7", 480, 512, 2048),
     "stm32l4r5": ("cortex-m4", 120, 640, 2048),
     "nrf52840": ("cortex-m4", 64, 256, 1024),
-    "rp2040": ("cortex-m0plus", 133, 264, None),
+    "rp2040": ("cortex-m0plus", 133, 264, 2048),
     "mps2-an386": ("cortex-m4", 25, 4096, 4096),
     "mps2-an500": ("cortex-m7", 25, 4096, 4096),
     "mps3-an547": ("cortex-m55", 32, 4096, 2048),
@@ -27,17 +28,17 @@ EXPECTED = {
     "stm32f767": ("cortex-m7", 216, 512, 2048),
     "stm32h7a3": ("cortex-m7", 280, 1024, 2048),
     "stm32u575": ("cortex-m33", 160, 768, 2048),
-    "stm32n657": ("cortex-m55", 800, 3840, None),
+    "stm32n657": ("cortex-m55", 800, 3840, 65_536),
     "stm32g0b1": ("cortex-m0plus", 64, 144, 512),
     "nrf5340": ("cortex-m33", 128, 512, 1024),
-    "rp2350": ("cortex-m33", 150, 520, None),
-    "esp32": ("xtensa-lx6", 240, 320, None),
-    "esp32-s3": ("xtensa-lx7", 240, 448, None),
-    "esp32-c3": ("rv32imc", 160, 384, None),
+    "rp2350": ("cortex-m33", 150, 520, 4096),
+    "esp32": ("xtensa-lx6", 240, 320, 4096),
+    "esp32-s3": ("xtensa-lx7", 240, 448, 8192),
+    "esp32-c3": ("rv32imc", 160, 384, 4096),
     "samd51j19": ("cortex-m4", 120, 192, 512),
-    "imxrt1062": ("cortex-m7", 600, 768, None),
+    "imxrt1062": ("cortex-m7", 600, 768, 8192),
     "apollo3": ("cortex-m4", 96, 384, 1024),
-    "fe310-g002": ("rv32imac", 320, 16, None),
+    "fe310-g002": ("rv32imac", 320, 16, 4096),
     "max78000": ("cortex-m4", 100, 128, 512),
     "m55m1": ("cortex-m55", 220, 1344, 2048),
     "ra8d1": ("cortex-m85", 480, 896, 2048),
@@ -46,8 +47,24 @@ EXPECTED = {
 
 
 def test_shipped_boards_hold_the_facts():
-    found = {d.name: (d.core, d.clock_hz // 1_000_000, d.ram // KIB, d.flash and d.flash // KIB) for d in all_devices()}
+    found = {d.name: (d.core, d.clock_hz // 1_000_000, d.ram // KIB, d.flash // KIB) for d in all_devices()}
     assert found == EXPECTED
+    beside = {"rp2040", "rp2350", "esp32", "esp32-s3", "esp32-c3", "fe310-g002", "imxrt1062", "stm32n657"}
+    assert {d.name for d in all_devices() if d.has_external_flash} == beside, "chips without Flash of their own"
+
+
+def test_each_shipped_core_has_the_instruction_set_and_stand_in_of_the_table():
+    for device in all_devices():
+        assert (device.isa, device.nearest) == CORES_ALONE[device.core], device.name
+
+
+@pytest.mark.parametrize("core", sorted(CORES_ALONE))
+def test_a_core_is_a_device_without_limits_and_clock(core: str):
+    device = find(core.upper())
+    assert (device.name, device.core, device.ram, device.flash, device.clock_hz) == (core, core, None, None, None)
+    assert device_limits(device) == Limits(None, None)
+    assert emulated_core(device) in CORES
+    assert device not in all_devices()
 
 
 def test_every_board_names_its_sources_and_no_name_is_taken_twice():
@@ -155,6 +172,8 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ("0x2000_5000", "0x2000_4000", "memory: 'a' and 'b' overlap"),
         ("0x1000_0000", "-4", r"memory\[1\]: has a negative number"),
         ('["the schematic"]', "[1]", "sources: must be a list of strings"),
+        ('name = "d"', 'external = 1\nname = "d"', r"memory\[3\].external: is true or false"),
+        ('name = "d"', 'external = true\nname = "d"', r"memory\[3\].external: .* for a memory of kind 'flash' only"),
         ("name =", "name", "not TOML"),
         ("sources", "run_ma = 3\nsources", "run_ma: goes with volts"),
         ("sources", "run_ma = -3\nvolts = 3\nsources", "run_ma: is -3, not positive"),

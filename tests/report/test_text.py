@@ -13,6 +13,7 @@ from tinyweave.report.text import (
     instructions_line,
     memory_rows,
     proof_lines,
+    rounded,
     size,
     verdict_lines,
 )
@@ -38,6 +39,13 @@ def test_columns_line_up():
 def test_sizes():
     assert size(512) == "512 B"
     assert size(65_536) == "65,536 B (64.0 KiB)"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0, "0"), (0.07123, "0.0712"), (70.66, "70.7"), (72, "72.0"), (999.7, "1,000"), (3561.2, "3,560")]
+)
+def test_times_have_three_digits_and_no_powers_of_ten(value: float, said: str):
+    assert rounded(value) == said
 
 
 def known(**changes):

@@ -27,19 +27,41 @@ else:
 FOLDER = Path(__file__).parent
 KINDS = ("sram", "dtcm", "itcm", "flash", "psram")
 CACHES = ("code", "data", "unified")
+CORE_ALONE = "a core without a board: no limits but those of --ram and --flash, and no clock, so cycles but no milliseconds"
 DATA = ("dtcm", "sram")  # where data may lie on the chip, the faster first
+# core -> its instruction set, and the emulated core that stands for it where it is not emulated itself
+CORES = {
+    "cortex-m0": ("armv6-m", ""),
+    "cortex-m0plus": ("armv6-m", ""),
+    "cortex-m3": ("armv7-m", ""),
+    "cortex-m4": ("armv7e-m", ""),
+    "cortex-m7": ("armv7e-m", ""),
+    "cortex-m33": ("armv8-m.main", ""),
+    "cortex-m55": ("armv8.1-m.main+mve", "cortex-m33"),
+    "cortex-m85": ("armv8.1-m.main+mve", "cortex-m55"),
+    "rv32imc": ("rv32imc", ""),
+    "rv32imac": ("rv32imac", "rv32imc"),
+    "rv32ec": ("rv32ec", "rv32imc"),
+    "xtensa-lx6": ("xtensa", "cortex-m4"),
+    "xtensa-lx7": ("xtensa", "cortex-m4"),
+}
 
 
 @dataclass(frozen=True)
 class Memory:
-    """`kind` is sram or dtcm (data; the latter tightly coupled to the core), itcm (instructions only), flash (code and
-    constants) or psram (outside the chip). wait_states: of the core's cycles, how many a read waits at `clock_hz`."""
+    """One bank of memory.
+
+    kind: sram or dtcm (data; dtcm is tightly coupled to the core), itcm (instructions only), flash (code and constants) or
+    psram (RAM outside the chip). external: this Flash is a chip beside the device, of the size that its boards usually have.
+    wait_states: cycles of the core that a read waits at `clock_hz`.
+    """
 
     name: str
     kind: str
     bytes: int
     address: int
     wait_states: int | None = None
+    external: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,15 +76,16 @@ class Cache:
 
 @dataclass(frozen=True)
 class Device:
-    """A family of parts that share these facts; `aliases`: parts, boards; `nearest` stands for a core that is not emulated.
+    """A family of parts that share these facts, or a core alone, whose memories are empty and whose clock is None.
 
-    run_ma, volts: the current that the chip takes while it computes at `clock_hz`, and at which supply.
+    aliases: parts and boards. nearest: the core that stands for one that is not emulated. run_ma, volts: the current that the
+    chip takes while it computes at `clock_hz`, and at which supply.
     """
 
     name: str
     core: str
     isa: str
-    clock_hz: int
+    clock_hz: int | None
     memories: tuple[Memory, ...]
     sources: tuple[str, ...]
     aliases: tuple[str, ...] = ()
@@ -78,9 +101,12 @@ class Device:
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
-    def ram(self) -> int:
-        """Bytes that one arena, static data and stack may share: the largest run of banks with adjoining addresses."""
-        return max((sum(m.bytes for m in run) for run in _runs(self.memories, DATA)), default=0)
+    def ram(self) -> int | None:
+        """Return the bytes that one arena, static data and stack may share: the largest run of banks with adjoining addresses.
+
+        None for a core alone.
+        """
+        return max((sum(m.bytes for m in run) for run in _runs(self.memories, DATA)), default=None)
 
     @property
     def memory_maps(self) -> tuple[dict[str, int], ...]:
@@ -91,12 +117,16 @@ class Device:
         apart = [run for kind in DATA for run in _runs(self.memories, (kind,))]
         joined, outside = _runs(self.memories, DATA), _runs(self.memories, ("psram",))
         maps = [_named(apart), _named(joined), *([_named(apart + outside)] if outside else [])]
-        return tuple(m for i, m in enumerate(maps) if m not in maps[:i])
+        return tuple(m for i, m in enumerate(maps) if m and m not in maps[:i])
 
     @property
     def flash(self) -> int | None:
-        """Bytes for code and constants; None when the chip has none of its own and the board decides."""
+        """Return the bytes for code and constants, on the chip or beside it; None where the device does not say."""
         return sum(m.bytes for m in self.memories if m.kind == "flash") or None
+
+    @property
+    def has_external_flash(self) -> bool:
+        return any(memory.external for memory in self.memories)
 
 
 def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]]:
@@ -129,14 +159,17 @@ def all_devices() -> tuple[Device, ...]:
 
 
 def find(name_or_path: str) -> Device:
-    """The device of this family, part or board name (case does not matter), or of a TOML file of the user."""
+    """Return the device of this family, part, board or core (case does not matter), or of a TOML file of the user."""
     if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
         return read(Path(name_or_path))
     wanted = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
     by_name = {name: device for device in _shipped() for name in (device.name, *device.aliases)}
     if wanted in by_name:
         return by_name[wanted]
-    close = difflib.get_close_matches(wanted, by_name, n=3)
+    if wanted in CORES:
+        isa, nearest = CORES[wanted]
+        return Device(wanted, wanted, isa, None, (), (), nearest=nearest, note=CORE_ALONE)
+    close = difflib.get_close_matches(wanted, [*by_name, *CORES], n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(d.name for d in all_devices())}"
     raise CompileError(f"unknown device '{name_or_path}'", f"{hint} (a path to a TOML file of your own works too)")
 
@@ -199,12 +232,16 @@ def _shipped() -> tuple[Device, ...]:
 
 
 def _memory(path: Path, bank: Any, where: str) -> Memory:
-    kind, size = _kind_and_bytes(path, bank, where, KINDS, ("name", "kind", "bytes", "address", "wait_states"))
+    keys = ("name", "kind", "bytes", "address", "wait_states", "external")
+    kind, size = _kind_and_bytes(path, bank, where, KINDS, keys)
     address = _get(path, bank, "address", int, where)
+    external = bank.get("external", False)
+    if not isinstance(external, bool) or (external and kind != "flash"):
+        raise _mistake(path, f"{where}external", "is true or false, and true for a memory of kind 'flash' only")
     waits = _get(path, bank, "wait_states", int, where) if "wait_states" in bank else None
     if address < 0 or (waits is not None and waits < 0):
         raise _mistake(path, where.rstrip("."), "has a negative number")
-    return Memory(_get(path, bank, "name", str, where), kind, size, address, waits)
+    return Memory(_get(path, bank, "name", str, where), kind, size, address, waits, external)
 
 
 def _cache(path: Path, cache: Any, where: str) -> Cache:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .record import Record
-from .text import align, clean, cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, verdict_lines
+from .text import align, clean, cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
 
 WIDE = 160
 
@@ -38,7 +38,7 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
 
 def _about(record: Record) -> str:
     model, device = record["model"], record["device"]
-    target = f" for {device['name']} ({device['core']}, {device['clock_hz'] / 1e6:g} MHz)" if device else ""
+    target = f" for {target_text(device)}" if device else ""
     return f"{_escape(model['file'])}, sha256 {model['sha256']}, compiled by tinyweave {record['tinyweave']}{target}."
 
 

@@ -107,7 +107,7 @@ def record(
             "gap": plan.gap if plan else None,
             "kept": dict(plan.kept) if plan else None,
             "cycles": foreseen,
-            "latency_ms": round(milliseconds(foreseen, device.clock_hz), 3) if foreseen is not None and device else None,
+            "latency_ms": _foreseen_ms(foreseen, device),
             "ablation": dict(ablation) if ablation else None,
         },
         "peak": _peak(summit, plan) if summit else None,
@@ -155,8 +155,8 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, de
 
 
 def _latency_ms(cycles: Cycles | None, profile: api.Profile | None, device: Device | None) -> float | None:
-    """None where the emulated core is not the device's."""
-    if cycles is None or profile is None or device is None or device.core != profile.core:
+    """None where the emulated core is not the device's, or where the device is a core alone, without a clock."""
+    if cycles is None or profile is None or device is None or device.clock_hz is None or device.core != profile.core:
         return None
     return round(milliseconds(cycles.likely, device.clock_hz), 3)
 
@@ -171,6 +171,13 @@ def _energy_mj(cycles: Cycles | None, profile: api.Profile | None, device: Devic
 def _foreseen(plan: Plan, device: Device | None) -> int | None:
     """The cycles that follow from the shapes of a plan's layers, where the core's timings are known."""
     return plan_cycles(plan, device.core) if device and device.core in TIMINGS else None
+
+
+def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
+    """Return the milliseconds of these cycles at the device's clock; None where either is not known."""
+    if cycles is None or device is None or device.clock_hz is None:
+        return None
+    return round(milliseconds(cycles, device.clock_hz), 3)
 
 
 def _overhead(executed: int, least: int) -> float | None:

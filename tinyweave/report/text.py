@@ -6,6 +6,7 @@ Names out of model files are cleaned before they are shown, so that no file can 
 
 from __future__ import annotations
 
+import math
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -64,6 +65,29 @@ def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), ga
         ).rstrip()
         for row in rows
     ]
+
+
+def rounded(value: float) -> str:
+    """Return a number with three significant digits, but never in powers of ten: 0.0712, 70.7, 3,560."""
+    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def duration(milliseconds: float) -> str:
+    """Return a time as people say it, in milliseconds."""
+    return f"{rounded(milliseconds)} ms"
+
+
+def clock(device: Record) -> str:
+    """Return the clock of a device's record."""
+    return f"{device['clock_hz'] / 1e6:g} MHz"
+
+
+def target_text(device: Record) -> str:
+    """Return a device's name with its core and its clock, as far as they say more."""
+    facts = [] if device["name"] == device["core"] else [device["core"]]
+    facts += [] if device["clock_hz"] is None else [clock(device)]
+    return device["name"] + (f" ({', '.join(facts)})" if facts else "")
 
 
 def bar(value: int, largest: int, width: int, blocks: bool) -> str:
@@ -310,8 +334,9 @@ def foreseen_lines(record: Record) -> list[str]:
     count, device = record["plan"]["cycles"], record["device"]
     if count is None:
         return []
-    ms = f"{record['plan']['latency_ms']:,.3g} ms at {device['clock_hz'] / 1e6:g} MHz"
-    return [f"time: about {count:,} cycles, {ms}, estimated from the layers' shapes for a {device['core']}; see 'profile'"]
+    latency_ms = record["plan"]["latency_ms"]
+    time = "" if latency_ms is None else f" {duration(latency_ms)} at {clock(device)},"
+    return [f"time: about {count:,} cycles,{time} estimated from the layers' shapes for a {device['core']}; see 'profile'"]
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
@@ -457,13 +482,11 @@ def cycle_lines(record: Record) -> list[str]:
     (fewest, most), waits = record["cycles_range"], record["flash_waits"]
     line = f"cycles: about {record['cycles']:,}" + (f" ({fewest:,} to {most:,})" if fewest < most else "")
     if record["latency_ms"] is not None:
-        clock_hz = record["device"]["clock_hz"]
-        low, high = (f"{milliseconds(count, clock_hz):,.3g}" for count in (fewest, most))
-        line += (
-            f", {record['latency_ms']:,.3g} ms" + (f" ({low} to {high})" if low != high else "") + f" at {clock_hz / 1e6:g} MHz"
-        )
+        low, high = (rounded(milliseconds(count, record["device"]["clock_hz"])) for count in (fewest, most))
+        spread = f" ({low} to {high})" if low != high else ""
+        line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
     if record["energy_mj"] is not None:
-        line += f", {record['energy_mj']:,.3g} mJ"
+        line += f", {rounded(record['energy_mj'])} mJ"
     flash = "Flash that answers at once, for its wait states are not known"
     if waits is not None:
         flash = f"{waits} cycles for each line that its caches miss in Flash"
@@ -491,7 +514,7 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
             d.core,
             f"{d.clock_hz / 1e6:g}",
             f"{d.ram // 1024:,} KiB",
-            f"{d.flash // 1024:,} KiB" if d.flash else "external",
+            "-" if d.flash is None else f"{d.flash // 1024:,} KiB" + (" *" if d.has_external_flash else "  "),
             _aliases(d),
         )
         for d in devices
@@ -500,24 +523,30 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
     out.print(Text(lines[0], style="dim"))
     for line in lines[1:]:
         out.print(Text(line))
+    if any(device.has_external_flash for device in devices):
+        out.print(Text("* beside the chip, of the size that its boards usually have"))
 
 
 def show_device(out: Console, device: Device) -> None:
     """One board with its memories and sources."""
-    flash = size(device.flash) if device.flash else "external"
-    heading(out, f"{device.name}: {device.core} ({device.isa}), {device.clock_hz / 1e6:g} MHz")
-    out.print(Text(f"RAM for one arena {size(device.ram)}, the largest run of adjoining SRAM banks; Flash {flash}"))
-    rows = [(m.name, m.kind, f"0x{m.address:08x}", size(m.bytes)) for m in sorted(device.memories, key=lambda m: m.address)]
-    for line in align(rows):
-        out.print(Text(f"  {line}"))
-    for line in [
+    speed = f", {device.clock_hz / 1e6:g} MHz" if device.clock_hz else ""
+    core = "" if device.name == device.core else f": {device.core}"
+    heading(out, f"{device.name}{core} ({device.isa}){speed}")
+    memories = sorted(device.memories, key=lambda m: m.address)
+    rows = [(m.name, m.kind, f"0x{m.address:08x}", f"{m.bytes:,} B", "beside the chip" if m.external else "") for m in memories]
+    power = "" if device.run_ma is None else f"takes {device.run_ma:g} mA at {device.volts:g} V while it computes"
+    flash = "" if device.flash is None else f"; Flash {size(device.flash)}"
+    ram = "" if device.ram is None else f"RAM for one arena {size(device.ram)}, the largest run of adjoining SRAM banks{flash}"
+    lines = [
+        ram,
+        *(f"  {line}" for line in (align(rows, frozenset({3})) if rows else [])),
+        power,
         device.note,
         f"in the emulator a {device.nearest} stands for its core" if device.nearest else "",
         f"also known as: {', '.join(device.aliases)}" if device.aliases else "",
-        *(f"source: {s}" for s in device.sources),
-    ]:
-        if line:
-            out.print(Text(line))
+        *(f"source: {source}" for source in device.sources),
+    ]
+    show_lines(out, [line for line in lines if line])
 
 
 def show_reordering(out: Console, record: Record) -> None:
@@ -569,10 +598,10 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
                 board["name"],
                 board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
                 f"{board['clock_hz'] / 1e6:g}",
-                "-" if board["latency_ms"] is None else f"{board['latency_ms']:,.3g}",
+                "-" if board["latency_ms"] is None else rounded(board["latency_ms"]),
                 *(_count(ram[key]) for key in ("total", "left")),
                 _count(flash["total"]),
-                "external" if flash["limit"] is None else _count(flash["left"]),
+                _count(flash["left"]),
                 f"too little {' and '.join(over)}" if over else "fits",
             )
         )
@@ -591,15 +620,13 @@ def comparison_lines(record: Record) -> list[str]:
     if played:
         pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
         lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
-    if any(board["flash"]["limit"] is None for board in record["compare"]):
-        lines.append("external: Flash lies beside the chip and differs by board")
     return lines
 
 
 def show_target(out: Console, record: Record) -> None:
     """Which network was compiled for which board."""
     device = record["device"]
-    target = f" for {device['name']} ({device['core']}, {device['clock_hz'] / 1e6:g} MHz)" if device else ""
+    target = f" for {target_text(device)}" if device else ""
     heading(out, f"{record['model']['name']}{target}")
     out.print()
 
