@@ -32,6 +32,11 @@ def none(graph: Graph, op: Op) -> Lags:
     return {}
 
 
+def moved(graph: Graph, op: Op) -> Lags:
+    """tw_move: all bytes arrive whichever way the two overlap."""
+    return {0: 0}
+
+
 def trailing(read: Numbers, written: Numbers) -> int:
     """The lag of steps that each first read from byte `read` on and then have written all below byte `written` at most."""
     later = np.minimum.accumulate(read[::-1])[::-1]

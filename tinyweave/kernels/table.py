@@ -272,7 +272,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads, lag=lag.padded),
     _row("tw_concatenation_s8", ("concatenation", "pack"), ANY, lag=lag.joined),
     _row("tw_strided_copy", ("transpose", "strided_slice", *PIECES), ANY, applies=_moves, lag=lag.gathered),
-    _row("tw_move", VIEWS, ANY, lag=lag.elementwise),  # also above its input: it moves as memmove does
+    _row("tw_move", VIEWS, ANY, lag=lag.moved),  # also above its input
     _row("tw_gather_nd", types=ANY),
     _row("tw_cast", types=ANY, lag=lag.elementwise),
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),

@@ -1,0 +1,97 @@
+"""The steps that access.py gives of each kernel are those that its C takes, and the table's distances and scratch follow them.
+
+Cases of every row of the table run with all operands apart while their reads and writes are watched; from these comes how far
+an output must really begin below each input. `-m sweep` watches all cases instead of some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from cases.ops import GENERATORS, INT4, INT4_KINDS, Case
+from codegen.test_kinds import compilable
+from kernels.traces import Chosen, Seen, on_host
+
+from tinyweave.kernels import access
+from tinyweave.kernels.table import VARIANTS, Variant, variant_for
+
+GROUPS = 8  # of rows, whose cases are built together
+SOME = 10  # cases of a row
+WATCHED = [row for row in VARIANTS if row.files]  # the others are the C library's memcpy
+BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only where the other one is negative
+
+
+@cache
+def cases_of(kind: str) -> list[Case]:
+    return [case for case in compilable(kind) if len(case.graph.ops) == 1]
+
+
+def chosen(row: Variant) -> Iterator[Chosen]:
+    """The cases that a row runs, on the first core that it is for."""
+    narrow = [INT4 + kind for kind in row.kinds if kind in INT4_KINDS and "int4" in row.types]
+    for kind in (*(kind for kind in row.kinds if kind in GENERATORS), *narrow):
+        for case in cases_of(kind):
+            if variant_for(case.graph, case.graph.ops[0], (*row.cores, "")[0], roomy=row.roomy) is row:
+                yield Chosen(case, row)
+
+
+def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
+    """What a kernel did otherwise than the table and access.py say."""
+    graph, op = case.graph, case.graph.ops[0]
+    about = f"{row.name}, {case.id}"
+    declared = row.lag(graph, op)
+    if seen.written != max(tensor.bytes for tensor in graph.outputs_of(op) if tensor.role != "state"):
+        yield f"{about}: wrote {seen.written} bytes of its output"
+    end = 0 if seen.scratch is None else seen.scratch[1]
+    if end != row.scratch(graph, op):
+        yield f"{about}: touched {end} bytes of scratch, {row.scratch(graph, op)} are declared"
+    for index, stepped in access.distance(graph, op, row.name).items():
+        if op.inputs.count(op.inputs[index]) > 1 or index not in seen.distances:
+            continue
+        real = seen.distances[index]
+        if real > stepped or (real < stepped and BY_VALUE.get(row.name) != index):
+            yield f"{about}: input {index} needs a distance of {real}, by its steps {stepped}"
+        if declared.get(index, -1) != stepped:
+            yield f"{about}: for input {index} a distance of {declared.get(index)} is declared, by its steps it is {stepped}"
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_kernels_take_the_steps_that_are_known(group: int, tmp_path: Path) -> None:
+    rows = {row.name: list(chosen(row)) for row in WATCHED[group::GROUPS]}
+    some = [case for all_of_row in rows.values() for case in all_of_row[:: max(len(all_of_row) // SOME, 1)]]
+    check(some, f"group_{group}", tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", [row.name for row in WATCHED])
+def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path: Path) -> None:
+    rest = chosen(next(row for row in WATCHED if row.name == name))
+    for number in range(1000):
+        if not (some := list(islice(rest, 100))):
+            assert number > 0
+            return
+        check(some, f"cases_{number}", tmp_path)
+
+
+def check(some: list[Chosen], name: str, folder: Path) -> None:
+    found = zip(some, on_host(name, some, folder), strict=True)
+    wrong = [text for (case, row), seen in found for text in differences(case, row, seen)]
+    assert not wrong, "\n".join(wrong[:20])
+
+
+def test_the_table_declares_the_distances_of_the_steps() -> None:
+    """In all cases; also that nothing is declared where there are no steps."""
+    wrong = []
+    for row in WATCHED:
+        for case, _ in chosen(row):
+            graph, op = case.graph, case.graph.ops[0]
+            several = sum(graph.tensors[name].role != "state" for name in op.outputs) != 1
+            declared = {} if several else {i: d for i, d in row.lag(graph, op).items() if graph.input(op, i).data is None}
+            stepped = access.distance(graph, op, row.name)
+            if declared != stepped:
+                wrong.append(f"{row.name}, {case.id}: declared {declared}, by its steps {stepped}")
+    assert not wrong, "\n".join(wrong[:20])

@@ -1,0 +1,187 @@
+"""Watches what kernels read and write, and in which order: here, and on an emulated Cortex-M4.
+
+In: cases of one op, each with the kernel that runs it. Out: per case how far its output must really begin below each of its
+inputs, which bytes of its scratch were touched, and whether anything else was. All cases are ops of one network, in which all
+operands lie apart, and which runs once: none of these kernels looks at values to decide what it reads. Here the kernels are
+compiled as for ThreadSanitizer, with run-time functions of our own (trace.c); on the core the emulator calls the same code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from cases.ops import Case
+from codegen.test_kinds import union
+
+from tinyweave import toolchain
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import CompileError, Graph
+from tinyweave.kernels.table import Variant
+from tinyweave.plan import Buffer, Place, Plan, Stage, scratch_name
+
+GAP, ALIGN = 64, 16
+INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles, as in trace.c
+RENAMED = tuple(f"-D{name}=tw_traced_{name}" for name in ("memcpy", "memmove", "memset"))
+WATCHED = ("-std=c99", "-fPIC", "-fsanitize=thread", *RENAMED)
+SCALAR = {  # so that each access is one of the source, by the compiler's name
+    "gcc": ("-O1", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"),
+    "clang": ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-sanitize=undefined"),
+}
+
+
+class Part(ctypes.Structure):
+    """tw_part of trace.c."""
+
+    _fields_ = [(name, ctypes.c_int32) for name in ("op", "role", "begin", "distance", "first", "end")]
+
+
+class Trace(ctypes.Structure):
+    """tw_trace of trace.c."""
+
+    _fields_ = [
+        ("arena", ctypes.c_uint64),
+        ("bytes", ctypes.c_int32),
+        ("owner", ctypes.c_void_p),
+        ("parts", ctypes.c_void_p),
+        ("written", ctypes.c_void_p),
+        ("strays", ctypes.c_int32),
+        ("stray", ctypes.c_int32),
+        ("outside", ctypes.c_int32),
+        ("stack_low", ctypes.c_uint64),
+        ("stack_high", ctypes.c_uint64),
+        ("read_register", ctypes.c_void_p),
+        ("write_register", ctypes.c_void_p),
+        ("status_register", ctypes.c_int),
+    ]
+
+
+class Chosen(NamedTuple):
+    """A case of one op, and the row of the kernel that runs it."""
+
+    case: Case
+    row: Variant
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a kernel did. distances: per input that it read, by its number, how far below it the output must begin."""
+
+    distances: dict[int, int] = field(default_factory=dict)
+    scratch: tuple[int, int] | None = None  # the first byte touched, and behind the last one
+    written: int = 0  # behind the last byte of the output
+
+
+def apart(name: str, chosen: Sequence[Chosen]) -> Plan:
+    """A plan of all cases side by side in which nothing overlaps and nothing adjoins; nobody checks it."""
+    graph = union(name, [case for case, _ in chosen])
+    assert len(graph.ops) == len(chosen)
+    sizes, offsets, begin = {}, {}, GAP
+    for (_, row), op in zip(chosen, graph.ops, strict=True):
+        operands = [x for x in (*op.inputs, *op.outputs) if x is not None and graph.tensors[x].data is None]
+        sizes |= {x: graph.tensors[x].bytes for x in operands}
+        if scratch := row.scratch(graph, op):
+            sizes[scratch_name(op.name)] = scratch
+        for tensor in (tensor for tensor in sizes if tensor not in offsets):
+            offsets[tensor] = begin
+            begin = -(-(begin + sizes[tensor] + GAP) // ALIGN) * ALIGN
+    return Plan(
+        graph=graph,
+        stages=tuple(Stage((index,)) for index in range(len(graph.ops))),
+        variants=tuple(row.name for _, row in chosen),
+        buffers=tuple(Buffer(name, size, 0, len(graph.ops), 1) for name, size in sizes.items()),
+        places={name: Place(name) for name in sizes if name in graph.tensors},
+        offsets=offsets,
+        arena={"sram": begin},
+        scratch=0,
+        lower_bound=0,
+    )
+
+
+class Watch:
+    """The tables of a trace of a plan, filled by whatever watches it run."""
+
+    def __init__(self, plan: Plan):
+        self.plan, graph = plan, plan.graph
+        size = plan.arena["sram"]
+        self.names = list(plan.offsets)
+        self.owner = np.full(size, -1, np.int32)
+        self.parts = (Part * len(self.names))()
+        self.written = np.zeros(len(graph.ops), np.int32)
+        ops = {name: index for index, op in enumerate(graph.ops) for name in (*op.inputs, *op.outputs, scratch_name(op.name))}
+        for number, name in enumerate(self.names):
+            begin = plan.offsets[name]
+            self.owner[begin : begin + plan.buffer(name).bytes] = number
+            role = SCRATCH if name not in graph.tensors else self._role(graph, name)
+            self.parts[number] = Part(ops[name], role, begin, 0, 1 << 30, 0)
+        self.trace = Trace(bytes=size, owner=self.owner.ctypes.data, parts=ctypes.addressof(self.parts))
+        self.trace.written = self.written.ctypes.data
+
+    @staticmethod
+    def _role(graph: Graph, name: str) -> int:
+        if graph.tensors[name].role == "state":
+            return STATE
+        return OUTPUT if name in graph.producer else INPUT
+
+    def seen(self) -> list[Seen]:
+        """What each op did; raises AssertionError where one touched what is not its own."""
+        graph, trace = self.plan.graph, self.trace
+        assert not trace.strays, f"{trace.strays} accesses to what is no operand, the first {self._near(trace.stray)}"
+        assert not trace.outside, f"{trace.outside} writes to what is neither arena nor stack"
+        found = [Seen(written=int(end)) for end in self.written]
+        for name, part in zip(self.names, self.parts, strict=True):
+            was_touched = part.end > part.first
+            if part.role == INPUT and was_touched:
+                index = graph.ops[part.op].inputs.index(name)
+                found[part.op].distances[index] = max(part.distance, 0)
+            if part.role == SCRATCH and was_touched:
+                found[part.op] = Seen(found[part.op].distances, (part.first, part.end), found[part.op].written)
+        return found
+
+    def _near(self, at: int) -> str:
+        begins = [(self.plan.offsets[name], name) for name in self.names]
+        begin, name = max(begin for begin in begins if begin[0] <= at)
+        return f"{at - begin} bytes behind the start of '{name}', which has {self.plan.buffer(name).bytes}"
+
+
+def emitted(plan: Plan, folder: Path) -> list[Path]:
+    """The C of a plan, written to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in emit(plan, plan.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
+        (folder / file).write_text(text)
+    return sorted(folder.glob("*.[ch]"))
+
+
+def library(plan: Plan, folder: Path) -> ctypes.CDLL:
+    """The model of a plan with kernels that are watched."""
+    compiler, files = toolchain.host(), emitted(plan, folder)
+    quiet = ["-fno-sanitize=all"] if compiler.name == "zig" else []
+    watched = [*WATCHED, *SCALAR["gcc" if compiler.name == "gcc" else "clang"]]
+    kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
+    model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")
+    target = folder / "traced.so"
+    plain = ["-std=c99", "-fPIC", "-O0", *quiet, *RENAMED]
+    toolchain.compile_c(compiler, [*plain, "-c", "-I", folder, model, "-o", folder / "model.o"])
+    toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
+    toolchain.compile_c(compiler, ["-shared", folder / "model.o", folder / "trace.o", *kernels, "-o", target])
+    return ctypes.CDLL(str(target))
+
+
+def on_host(name: str, chosen: Sequence[Chosen], folder: Path) -> list[Seen]:
+    """What the kernels of the cases do when they run here."""
+    plan = apart(name, chosen)
+    loaded, watch = library(plan, folder), Watch(plan)
+    size = plan.arena["sram"]
+    block = np.random.default_rng(0).integers(0, 256, size + 64, dtype=np.uint8)
+    begin = block.ctypes.data + -block.ctypes.data % 64
+    memory = (ctypes.c_void_p * 1)(begin)
+    watch.trace.arena = begin
+    assert loaded[f"{name}_init"](memory) == 0
+    invoke = ctypes.cast(loaded[f"{name}_invoke"], ctypes.c_void_p)
+    if loaded.tw_trace_invoke(ctypes.byref(watch.trace), invoke, memory):
+        raise CompileError(f"{name} returned an error")
+    return watch.seen()

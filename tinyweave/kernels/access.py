@@ -1,0 +1,552 @@
+"""In which order each kernel reads its inputs and writes its output, step by step, and how far apart that keeps them.
+
+`plan/check.py` takes the overlap distances from `distance`, so that no plan is judged by the row of the table (`lag.py`) that
+it was made with. Nothing here is taken from there: each kernel is described by the steps that its C takes, each of which first
+reads and then writes, and the distance is that of all pairs of a step and a later one. tests/kernels/test_access.py holds the
+steps against what the C reads and writes as it runs.
+
+In: a graph, one of its ops, the name of its kernel. Out: bytes per input. A kernel that is not in KERNELS has no distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Op, Tensor, itemsize
+from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
+from ..ops.conv import kernel_size
+from ..ops.layout import paddings
+from ..ops.window import extent, positions
+from . import copies, geometry, lines, mve
+
+Numbers = NDArray[np.int64]
+Pair = tuple[int, int]  # of rows and columns
+NOTHING = 1 << 40  # what a step reads that reads nothing
+
+
+class Steps(NamedTuple):
+    """Per step: the lowest byte of an input that it reads, then the byte behind the highest one of the output that it writes; 0
+    when it writes nothing."""
+
+    reads: Numbers
+    writes: Numbers
+
+
+Order = Callable[[Graph, Op], dict[int, Steps]]
+_DISTANCES: WeakKeyDictionary[Graph, dict[tuple[Op, str], dict[int, int]]] = WeakKeyDictionary()
+
+
+def distance(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
+    """Return, per input of `op` that its output may overlap, by how many bytes the output must begin below it.
+
+    An input is left out when the output must not overlap it at all: constants, inputs of kernels without KERNELS' entry, of ops
+    on several images or with several outputs, and those of which a C compiler may move reads behind writes.
+    """
+    known = _DISTANCES.setdefault(graph, {})
+    if (op, kernel) not in known:
+        several = sum(graph.tensors[name].role != "state" for name in op.outputs) != 1
+        steps = {} if kernel not in KERNELS or several else KERNELS[kernel](graph, op)
+        known[op, kernel] = {index: _apart(each) for index, each in steps.items() if graph.input(op, index).data is None}
+    return known[op, kernel]
+
+
+def _apart(steps: Steps) -> int:
+    """Return how far below an input an output must begin so that no step reads a byte that an earlier one has written."""
+    written_before = np.maximum.accumulate(steps.writes)[:-1]
+    return max(int((written_before - steps.reads[1:]).max(initial=0)), 0)
+
+
+# windows: which pixels an output pixel sees
+
+
+@lru_cache(maxsize=1 << 12)
+def _lowest(
+    size: Pair,
+    out: Pair,
+    kernel: Pair,
+    stride: Pair,
+    *,
+    dilation: Pair = (1, 1),
+    pad: Pair,
+) -> Numbers:
+    """[output row][output column]: the number of the lowest input pixel that its window holds, NOTHING if none."""
+    rows, cols = (
+        np.where(
+            positions(size[a], out[a], kernel=kernel[a], stride=stride[a], dilation=dilation[a], before=pad[a]),
+            np.arange(out[a])[:, None] * stride[a] - pad[a] + np.arange(kernel[a]) * dilation[a],
+            NOTHING,
+        ).min(axis=1)
+        for a in (0, 1)
+    )
+    return np.asarray(np.minimum(rows[:, None] * size[1] + cols, NOTHING))
+
+
+def _windows(graph: Graph, op: Op) -> Numbers | None:
+    """The same for a convolution or pool; None on several images."""
+    x, out, attrs = graph.input(op), graph.output(op), op.attrs
+    if x.shape[0] != 1:
+        return None
+    kernel = tuple(attrs["kernel"]) if "kernel" in attrs else kernel_size(graph, op)
+    (top, _), (left, _) = attrs["padding"]
+    dilation = tuple(attrs.get("dilation", (1, 1)))
+    return _lowest(_hw(x), _hw(out), kernel, tuple(attrs["stride"]), dilation=dilation, pad=(top, left))
+
+
+def _hw(tensor: Tensor) -> Pair:
+    return tensor.shape[1], tensor.shape[2]
+
+
+def _bytes(count: Numbers, tensor: Tensor) -> Numbers:
+    """Bytes of so many elements that lie together."""
+    return -(-count // 2) if tensor.dtype == "int4" else count * itemsize(tensor.dtype)
+
+
+def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
+    """The byte where an element of a pixel begins."""
+    return element // 2 if tensor.dtype == "int4" else element * itemsize(tensor.dtype)
+
+
+def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
+    """Behind which output each write ends, of `count`: so many at once, and of the rest one by one or all."""
+    whole = count // at_once * at_once
+    rest = [count] if rest_at_once else range(whole + 1, count + 1)
+    return [*range(at_once, whole + 1, at_once), *(rest if whole < count else ())]
+
+
+def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], groups: int = 1) -> Steps:
+    """Pixel by pixel, group by group, the channels of a window once for each of the outputs that end at `ends`."""
+    units, depth = out.shape[-1] // groups, x.shape[-1] // groups
+    group = np.arange(groups)
+    reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + _first_byte(group * depth, x)[:, None] + np.zeros(len(ends), np.int64)
+    begun = np.arange(lowest.size).reshape(-1, 1, 1) * out.pixel_bytes
+    writes = begun + _bytes(group[:, None] * units + np.array(ends), out)
+    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+
+
+def dense(at_once: int) -> Order:
+    """conv_2d: a window is read for each `at_once` outputs of a group, then for each of the rest."""
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        x, out = graph.input(op), graph.output(op)
+        groups = x.shape[3] // graph.input(op, 1).shape[3]
+        ends = _in_turns(out.shape[3] // groups, at_once, rest_at_once=False)
+        return {} if (lowest := _windows(graph, op)) is None else {0: _filters(lowest, x, out, ends, groups)}
+
+    return order
+
+
+def batches_of_pixels(pixels: int) -> Order:
+    """conv_2d: so many windows are read, in rows and across their ends, then all of their outputs are written."""
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        lowest = _windows(graph, op)
+        return {} if lowest is None else {0: _in_batches(lowest.ravel(), pixels, graph.input(op), graph.output(op))}
+
+    return order
+
+
+def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
+    begins = np.arange(0, len(lowest), pixels)
+    reads = np.minimum.reduceat(lowest, begins)
+    return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
+
+
+def transposed(at_once: int) -> Order:
+    """transpose_conv: the inputs whose windows meet an output pixel are read for each `at_once` outputs, then for each."""
+
+    def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
+        """Per output the lowest input of which some tap falls on it."""
+        reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
+        meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
+        return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
+        if x.shape[0] != 1:
+            return {}
+        rows, cols = (
+            along(x.shape[a], out.shape[a], weights.shape[a], op.attrs["stride"][a - 1], op.attrs["padding"][a - 1][0])
+            for a in (1, 2)
+        )
+        lowest = np.minimum(rows[:, None] * x.shape[2] + cols, NOTHING)
+        return {transpose_conv.DATA: _filters(lowest, x, out, _in_turns(out.shape[3], at_once, rest_at_once=False))}
+
+    return order
+
+
+def rows(at_once: int, *, rest_at_once: bool = False) -> Order:
+    """fully_connected: a row is read for each `at_once` outputs, then for each of the rest or for all of it."""
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        x, (units, depth) = graph.input(op), graph.input(op, 1).shape
+        count = x.elements // depth
+        row, result = (Tensor("", (count, elements), x.dtype) for elements in (depth, units))
+        return {0: _filters(np.arange(count), row, result, _in_turns(units, at_once, rest_at_once=rest_at_once))}
+
+    return order
+
+
+def channels(at_once: int) -> Order:
+    """Pools and depthwise convolutions: of a pixel's window the channels that `at_once` outputs need, for all of these."""
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        lowest = _windows(graph, op)
+        return {} if lowest is None else {0: _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)}
+
+    return order
+
+
+def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps:
+    depth, units = x.shape[3], out.shape[3]
+    begins = np.arange(0, units, at_once)
+    reads = lowest[:, None] * x.pixel_bytes + _first_byte(begins // (units // depth), x)
+    writes = np.arange(len(lowest))[:, None] * out.pixel_bytes + _bytes(np.minimum(begins + at_once, units), out)
+    return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
+
+
+def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Tiles of 2 x 2 outputs, row by row: of a window of 4 x 4 the right half is read, of the first of a row the left one too;
+    two tiles, which may lie in two rows of them, are written together."""
+    x, out = graph.input(op), graph.output(op)
+    if x.shape[0] != 1:
+        return {}
+    (h, w), (out_h, out_w), ((top, _), (left, _)) = _hw(x), _hw(out), op.attrs["padding"]
+    tiles = -(-out_h // 2), -(-out_w // 2)
+    whole = _lowest((h, w), tiles, (4, 4), (2, 2), pad=(top, left))
+    right = _lowest((h, w), tiles, (4, 2), (2, 2), pad=(top, left - 2))
+    reads = np.concatenate([whole[:, :1], right[:, 1:]], axis=1)
+    last_row, last_col = (np.minimum(np.arange(0, n, 2) + 1, n - 1) for n in (out_h, out_w))
+    writes = (last_row[:, None] * out_w + last_col + 1) * out.pixel_bytes
+    return {0: _pairwise(np.minimum(reads * x.pixel_bytes, NOTHING).ravel(), writes.ravel())}
+
+
+def _pairwise(reads: Numbers, writes: Numbers) -> Steps:
+    """Two steps as one: both read, then both write."""
+    begins = np.arange(0, len(reads), 2)
+    return Steps(np.minimum.reduceat(reads, begins), np.maximum.reduceat(writes, begins))
+
+
+def strips(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Depthwise convolutions with lines: of a strip of rows and a block of columns four channels at a time, of which the last
+    may have come before; then the whole block is clamped."""
+    x = graph.input(op)
+    if x.shape[0] != 1:
+        return {}
+    (h, w), (out_h, out_w), kernel, stride, pad = lines.plane(graph, op)
+    c, rows_, cols = x.shape[3], lines.rows_at_a_time(graph, op), lines.columns_at_a_time(graph, op)
+    tops, lefts = np.arange(0, out_h, rows_), np.arange(0, out_w, cols)
+    lowest = _lowest((h, w), (out_h, out_w), kernel, stride, pad=pad)
+    lowest = np.minimum.reduceat(np.minimum.reduceat(lowest, tops, axis=0), lefts, axis=1)
+    last = (np.minimum(tops + rows_, out_h)[:, None] - 1) * out_w + np.minimum(lefts + cols, out_w) - 1
+    begins = np.minimum(np.arange(0, c, 4), c - 4)
+    reads = lowest[..., None] * c + np.append(begins, NOTHING)
+    writes = last[..., None] * c + np.append(begins + 4, c)
+    return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
+
+
+# with the vector instructions of Cortex-M55 and M85
+
+LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pair.c
+
+
+def vectors(graph: Graph, op: Op) -> dict[int, Steps]:
+    """conv_2d: windows are gathered, some at a time; those that are pixels are read where they lie, two at a time for each four
+    outputs, but for the last ones, whose vectors would reach beyond the map."""
+    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
+    if lowest is None:
+        return {}
+    kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
+    depth, units, at_once = x.shape[3], out.shape[3], mve.windows(*kernel, x.shape[3])
+    fits = all((n - 1) * step < size for n, step, size in zip(_hw(out), stride, _hw(x), strict=True))
+    if kernel != (1, 1) or pads[0][0] or pads[1][0] or not fits:
+        return {0: _in_batches(lowest.ravel(), at_once, x, out)}
+    runs = lowest.reshape(1, -1) if tuple(stride) == (1, 1) else lowest
+    count, step = runs.shape[1], stride[1] * depth
+    spare = (count - 1) * step + depth - -(-depth // LANES) * LANES
+    direct = min(spare // step + 1, count) if spare >= 0 else 0
+    direct -= direct % 2 if direct < count else 0
+    reads, writes = [], []
+    for number, run in enumerate(runs * depth):
+        own = _pairs_of_pixels(run[:direct], units)
+        gathered = _in_batches(run[direct:] // depth, at_once, x, out) if direct < count else Steps(run[:0], run[:0])
+        reads += [own.reads, gathered.reads]
+        writes += [own.writes + number * count * units, gathered.writes + (number * count + direct) * units]
+    return {0: Steps(np.concatenate(reads), np.concatenate(writes))}
+
+
+def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
+    """The outputs of pixels at `begins`, two at a time; of some pixels the last outputs that make no four are computed before
+    the others and written after them."""
+    rest, fours = units % FILTERS, units - units % FILTERS
+    reads, writes, at, count = list[int](), list[int](), 0, len(begins)
+    while at < count:
+        pixels = 1 if count - at == 1 else 2 * min((count - at) // 2, PAIRS if rest else count)
+        if rest:
+            reads.append(int(begins[at : at + pixels].min()))
+            writes.append(0)
+        for first in range(at, at + pixels, 2):
+            last = min(first + 1, at + pixels - 1)
+            for end in range(FILTERS, fours + 1, FILTERS):
+                reads.append(int(begins[first]))
+                writes.append(last * units + end)
+        at += pixels
+        if rest:
+            reads.append(NOTHING)
+            writes.append(at * units)
+    return Steps(np.array(reads, np.int64), np.array(writes, np.int64))
+
+
+def taps(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Depthwise convolutions: sixteen channels of a pixel at a time, or where they are that of some whole pixels whose windows
+    lie inside the map."""
+    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
+    if lowest is None:
+        return {}
+    c, (_, w), stride = x.shape[3], _hw(out), op.attrs["stride"][1]
+    at_once = LANES // c if stride == 1 and LANES % c == 0 else 1
+    if at_once == 1:
+        return {0: _by_channels(lowest.ravel(), x, out, LANES)}
+    reach, pad = extent(kernel_size(graph, op)[1], op.attrs["dilation"][1]), op.attrs["padding"][1][0]
+    ends, at = [], 0
+    while at < w:  # the columns of a row, together or one by one
+        together = pad <= at and at - pad + at_once - 1 + reach <= x.shape[2] and at + at_once <= w
+        at += at_once if together else 1
+        ends.append(at)
+    begins = np.array([0, *ends[:-1]])
+    reads = np.minimum.reduceat(lowest, begins, axis=1) * c
+    writes = (np.arange(len(lowest))[:, None] * w + np.array(ends)) * c
+    return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
+
+
+# element by element
+
+
+def elements(graph: Graph, op: Op) -> dict[int, Steps]:
+    """An output element, of int4 pixels two, is computed from those of the operands that belong to it, and written."""
+    out = graph.output(op)
+    operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
+    if out.dtype == "int4" or any(x.dtype == "int4" for x in operands.values()):
+        return {index: _pairs(x, out) for index, x in operands.items()}
+    writes = np.arange(1, out.elements + 1) * itemsize(out.dtype)
+    return {
+        index: Steps(np.broadcast_to(_numbered(x), out.shape).ravel() * itemsize(x.dtype), writes)
+        if x.elements != out.elements
+        else Steps(np.arange(x.elements) * itemsize(x.dtype), writes)
+        for index, x in operands.items()
+    }
+
+
+def _is_ordered(x: Tensor, out: Tensor) -> bool:
+    """Whether C compilers keep reads of x before writes of out that follow them: those of one type, or of bytes."""
+    return x.dtype == out.dtype or "int4" in (x.dtype, out.dtype) or 1 in (itemsize(x.dtype), itemsize(out.dtype))
+
+
+def _numbered(tensor: Tensor) -> Numbers:
+    return np.arange(tensor.elements).reshape(tensor.shape)
+
+
+def _pairs(x: Tensor, out: Tensor) -> Steps:
+    begins = np.arange(0, out.shape[-1], 2)
+    pixels = np.arange(prod(x.shape[:-1])).reshape(*x.shape[:-1], 1) * x.pixel_bytes
+    reads = pixels + _first_byte(np.minimum(begins, x.shape[-1] - 1), x)
+    writes = np.arange(prod(out.shape[:-1]))[:, None] * out.pixel_bytes + _bytes(np.minimum(begins + 2, out.shape[-1]), out)
+    return Steps(np.broadcast_to(reads, (*out.shape[:-1], len(begins))).ravel(), writes.ravel())
+
+
+def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Softmax and the like: all of a pixel is read, then each of its elements once more before its output is written."""
+    x, out = graph.input(op), graph.output(op)
+    pixels = np.arange(prod(x.shape[:-1]))[:, None]
+    channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)
+    reads = pixels * len(channel) + np.append(0, channel)
+    writes = (pixels * len(channel) + np.append(0, channel + 1)) * size
+    writes[:, 0] = 0
+    return {0: Steps(reads.ravel() * itemsize(x.dtype), writes.ravel())}
+
+
+def places(graph: Graph, op: Op) -> dict[int, Steps]:
+    """resize_bilinear: channel by channel of the four pixels around a place."""
+    x, out = graph.input(op), graph.output(op)
+    if x.shape[0] != 1:
+        return {}
+    lowest = []
+    if resize.is_unsigned(op):
+        for size, count, at in zip(_hw(x), _hw(out), resize.float_lines(graph, op), strict=True):
+            place = (np.arange(count, dtype=np.float32) + at.first) * at.scale - at.first
+            lowest.append(np.minimum(np.maximum(np.floor(place), 0), size - 1).astype(np.int64))
+    else:
+        for size, count, line in zip(_hw(x), _hw(out), resize.lines(graph, op), strict=True):
+            where = np.arange(count) * line.scale + line.offset
+            lowest.append(np.minimum(np.maximum(where, 0) // resize.ONE, size - 1))
+    return {0: _by_channels((lowest[0][:, None] * x.shape[2] + lowest[1]).ravel(), x, out, 1)}
+
+
+def reductions(at_once: int) -> Order:
+    """Means and extrema: `at_once` neighbours of a run of outputs, or what is left of it, from all that belongs to them."""
+
+    def order(graph: Graph, op: Op) -> dict[int, Steps]:
+        x, out = graph.input(op), graph.output(op)
+        over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
+        lowest, run = _numbered(x).min(axis=over).ravel(), 1
+        if at_once > 1 and (extents := geometry.reduction(x.shape, over)) is not None:
+            run = extents.kept[1] if extents.reduced[1] == 1 == extents.kept[2] else extents.kept[2]
+        begins = (np.arange(0, lowest.size, run)[:, None] + np.arange(0, run, at_once)).ravel()
+        ends = np.append(begins[1:], lowest.size)
+        return {0: Steps(np.minimum.reduceat(lowest, begins) * itemsize(x.dtype), ends * itemsize(out.dtype))}
+
+    return order
+
+
+def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
+    """batch_matmul: each element from a row of one operand and a column of the other."""
+    a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
+    row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
+    col = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b)[..., :1, :]
+    writes = np.arange(1, prod(shape) + 1)
+    return {index: Steps(np.broadcast_to(first, shape).ravel(), writes) for index, first in enumerate((row, col))}
+
+
+def cells(graph: Graph, op: Op) -> dict[int, Steps]:
+    """LSTM: each cell reads the inputs of its time step, and its output is written."""
+    x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
+    time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
+    reads = (np.arange(time) * depth).repeat(count)
+    return {} if batch != 1 else {0: Steps(reads, np.arange(1, time * count + 1))}
+
+
+# runs of bytes that lie together are read whole before they are written, as memmove does
+
+
+def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
+    """Runs of some pieces, one after the other in the output."""
+    reads = [each.ravel() for each in begins]
+    sizes = [np.full(each.size, length, np.int64) for each, length in zip(reads, lengths, strict=True)]
+    return Steps(np.concatenate(reads), np.concatenate(sizes).cumsum())
+
+
+def strided(graph: Graph, op: Op) -> dict[int, Steps]:
+    pieces = copies.moved(graph, op)
+    assert pieces is not None
+    begins = []
+    for piece in pieces:
+        steps = (np.arange(size) * stride for size, stride in zip(piece.size, piece.stride, strict=True))
+        begins.append(np.asarray(piece.start + sum(np.ix_(*steps))))
+    return {SPECS[op.kind].data: _runs(begins, [piece.run for piece in pieces])}
+
+
+def listed(graph: Graph, op: Op) -> dict[int, Steps]:
+    pieces = copies.listed(graph, op)
+    begins = []
+    for piece in pieces:
+        at = np.arange(piece.count)[:, None, None] * piece.step + piece.rows[:, None] + piece.cols
+        begins.append(np.where((piece.rows[:, None] < 0) | (piece.cols < 0), NOTHING, at))
+    return {SPECS[op.kind].data: _runs(begins, [piece.run for piece in pieces])}
+
+
+def framed(graph: Graph, op: Op) -> dict[int, Steps]:
+    """pad: of each row, or where channels are padded of each pixel, the padding before it is written, then it is copied."""
+    x, out = graph.input(op), graph.output(op)
+    block = geometry.padded(x.shape, paddings(graph, op))
+    assert block is not None
+    reads, writes = list[int](), list[int]()
+    for begin, end, source in _pieces(block):
+        reads += [NOTHING, source]
+        writes += [begin, end]
+    size = itemsize(out.dtype)
+    return {0: Steps(np.minimum(np.array(reads, np.int64) * size, NOTHING), np.array(writes, np.int64) * size)}
+
+
+def joined(graph: Graph, op: Op) -> dict[int, Steps]:
+    """concatenation and pack: one input after the other, each row by row, or pixel by pixel where channels are joined."""
+    size, reads, writes, steps = itemsize(graph.output(op).dtype), list[int](), list[int](), dict[int, Steps]()
+    for index, block in copies.joined(graph, op):
+        for _, end, source in _pieces(block):
+            reads.append(source)
+            writes.append(end)
+        own = np.array([NOTHING] * (len(writes) - len(reads)) + reads, np.int64)
+        steps[index] = Steps(np.minimum(own * size, NOTHING), np.array(writes, np.int64) * size)
+        reads = []
+    return steps
+
+
+def _pieces(block: geometry.Block) -> list[tuple[int, int, int]]:
+    """What is copied at once: (where it begins in the larger tensor, where it ends, where it lies in the smaller one)."""
+    (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
+    together, found = w if c == outer_c else 1, list[tuple[int, int, int]]()
+    for i, y, x in product(range(n), range(h), range(0, w, max(together, 1))):
+        begin = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]
+        found.append((begin, begin + together * c, len(found) * together * c))
+    return found
+
+
+def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
+    """tw_move: all bytes arrive wherever the two lie, also above each other."""
+    return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}
+
+
+KERNELS: dict[str, Order] = {
+    "tw_conv_2d_s8_offset": dense(4),
+    "tw_conv_2d_s8_mve": vectors,
+    "tw_conv_2d_s8_w4_dsp": batches_of_pixels(2),
+    "tw_conv_2d_s8_winograd_dsp": winograd,
+    "tw_conv_2d_s8_dsp": batches_of_pixels(2),
+    "tw_conv_2d_s8_w4": dense(4),
+    "tw_conv_2d_s8": dense(4),
+    "tw_depthwise_conv_2d_s8_offset": channels(1),
+    "tw_depthwise_conv_2d_s8_mve": taps,
+    "tw_depthwise_column_s8_dsp": strips,
+    "tw_depthwise_conv_2d_s8_dsp": strips,
+    "tw_depthwise_conv_2d_s8_w4": channels(4),
+    "tw_depthwise_conv_2d_s8": channels(4),
+    "tw_fully_connected_s8_offset": rows(1),
+    "tw_transpose_conv_s8": transposed(4),
+    "tw_fully_connected_s8_mve": rows(4, rest_at_once=True),
+    "tw_fully_connected_s8_w4_dsp": rows(8, rest_at_once=True),
+    "tw_fully_connected_s8_dsp": rows(8, rest_at_once=True),
+    "tw_fully_connected_s8_w4": rows(4),
+    "tw_fully_connected_s8": rows(4),
+    "tw_average_pool_2d_s8": channels(1),
+    "tw_max_pool_2d_s8": channels(1),
+    "tw_resize_bilinear_s8_float": places,
+    "tw_resize_bilinear_s8": places,
+    "tw_batch_matmul_s8": matrices,
+    "tw_mean_s8": reductions(4),
+    "tw_reduce_extremum_s8": reductions(1),
+    "tw_arg_max_s8_s32": reductions(1),
+    "tw_arg_max_s8_s64": reductions(1),
+    "tw_softmax_s8": exponentials,
+    "tw_softmax_s8_s16": exponentials,
+    "tw_log_softmax_s8": exponentials,
+    "tw_pad_s8": framed,
+    "tw_concatenation_s8": joined,
+    "tw_strided_copy": strided,
+    "tw_table_copy": listed,
+    "tw_move": any_way,
+    "tw_conv_2d_s4_dsp": batches_of_pixels(2),
+    "tw_conv_2d_s4": dense(4),
+    "tw_depthwise_conv_2d_s4": channels(4),
+    "tw_fully_connected_s4": rows(4),
+    "tw_average_pool_2d_s4": channels(2),
+    "tw_max_pool_2d_s4": channels(2),
+    "tw_conv_2d_s16": dense(1),
+    "tw_transpose_conv_s16": transposed(1),
+    "tw_unidirectional_sequence_lstm_s8": cells,
+    **dict.fromkeys(
+        (
+            *("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8"),
+            *("tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8", "tw_cast", "tw_requantize_any"),
+            *("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8"),
+            *("tw_requantize_s8_s4", "tw_requantize_s4_s8", "tw_quantize_f32_s8", "tw_quantize_f32_u8"),
+            *("tw_quantize_f32_s16", "tw_dequantize_s8_f32", "tw_dequantize_u8_f32", "tw_dequantize_s16_f32"),
+        ),
+        elements,
+    ),
+}
