@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from cases import maps, tiny
+from cases.graphs import Net
 
 from tinyweave import api
 from tinyweave.cli import main, read_inputs
@@ -23,6 +24,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
+from tinyweave.plan import trades_flash
 
 # the keys that DESIGN promises
 PROMISED = [
@@ -198,6 +200,80 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
     assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
 
 
+def printed_command(folder: Path) -> list[str]:
+    """The arguments of the command that the C in `folder` names."""
+    lines = next(folder.glob("*_weights.h")).with_name(f"{folder.name}.h").read_text().splitlines()
+    (said,) = (line.partition("Command: ")[2] for line in lines if "Command: " in line)
+    words = subprocess.run(["bash", "-c", f"printf '%s\\0' {said}"], check=True, capture_output=True, text=True).stdout
+    assert words.split("\0")[0] == "tinyweave"
+    return words.split("\0")[1:-1]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--ram", "400", "--flash", "2k", "--optimize", "speed"),
+        ("--device", "{folder}/mine.toml", "--ram", "1k"),
+        ("--stream-inputs", "--max-mac-overhead", 1.0625, "--schedule", "best"),
+        ("--schedule", "patch:2", "--io", "int8", "--layout", "nhwc", "--name", "other"),
+    ],
+)
+@pytest.mark.parametrize("name", ["chain", "it's a Ünit\t(2)"])
+def test_the_command_in_the_c_gives_the_same_bytes_in_another_folder(chain, tmp_path, monkeypatch, options, name):
+    here, there = tmp_path / "here", tmp_path / "there"
+    board = 'name = "mine"\ncore = "cortex-m7"\nisa = "armv7e-m"\nclock_hz = 1000\nsources = ["me"]\n'
+    board += '[[memory]]\nname = "a"\nkind = "sram"\naddress = 0\nbytes = "4k"\n'
+    for folder in (here, there):
+        folder.mkdir()
+        (folder / f"{name}.tflite").write_bytes(chain.read_bytes())
+        (folder / "mine.toml").write_text(board)
+    words = [str(word).format(folder=here) for word in options]
+    c_name = "other" if "other" in words else api.identifier(name)
+    assert run("compile", here / f"{name}.tflite", *words, "-o", here / "out" / c_name) == 0
+    monkeypatch.chdir(there)
+    assert run(*printed_command(here / "out" / c_name)) == 0
+    assert files_of(there / "out" / c_name) == files_of(here / "out" / c_name)
+
+
+@pytest.mark.emulator
+def test_the_command_of_a_deployment_gives_the_same_bytes_with_what_was_measured(tmp_path, monkeypatch, emulator):
+    """A network that trades Flash for cycles is planned again with what its first build left."""
+    net = Net(10, 10, 8)
+    graph = net.finish("convolution", net.conv("image", 8, 3))
+    assert trades_flash(graph, "cortex-m4")
+    here, there = tmp_path / "out" / "net", tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "net.tflite").write_bytes(to_tflite(graph))
+    (there / "net.tflite").write_bytes(to_tflite(graph))
+    for folder in (tmp_path, there):
+        np.save(folder / "inputs.npy", np.full(graph.tensors["image"].shape, 5, np.int8))
+    options = ("--flash", "16k", "--inputs", tmp_path / "inputs.npy", "--samples", 1, "--seed", 7, "--optimize", "speed")
+    assert run("deploy", tmp_path / "net.tflite", *options, "-o", here) == 0
+    words = printed_command(here)
+    assert words[2:] == ["--flash", "16k", "--optimize", "speed", "--inputs", "inputs.npy", "--samples", "1", "--seed", "7"]
+    monkeypatch.chdir(there)
+    assert run(*words) == 0
+    assert files_of(there / "out" / "net") == files_of(here)
+
+
+def test_compile_and_verify_take_limits(capsys, chain, tmp_path):
+    assert run("plan", chain, "--json") == 0
+    roomy = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    assert run("compile", chain, "--ram", roomy - 1, "-o", tmp_path / "c", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["limits"]["ram"] == roomy - 1 and found["ram"]["arena"] < roomy and found["fits"] is True
+    assert run("compile", chain, "--ram", "16", "-o", tmp_path / "c") == 0
+    assert "does not fit" in capsys.readouterr().out
+    assert run("verify", "--help") == 0
+    printed = capsys.readouterr().out
+    assert "--ram" in printed and "--flash" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -227,6 +303,20 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
         (("devices", "toaster"), "unknown device 'toaster'"),
         (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
         (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--flash", "1k", "--pareto"), "--flash is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
+        (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),
+        (
+            ("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"),
+            "--schedule unfused computes nothing twice",
+        ),
+        (
+            ("compare", "{chain}", "--schedule", "stream2d", "--max-mac-overhead", "2"),
+            "--schedule stream2d computes nothing twice",
+        ),
+        (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare shows what changed to people, not in --json"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
         (("reorder", "{chain}", "-o", "{folder}/new.tflite", "--csv", "{folder}/a_file/a.csv"), "cannot write"),

@@ -13,9 +13,11 @@ import shlex
 import sys
 import traceback
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,8 +39,7 @@ from .report.trace import trace
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-# left out of the command that the header of the C gives
-DEFAULTS = {"schedule": "best", "optimize": "balanced", "io": "model", "layout": "model"}
+NOTHING_TWICE = ("layer", "unfused", "stream2d")  # schedules without work that --max-mac-overhead could allow
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
@@ -57,7 +58,7 @@ app = typer.Typer(
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")]
 DeviceName = Annotated[
     str | None,
-    typer.Option("--device", metavar="NAME", help="A family, part or board (see `tinyweave devices`), or a TOML file."),
+    typer.Option("--device", metavar="NAME", help="A family, part, board (see `tinyweave devices`) or core, or a TOML file."),
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
@@ -72,7 +73,7 @@ Optimize = Annotated[
     typer.Option(
         "--optimize",
         metavar="balanced|speed|size",
-        help="Memory or cycles first: kernels for the device's core where they pay, wherever they fit, or nowhere.",
+        help="Use the fast kernels of the device's core where they pay (balanced), wherever they fit (speed), or never (size).",
     ),
 ]
 StreamInputs = Annotated[
@@ -116,10 +117,55 @@ Samples = Annotated[
     int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
+Options = dict[str, Any]  # what a verb's shared options are, by the name of the parameter
 Name = Annotated[
     str | None, typer.Option("--name", metavar="ID", help="Prefix of the C names; from the file's name if left out.")
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
+
+
+def _target_options(*, device: DeviceName = None, ram: Ram = None, flash: Flash = None) -> None:
+    """List the options that say what the network must fit."""
+
+
+def _schedule_options(
+    *,
+    schedule: Schedule = "best",
+    optimize: Optimize = "balanced",
+    stream_inputs: StreamInputs = False,
+    stream_outputs: StreamOutputs = False,
+    max_mac_overhead: Overhead = None,
+) -> None:
+    """List the options that `api.plan` takes as they are."""
+
+
+def _edge_options(*, io: Io = "model", layout: Layout = "model") -> None:
+    """List the options that say what the network's inputs and outputs look like."""
+
+
+SHARED = (_target_options, _schedule_options, _edge_options)
+DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
+SAMPLES, SEED = 5, 0
+
+
+def _with(*shared: Callable[..., None]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that gives a verb the options of these functions; the verb takes them as the dict `chosen`."""
+    options = [option for each in shared for option in signature(each, eval_str=True).parameters.values()]
+
+    def decorate(verb: Callable[..., int]) -> Callable[..., int]:
+        @wraps(verb)
+        def run(**given: Any) -> int:
+            chosen = {option.name: given.pop(option.name) for option in options}
+            return verb(**given, chosen=chosen)
+
+        own = signature(verb, eval_str=True)
+        parameters = [each for p in own.parameters.values() for each in (options if p.name == "chosen" else [p])]
+        del run.__wrapped__  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -155,14 +201,15 @@ def _complain(message: str) -> int:
 
 
 @app.command()
-def inspect(model: ModelFile, *, io: Io = "model", layout: Layout = "model", as_json: Json = False) -> int:
+@_with(_edge_options)
+def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     """Show a model layer by layer.
 
     Shapes, MACs, and where the memory goes, before any planning.
 
     Example: tinyweave inspect kws.tflite
     """
-    found = record(_load(model, io, layout=layout))
+    found = record(_load(model, chosen))
     if as_json:
         return _print_json(found)
     out = text.console()
@@ -172,19 +219,11 @@ def inspect(model: ModelFile, *, io: Io = "model", layout: Layout = "model", as_
 
 
 @app.command()
+@_with(*SHARED)
 def plan(
     model: ModelFile,
     *,
-    device: DeviceName = None,
-    ram: Ram = None,
-    flash: Flash = None,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     tensor: Annotated[
         str | None,
         typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
@@ -210,21 +249,23 @@ def plan(
     """
     if picture is not None:
         figure.check_figure(picture.name)
-    board, limits = _target(device, ram, flash)
-    loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
+    of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--flash": chosen["flash"]}
+    for option, value in of_one.items():
+        if pareto and value:
+            raise CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")
+    if picture is not None and not pareto:
+        raise CompileError("--figure draws what --pareto finds", "add --pareto, or leave out --figure")
+    board, limits = _target(chosen)
+    loaded = _load(model, chosen)
     chain = api.counted_chain(loaded, count)
-    if pareto and chain:
-        raise CompileError("--count is of one plan, not of --pareto", "leave out one of them")
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
-    planned = _plan(loaded, board, limits, **chosen)
-    overhead = 1.0 if max_mac_overhead is None else max_mac_overhead
+    planned = _plan(loaded, board, limits, chosen)
+    overhead = chosen["max_mac_overhead"] or 1.0
     ends = {"max_mac_overhead": overhead, "ram": limits.ram}
     compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
-    saved = api.ablation(loaded, planned, schedule) if explained is None else None
+    saved = api.ablation(loaded, planned, chosen["schedule"]) if explained is None else None
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
     found["explain"] = explanation_record(explained) if explained else None
     found["count"] = count_record(compared) if compared else None
@@ -248,7 +289,7 @@ def _show_front(
     model: api.Model,
     board: Device | None,
     limits: api.Limits,
-    chosen: dict[str, Any],
+    chosen: Options,
     *,
     picture: Path | None,
     as_json: bool,
@@ -272,17 +313,11 @@ def _show_front(
 
 
 @app.command(name="compile")
+@_with(*SHARED)
 def compile_model(
     model: ModelFile,
     *,
-    device: DeviceName = None,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     name: Name = None,
     out: Out = None,
     as_json: Json = False,
@@ -293,17 +328,10 @@ def compile_model(
 
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
-    board, limits = _target(device, None, None)
-    loaded = _load(model, io, name, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
-    planned = _plan(loaded, board, limits, **chosen)
-    emitted = api.source(
-        loaded,
-        planned,
-        _command("compile", model, device=device, **chosen, io=io, layout=layout, name=name),
-        board,
-    )
+    board, limits = _target(chosen)
+    loaded = _load(model, chosen, name)
+    planned = _plan(loaded, board, limits, chosen)
+    emitted = api.source(loaded, planned, _command("compile", model, chosen, name=name), board)
     folder = out or Path("out") / loaded.name
     with finished_folder(folder) as scratch:
         api.write(emitted, scratch)
@@ -317,24 +345,20 @@ def compile_model(
     for file, content in emitted.files.items():
         print(f"  {file}  {len(content):,} B")
     print(f"arena: {text.size(sum(planned.arena.values()))}")
+    if found["fits"] is False:
+        text.show_verdict(screen, found)
     return 0
 
 
 @app.command()
+@_with(*SHARED)
 def verify(
     model: ModelFile,
     *,
-    device: DeviceName = None,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     inputs: Inputs = None,
-    samples: Samples = 5,
-    seed: Seed = 0,
+    samples: Samples = SAMPLES,
+    seed: Seed = SEED,
     as_json: Json = False,
 ) -> int:
     """Prove that the C computes the right bytes.
@@ -343,11 +367,9 @@ def verify(
 
     Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
     """
-    board, limits = _target(device, None, None)
-    loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
-    planned = _plan(loaded, board, limits, **chosen)
+    board, limits = _target(chosen)
+    loaded = _load(model, chosen)
+    planned = _plan(loaded, board, limits, chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         result = api.verify(
@@ -362,19 +384,11 @@ def verify(
 
 
 @app.command()
+@_with(*SHARED)
 def profile(
     model: ModelFile,
     *,
-    device: DeviceName = None,
-    ram: Ram = None,
-    flash: Flash = None,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     inputs: Inputs = None,
     compare_with: CompareWith = None,
     trace_file: TraceFile = None,
@@ -387,12 +401,12 @@ def profile(
 
     Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
+    if compare_with and as_json:
+        raise CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
     before = _read_record(compare_with) if compare_with else None
-    board, limits = _target(device, ram, flash)
-    loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
-    planned = _plan(loaded, board, limits, **chosen)
+    board, limits = _target(chosen)
+    loaded = _load(model, chosen)
+    planned = _plan(loaded, board, limits, chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
@@ -410,22 +424,14 @@ def profile(
 
 
 @app.command()
+@_with(*SHARED)
 def deploy(
     model: ModelFile,
     *,
-    device: DeviceName = None,
-    ram: Ram = None,
-    flash: Flash = None,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     inputs: Inputs = None,
-    samples: Samples = 5,
-    seed: Seed = 0,
+    samples: Samples = SAMPLES,
+    seed: Seed = SEED,
     name: Name = None,
     out: Out = None,
     as_json: Json = False,
@@ -437,11 +443,9 @@ def deploy(
 
     Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
     """
-    board, limits = _target(device, ram, flash)
-    loaded = _load(model, io, name, layout=layout)
+    board, limits = _target(chosen)
+    loaded = _load(model, chosen, name)
     given = read_inputs(inputs, loaded)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
     folder = out or Path("out") / loaded.name
     with finished_folder(folder) as scratch:
         with _progress() as report:
@@ -450,11 +454,11 @@ def deploy(
                 scratch,
                 device=board,
                 limits=limits,
-                **chosen,
+                **_scheduled(chosen),
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, device=device, **chosen, io=io, layout=layout, name=name),
+                command=_command("deploy", model, chosen, inputs=inputs, samples=samples, seed=seed, name=name),
                 progress=report,
             )
         found = record(
@@ -511,16 +515,11 @@ def reorder(
 
 
 @app.command()
+@_with(_schedule_options, _edge_options)
 def compare(
     model: ModelFile,
     *,
-    schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
-    stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
-    max_mac_overhead: Overhead = None,
-    io: Io = "model",
-    layout: Layout = "model",
+    chosen: Options,
     inputs: Inputs = None,
     as_json: Json = False,
 ) -> int:
@@ -531,12 +530,10 @@ def compare(
 
     Example: tinyweave compare kws.tflite
     """
-    loaded = _load(model, io, layout=layout)
-    chosen = {"schedule": schedule, "optimize": optimize, "stream_inputs": stream_inputs}
-    chosen |= {"stream_outputs": stream_outputs, "max_mac_overhead": max_mac_overhead}
+    loaded = _load(model, chosen)
     given = read_inputs(inputs, loaded)
     with _progress() as report:
-        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **chosen)
+        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **_scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     found = comparison_record(loaded, planned, boards)
     if as_json:
@@ -583,10 +580,10 @@ def _options(
         print(context.get_help())
 
 
-def _load(path: Path, io: str, name: str | None = None, *, layout: str = "model") -> api.Model:
+def _load(path: Path, chosen: Options, name: str | None = None) -> api.Model:
     """Import a model and run the passes."""
     with _told(path):
-        return api.load(path, io, name, layout=layout)
+        return api.load(path, chosen["io"], name, layout=chosen["layout"])
 
 
 @contextmanager
@@ -600,17 +597,25 @@ def _told(path: Path) -> Iterator[None]:
         raise CompileError(f"{path}: {error}") from error
 
 
-def _plan(model: api.Model, board: Device | None, limits: api.Limits, **chosen: Any) -> Plan:
-    return api.plan(model, limits=limits, core=board.core if board else api.DEFAULT_CORE, **chosen)
+def _scheduled(chosen: Options) -> Options:
+    """Return the options that `api.plan` takes; CompileError for one that the schedule would ignore."""
+    kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
+    if kind in NOTHING_TWICE and overhead is not None and overhead > 1:
+        raise CompileError(f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best")
+    return {name: chosen[name] for name in signature(_schedule_options).parameters}
 
 
-def _target(device: str | None, ram: str | None, flash: str | None) -> tuple[Device | None, api.Limits]:
-    """The device and the limits: those of the options, else the device's."""
-    board = find(device) if device else None
+def _plan(model: api.Model, board: Device | None, limits: api.Limits, chosen: Options) -> Plan:
+    return api.plan(model, limits=limits, core=board.core if board else api.DEFAULT_CORE, **_scheduled(chosen))
+
+
+def _target(chosen: Options) -> tuple[Device | None, api.Limits]:
+    """Return the device and the limits: those of the options, else the device's."""
+    board = find(chosen["device"]) if chosen["device"] else None
     limits = api.device_limits(board) if board else api.Limits(None, None)
-    if ram is not None:
-        limits = replace(limits, ram=parse_size(ram), maps=())
-    return board, limits if flash is None else replace(limits, flash=parse_size(flash))
+    if chosen["ram"] is not None:
+        limits = replace(limits, ram=parse_size(chosen["ram"]), maps=())
+    return board, limits if chosen["flash"] is None else replace(limits, flash=parse_size(chosen["flash"]))
 
 
 def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
@@ -684,17 +689,24 @@ def _read_record(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _command(verb: str, model: Path, **options: Any) -> str:
-    """The command for the C's header, without folders: the same model and options give the same bytes anywhere."""
+def _command(verb: str, model: Path, chosen: Options, **more: Any) -> str:
+    """Return the command that gives these bytes again, in a folder that holds the files that it names."""
     words = ["tinyweave", verb, model.name]
-    for option, value in options.items():
-        if value is True:
-            words.append(f"--{option.replace('_', '-')}")
-        elif isinstance(value, float):
-            words += [f"--{option.replace('_', '-')}", f"{value:g}"]
-        elif isinstance(value, str) and DEFAULTS.get(option) != value:
-            words += [f"--{option}", Path(value).name if option == "device" else value]
-    return shlex.join(words)
+    for option, value in (chosen | more).items():
+        if value is None or value == (DEFAULTS | {"samples": SAMPLES, "seed": SEED}).get(option):
+            continue
+        words.append(f"--{option.replace('_', '-')}")
+        if value is not True:
+            words.append(Path(value).name if option in ("device", "inputs") else str(value))
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Return a word as the shell reads it, in printable ASCII on one line, as the comments of the C are."""
+    if word.isascii() and word.isprintable():
+        return shlex.quote(word)
+    plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)
+    return "$'" + "".join(p or f"\\U{ord(letter):08x}" for p, letter in zip(plain, word, strict=True)) + "'"
 
 
 def _print_json(value: Any) -> int:
