@@ -79,3 +79,12 @@ def test_heavy_dependencies_are_imported_where_they_are_used(path: Path) -> None
 
 # modules that only ever run as processes of their own
 WORKERS: set[str] = {"emulator.py"}
+
+
+# what an independent check may know: what a plan is, and what the ops and the kernels do
+CHECK_MAY_IMPORT = ("tinyweave.ir", "tinyweave.ops", "tinyweave.kernels.table", "tinyweave.plan.plan")
+
+
+def test_the_check_of_plans_imports_no_module_of_the_planner() -> None:
+    used = {name for name, _ in imports(ROOT / "plan" / "check.py") if name.startswith("tinyweave.")}
+    assert used and all(name.rpartition(".")[0] in CHECK_MAY_IMPORT for name in used), used

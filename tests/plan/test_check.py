@@ -1,8 +1,7 @@
-"""The independent check: it accepts every plan of the planner and refuses every damaged one."""
+"""The independent check: it accepts every plan of the planner; test_damaged_plans.py shows what it refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,56 +13,13 @@ from fuzz.generate import random_network
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
 from tinyweave.plan import Plan, Stage, check, from_json, plan, to_json
-
-Damage = Callable[[Plan], Plan]
+from tinyweave.plan.check import UnsoundPlanError
 
 
 def moved(made: Plan, name: str, offset: int) -> Plan:
     offsets = {**made.offsets, name: offset}
     arena = max(offsets[b.name] + b.bytes for b in made.buffers)
     return replace(made, offsets=offsets, arena={"sram": arena})
-
-
-DAMAGES: dict[str, tuple[str, Damage]] = {
-    "an output over its own input": ("own operand", lambda p: moved(p, "conv", p.offsets["image"])),
-    "an offset that is not aligned": ("multiple of", lambda p: moved(p, "scores", p.offsets["scores"] + 1)),
-    "an arena that is larger than its use": ("claimed", lambda p: replace(p, arena={"sram": p.arena["sram"] + 1})),
-    "an arena that is smaller than its use": ("claimed", lambda p: replace(p, arena={"sram": p.arena["sram"] - 1})),
-    "a stage left out": ("exactly once", lambda p: replace(p, stages=p.stages[:-1])),
-    "a stage run twice": ("exactly once", lambda p: replace(p, stages=(*p.stages, p.stages[-1]))),
-    "stages in an impossible order": ("no longer intact", lambda p: replace(p, stages=p.stages[::-1])),
-    "a layer without code": ("not a view", lambda p: replace(p, variants=("", *p.variants[1:]))),
-    "a buffer smaller than its tensor": (
-        "leaves its buffer",
-        lambda p: replace(p, buffers=tuple(replace(b, bytes=b.bytes - 1) if b.name == "image" else b for b in p.buffers)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_plans_are_refused(name: str) -> None:
-    said, damage = DAMAGES[name]
-    made = plan(NETWORKS["chain"](), "layer")
-    with pytest.raises((AssertionError, CompileError), match=said):
-        check(damage(made))
-
-
-STATE_DAMAGES: dict[str, tuple[str, Damage]] = {
-    "state under a layer's output": ("shares bytes", lambda p: moved(p, "past", p.offsets["y"])),
-    "state under the input": ("shares bytes", lambda p: moved(p, "past", p.offsets["x"])),
-    "reads and writes in another order": (
-        "keep their order",
-        lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", STATE_DAMAGES)
-def test_damaged_state_is_refused(name: str) -> None:
-    said, damage = STATE_DAMAGES[name]
-    made = plan(NETWORKS["stream"](), "layer")
-    with pytest.raises(AssertionError, match=said):
-        check(damage(made))
 
 
 def test_state_is_read_and_computed_where_it_lies() -> None:
@@ -119,14 +75,14 @@ def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> N
     touching = {frozenset((made.places[x].buffer, made.places[y].buffer)) for x, y in operand_pairs(made)}
     alive = [(a, b) for a, b in alive if frozenset((a.name, b.name)) not in touching]
     for a, b in alive[:6]:
-        with pytest.raises(AssertionError):
+        with pytest.raises(UnsoundPlanError):
             check(moved(made, b.name, made.offsets[a.name]))
 
 
 def test_a_view_that_moves_is_refused() -> None:
     made = plan(NETWORKS["residual"](), "layer")
     places = {**made.places, "flat": replace(made.places["flat"], buffer="sum")}
-    with pytest.raises(AssertionError):
+    with pytest.raises(UnsoundPlanError):
         check(replace(made, places=places))
 
 

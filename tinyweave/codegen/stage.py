@@ -12,16 +12,22 @@ from ..ir import Op
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
-from ..plan.rows import row_bytes, tile_sizes
-from ..plan.streaming import Node, Pace, Streaming, rows_of, streaming_of
+from ..plan.plan import Node, Pace, RowSchedule
+from ..plan.rows import row_bytes
 from . import c
 from .layer import Code, shape_text
+
+
+def schedule_of(stage: Stage) -> RowSchedule:
+    """Return when the ops of a fused stage compute their rows."""
+    assert stage.schedule is not None
+    return stage.schedule
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
     """Activation that a fused stage reads or writes -> the C expression of its view."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
-    tiles = streaming_of(plan, stage).tiles
+    tiles = schedule_of(stage).tiles
     found = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
     return {name: f"{labels[name]}_{'tile.map' if name in tiles else 'map'}" for name in found}
 
@@ -29,10 +35,10 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
     """Op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
     found = {}
-    for index, reads in streaming_of(plan, stage).reads.items():
+    for index in (node for node in schedule_of(stage).paces if isinstance(node, int)):
         op = plan.graph.ops[index]
         sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
-        _, _, cols, _ = plan.graph.tensors[reads[0].tensor if sums_up else op.outputs[0]].shape
+        _, _, cols, _ = (plan.graph.input(op) if sums_up else plan.graph.output(op)).shape
         found[index] = f"tw_row(&{op.name}_pace, 0, {cols})"
     return found | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
@@ -41,7 +47,7 @@ def stage_lines(
     plan: Plan, stage: Stage, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
     """The block that runs a fused stage."""
-    stream = streaming_of(plan, stage)
+    stream = schedule_of(stage)
     lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
     lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items() if name not in stream.tiles]
     lines.append("    /* tick of the next turn, ticks to the one after it, rows in a turn, rows done before and after, rows */")
@@ -57,7 +63,8 @@ def stage_lines(
         op = plan.graph.ops[node]
         body = _lines(codes[node])
         if node in tiles:
-            body = _tile(plan, tiles[node], at, maps, [line for index in tiles[node].ops for line in _lines(codes[index])])
+            calls = [line for index in tiles[node].ops for line in _lines(codes[index])]
+            body = _tile(plan, stream, tiles[node], at, maps=maps, calls=calls)
         lines.append(f"        if (tw_is_due(&{op.name}_pace, tick, &{maps[op.outputs[0]]})) {{")
         body += _hand_out(plan, op, maps, stream.paces[node]) if op.outputs[0] in plan.handed else []
         lines += [f"            {line}" for line in body]
@@ -70,10 +77,12 @@ def _lines(code: Code | None) -> list[str]:
     return code.call.rstrip().split("\n")
 
 
-def _tile(plan: Plan, tile: Tile, at: Mapping[str, str], maps: Mapping[str, str], calls: list[str]) -> list[str]:
+def _tile(
+    plan: Plan, stream: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
+) -> list[str]:
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
-    sizes, inner = tile_sizes(rows_of(plan), tile), [op.outputs[0] for op in ops[:-1]]
+    sizes, inner = stream.tiles, [op.outputs[0] for op in ops[:-1]]
     windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
@@ -137,16 +146,16 @@ def stage_note(plan: Plan, stage: Stage) -> str:
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     """What a layer's line says of the ring or tile that its output lies in."""
-    stream, name = streaming_of(plan, stage), plan.graph.ops[index].outputs[0]
+    stream, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
     if name in stream.tiles:
         return ", into a tile of " + " x ".join(map(str, stream.tiles[name]))
     rows, goes = stream.rings.get(name), ", handed out" if name in plan.handed else ""
     return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}{goes}"
 
 
-def _view(plan: Plan, stream: Streaming, name: str, at: str, label: str) -> str:
+def _view(plan: Plan, stream: RowSchedule, name: str, at: str, label: str) -> str:
     tensor = plan.graph.tensors[name]
     rows = stream.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
-    is_written = name in stream.paces or any(plan.graph.ops[i].outputs[0] == name for i in stream.reads)
+    is_written = name in stream.paces or any(isinstance(i, int) and plan.graph.ops[i].outputs[0] == name for i in stream.paces)
     const = "" if is_written else "const "
     return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"

@@ -22,8 +22,8 @@ from ..ops.window import positions
 from . import fuse
 from .overlap import shared_bytes
 from .parts import ALIGN
+from .plan import Pace
 from .rows import Axis, Spans, needed, slid
-from .streaming import Pace
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]

@@ -23,7 +23,7 @@ from .parts import Shared, with_parts
 from .place import TRIES, Rule, place
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 from .rows import Rows, row_bytes, tile_bytes
-from .streaming import is_fused, lags_by_stage, streamings
+from .streaming import lags_by_stage, streamings
 
 NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
@@ -282,11 +282,14 @@ def _carry_out(laid: Laid, walk: Walk) -> tuple[Laid, dict[str, int]]:
 def finish(made: Draft, kept: Mapping[str, int] = MappingProxyType({})) -> Plan:
     """The plan of a draft, checked; kept: as of a Plan."""
     laid, net = made.laid, made.laid.net
-    graph = net.graph
+    graph, streams = net.graph, streamings(net, laid.stages)
     return check(
         Plan(
             graph=graph,
-            stages=tuple(Stage(ops, _tiles(net, ops) if is_fused(net, ops) else None) for ops in laid.stages),
+            stages=tuple(
+                Stage(ops) if stream is None else Stage(ops, _tiles(net, ops), stream.schedule)
+                for ops, stream in zip(laid.stages, streams, strict=True)
+            ),
             variants=tuple(net.variants),
             buffers=laid.buffers,
             places=laid.places,

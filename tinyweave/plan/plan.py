@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir import CompileError, Graph, fingerprint
 from .moves import is_move, with_moves
 from .rematerialise import with_kept
 
-VERSION = 5
+VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,63 @@ class Tile:
     cached: bool = True
 
 
+class Pace(NamedTuple):
+    """When an op of a stage computes its rows, `at_once` in a turn: turn i at tick first + i * every."""
+
+    first: int
+    every: int
+    rows: int
+    at_once: int = 1
+
+    @property
+    def turns(self) -> int:
+        """How many it takes for all rows."""
+        return -(-self.rows // self.at_once)
+
+    @property
+    def most(self) -> int:
+        """The rows of the largest."""
+        return min(self.at_once, self.rows)
+
+    @property
+    def step(self) -> int:
+        """Ticks for a row."""
+        return self.every // self.at_once
+
+
+Node = int | str
+"""What computes rows in a stage: an op or a tile, by the number of its (last) op, or the caller who brings those of a streamed
+network input."""
+
+
+@dataclass(frozen=True)
+class RowSchedule:
+    """When each op of a fused stage computes its rows, and how many rows of each map are kept.
+
+    paces: by node, in the order in which they run at a tick. rings: tensor that only this stage sees, or hands out by rows ->
+    rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept.
+    """
+
+    paces: Mapping[Node, Pace]
+    rings: Mapping[str, int]
+    tiles: Mapping[str, tuple[int, int]]
+
+    @property
+    def ticks(self) -> int:
+        """How many ticks the stage takes."""
+        return max(pace.first + (pace.turns - 1) * pace.every for pace in self.paces.values()) + 1
+
+
 @dataclass(frozen=True)
 class Stage:
-    """Indices of the graph's ops that run together: one layer on whole tensors (tiles None), or a fused block.
+    """Indices of the graph's ops that run together: one layer on whole tensors (tiles and schedule None), or a fused block.
 
-    A fused block runs row by row, each op by itself, but for those in `tiles`.
+    A fused block runs row by row as its schedule says, each op by itself, but for those in `tiles`.
     """
 
     ops: tuple[int, ...]
     tiles: tuple[Tile, ...] | None = None
+    schedule: RowSchedule | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +193,8 @@ def to_json(plan: Plan) -> str:
     and, where tensors move, the ops and moves in order."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
-    record |= {name: [asdict(item) for item in getattr(plan, name)] for name in ("stages", "buffers")}
+    record["stages"] = [_stage_record(stage) for stage in plan.stages]
+    record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
     record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
     record["places"] = {name: asdict(place) for name, place in plan.places.items()}
@@ -182,8 +231,25 @@ def from_json(text: str, graph: Graph) -> Plan:
         raise CompileError(f"not a plan: {error!r}", "make one with 'tinyweave plan MODEL --json'") from error
 
 
+def _stage_record(stage: Stage) -> dict[str, Any]:
+    record: dict[str, Any] = {"ops": stage.ops, "tiles": None, "schedule": None}
+    if stage.tiles is not None:
+        record["tiles"] = [asdict(tile) for tile in stage.tiles]
+    if (rows := stage.schedule) is not None:
+        paces = [{"node": node} | pace._asdict() for node, pace in rows.paces.items()]
+        record["schedule"] = {"paces": paces, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
+    return record
+
+
 def _stage(record: dict[str, Any]) -> Stage:
-    tiles = record["tiles"]
+    tiles, rows = record["tiles"], record["schedule"]
     return Stage(
-        tuple(record["ops"]), None if tiles is None else tuple(Tile(**tile | {"ops": tuple(tile["ops"])}) for tile in tiles)
+        ops=tuple(record["ops"]),
+        tiles=None if tiles is None else tuple(Tile(**tile | {"ops": tuple(tile["ops"])}) for tile in tiles),
+        schedule=None if rows is None else _schedule(rows),
     )
+
+
+def _schedule(record: dict[str, Any]) -> RowSchedule:
+    paces = {pace["node"]: Pace(**{name: pace[name] for name in Pace._fields}) for pace in record["paces"]}
+    return RowSchedule(paces, record["rings"], {name: (rows, cols) for name, (rows, cols) in record["tiles"].items()})

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd, prod
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,44 +25,8 @@ from ..ops import macs_per_op
 from .overlap import lags as lags_of_ops
 from .overlap import rules
 from .place import Rule
-from .plan import Plan, Stage, Tile
+from .plan import Node, Pace, Plan, RowSchedule, Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_sizes
-
-
-class Pace(NamedTuple):
-    """When an op of a stage computes its rows, `at_once` in a turn: turn i at tick first + i * every."""
-
-    first: int
-    every: int
-    rows: int
-    at_once: int = 1
-
-    @property
-    def turns(self) -> int:
-        """How many it takes for all rows."""
-        return -(-self.rows // self.at_once)
-
-    @property
-    def most(self) -> int:
-        """The rows of the largest."""
-        return min(self.at_once, self.rows)
-
-    @property
-    def step(self) -> int:
-        """Ticks for a row."""
-        return self.every // self.at_once
-
-    def due(self, tick: int) -> range:
-        """The rows that a tick computes, often none."""
-        turn, late = divmod(tick - self.first, self.every)
-        if late or not 0 <= turn < self.turns:
-            return range(0)
-        return range(turn * self.at_once, min((turn + 1) * self.at_once, self.rows))
-
-
-Node = int | str
-"""What computes rows in a stage: an op or a tile, by the number of its (last) op, or the caller who brings those of a streamed
-network input."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +41,9 @@ class Streaming:
     tiles: Mapping[str, tuple[int, int]]
 
     @property
-    def ticks(self) -> int:
-        """How many there are."""
-        return max(pace.first + (pace.turns - 1) * pace.every for pace in self.paces.values()) + 1
+    def schedule(self) -> RowSchedule:
+        """What a plan holds of it."""
+        return RowSchedule(self.paces, self.rings, self.tiles)
 
 
 def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
@@ -296,12 +259,11 @@ def plan_macs(plan: Plan) -> tuple[int, ...]:
     """Multiply-accumulates that each op of a plan executes: rows as often as they are computed, padding left out."""
     graph, net = plan.graph, rows_of(plan)
     found = list(macs_per_op(graph, clipped=True))
-    for stage in (stage for stage in plan.stages if stage.tiles is not None):
+    for stage in plan.stages:
         runs = {tile.ops[-1]: tile for tile in stage.tiles or ()}
-        stream = streaming_of(plan, stage)
-        for node in stream.reads:
-            if not net.sums[node]:
-                for index, macs in macs_again(net, runs.get(node) or alone(node), stream.paces[node].rows).items():
+        for node, pace in stage.schedule.paces.items() if stage.schedule else ():
+            if isinstance(node, int) and not net.sums[node]:
+                for index, macs in macs_again(net, runs.get(node) or alone(node), pace.rows).items():
                     found[index] += macs
     return tuple(found)
 
@@ -313,10 +275,3 @@ def rules_of(plan: Plan) -> list[Rule]:
     stages, net = [stage.ops for stage in plan.stages], rows_of(plan)
     alone = lags_of_ops(plan.graph, plan.variants, owner, offset=offset)
     return rules(plan.graph, stages, owner, lags_by_stage(net, stages, streamings(net, stages), alone, owner), plan.buffers)
-
-
-def streaming_of(plan: Plan, stage: Stage) -> Streaming:
-    """How a fused stage of a plan runs."""
-    found = streaming(rows_of(plan), stage.ops)
-    assert found is not None, f"stage {stage} cannot run row by row"
-    return found

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 
 from ..kernels.layer_cycles import Part, layer_cycles
 from ..kernels.table import variant_for
-from .plan import Plan, Stage
+from .plan import Plan, RowSchedule, Stage
 from .rows import Spans, parts
-from .streaming import rows_of, streaming_of
+from .streaming import rows_of
 
 Call = tuple[int, Part, int]
 """An op, the part of its output that one call computes, and how many calls compute such a one."""
@@ -40,14 +40,14 @@ def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[flo
 def kernel_calls(plan: Plan) -> Iterator[Call]:
     """Those of each op; all rows that it sums up as they come are one."""
     for stage in plan.stages:
-        if stage.tiles is None:
+        if stage.schedule is None:
             yield from ((index, None, 1) for index in stage.ops)
         else:
-            yield from _in_stage(plan, stage)
+            yield from _in_stage(plan, stage, stage.schedule)
 
 
-def _in_stage(plan: Plan, stage: Stage) -> Iterator[Call]:
-    net, paces = rows_of(plan), streaming_of(plan, stage).paces
+def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]:
+    net, paces = rows_of(plan), schedule.paces
     tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
     for index in stage.ops:
         tile = tiles.get(index)

@@ -1,0 +1,500 @@
+"""Every statement of the check refuses a real plan that was damaged so that it breaks this very statement."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.maps import segmentation
+from cases.tiny import NETWORKS, activation, constant, ramp
+from cases.tiny import graph as tiny
+
+from tinyweave.ir import Graph, Op, Tensor
+from tinyweave.plan import Plan, Tile, check, plan, plan_in_order, plan_in_stages
+from tinyweave.plan.check import UnsoundPlanError
+from tinyweave.plan.faster import with_kernels_of
+from tinyweave.plan.memories import spread
+from tinyweave.plan.plan import Place, RowSchedule
+
+SOURCE = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "")
+Damage = Callable[[Plan], Plan]
+
+
+def cuts() -> Graph:
+    """A map is cut into two halves of rows, each of which is read; then they are joined again."""
+    x, a, b, c, d, whole = (activation(n, (1, rows, 6, 4)) for n, rows in zip("xabcdw", (8, 4, 4, 4, 4, 8), strict=True))
+    axis = constant("axis", np.array(1, np.int32))
+    ops = [
+        Op("split_0", "split", ("axis", "x"), ("a", "b")),
+        Op("relu_1", "relu", ("a",), ("c",)),
+        Op("relu_2", "relu", ("b",), ("d",)),
+        Op("concatenation_3", "concatenation", ("c", "d"), ("w",), {"axis": 1, "activation": "none"}),
+    ]
+    return tiny("cuts", [x, a, b, c, d, whole, axis], ops, ("x",), ("w",))
+
+
+def block(height: int = 9, width: int = 12) -> Graph:
+    """An inverted bottleneck without its skip, then one more layer."""
+    shapes = {"x": 4, "wide": 16, "deep": 16, "thin": 4, "last": 4}
+    tensors = [activation(name, (1, height, width, channels)) for name, channels in shapes.items()]
+    tensors += [constant("w0", ramp((16, 1, 1, 4)), (0.01,)), constant("w1", ramp((1, 3, 3, 16)), (0.01,))]
+    tensors += [constant("w2", ramp((4, 1, 1, 16)), (0.01,))]
+    one = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    ops = [
+        Op("conv_2d_0", "conv_2d", ("x", "w0", None), ("wide",), one),
+        Op("depthwise_conv_2d_1", "depthwise_conv_2d", ("wide", "w1", None), ("deep",), one | {"padding": ((1, 1), (1, 1))}),
+        Op("conv_2d_2", "conv_2d", ("deep", "w2", None), ("thin",), one),
+        Op("relu_3", "relu", ("thin",), ("last",)),
+    ]
+    return tiny("block", tensors, ops, ("x",), ("last",))
+
+
+def longs() -> Graph:
+    """An output of eight bytes an element."""
+    tensors = [activation("x", (1, 4, 4, 2)), constant("axis", np.array(3, np.int32)), Tensor("index", (1, 4, 4), "int64")]
+    return tiny("longs", tensors, [Op("arg_max_0", "arg_max", ("x", "axis"), ("index",))], ("x",), ("index",))
+
+
+SEGMENTATION = (0, 1, 2, 3, 4)
+PLANS: dict[str, Callable[[], Plan]] = {
+    "layers": lambda: plan(NETWORKS["chain"](), "layer"),
+    "state": lambda: plan(NETWORKS["stream"](), "layer"),
+    "parts": lambda: plan_in_order(cuts(), range(4), parts=True),
+    "copies": lambda: plan_in_order(cuts(), range(4)),
+    "longs": lambda: plan(longs()),
+    "scratch": lambda: with_kernels_of(plan(NETWORKS["chain"](), "unfused"), "cortex-m4"),
+    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed=("image",)),
+    "rings": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
+    "rows with scratch": lambda: with_kernels_of(plan_in_stages(block(), [(0, 1, 2, 3)]), "cortex-m4"),
+    "tiles": lambda: plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)),
+    "tiles with scratch": lambda: with_kernels_of(
+        plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)), "cortex-m4"
+    ),
+    "a long tile": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((0, 1, 2, 3), 5, 2),)),
+    "an enlarged map": lambda: plan_in_stages(segmentation(2, "resize_bilinear"), [(*SEGMENTATION, 5)], handed=("classes",)),
+    "a tile of the end": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((2, 3), 5, 3),)),
+    "streamed": lambda: plan_in_stages(
+        segmentation(), [SEGMENTATION], streamed=("image",), tiles=(Tile((3, 4), 5, 2),), handed=("classes",)
+    ),
+    "rows handed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], handed=("classes",)),
+    "two memories": lambda: spread(plan(NETWORKS["residual"](), "layer"), {"fast": 250, "slow": 1000}, overlap=False),
+}
+
+
+@cache
+def made(name: str) -> Plan:
+    return PLANS[name]()
+
+
+def moved(old: Plan, **offsets: int) -> Plan:
+    """Buffers at other offsets, and arenas of the size that they then have."""
+    now = {**old.offsets, **offsets}
+    tops = {m: max(now[b.name] + b.bytes for b in old.buffers if b.memory == m) for m in old.arena}
+    return replace(old, offsets=now, arena=tops)
+
+
+def onto(old: Plan, buffer: str, other: str, more: int = 0) -> Plan:
+    """A buffer that begins where another one does, or `more` bytes after it."""
+    return moved(old, **{buffer: old.offsets[other] + more})
+
+
+def resized(old: Plan, buffer: str, less: int) -> Plan:
+    return moved(replace(old, buffers=tuple(replace(b, bytes=b.bytes - less) if b.name == buffer else b for b in old.buffers)))
+
+
+def staged(old: Plan, step: int = 0, **changes: Any) -> Plan:
+    """Another stage at a step."""
+    stages = list(old.stages)
+    stages[step] = replace(stages[step], **changes)
+    return replace(old, stages=tuple(stages))
+
+
+def rows_of(old: Plan, step: int = 0) -> RowSchedule:
+    schedule = old.stages[step].schedule
+    assert schedule is not None
+    return schedule
+
+
+def paced(old: Plan, node: int | str, **changes: int) -> Plan:
+    schedule = rows_of(old)
+    return staged(old, schedule=replace(schedule, paces={**schedule.paces, node: schedule.paces[node]._replace(**changes)}))
+
+
+def ringed(old: Plan, **rings: int) -> Plan:
+    return staged(old, schedule=replace(rows_of(old), rings={**rows_of(old).rings, **rings}))
+
+
+def roomy(old: Plan, name: str, rows: int) -> Plan:
+    """A ring of so many rows in a buffer above all others that holds them."""
+    size = rows * old.graph.tensors[name].bytes // old.graph.tensors[name].shape[1]
+    buffers = tuple(replace(b, bytes=size) if b.name == name else b for b in old.buffers)
+    return moved(ringed(replace(old, buffers=buffers), **{name: rows}), **{name: 4096})
+
+
+def tiled(old: Plan, **sizes: tuple[int, int]) -> Plan:
+    return staged(old, schedule=replace(rows_of(old), tiles={**rows_of(old).tiles, **sizes}))
+
+
+def placed(old: Plan, **places: Place) -> Plan:
+    return replace(old, places={**old.places, **places})
+
+
+def without_ring(old: Plan, name: str) -> Plan:
+    """A map that is no ring, in a buffer above all others that holds it whole."""
+    tensor, schedule = old.graph.tensors[name], rows_of(old)
+    rings = {other: rows for other, rows in schedule.rings.items() if other != name}
+    buffers = tuple(replace(b, bytes=tensor.bytes) if b.name == name else b for b in old.buffers)
+    return moved(staged(replace(old, buffers=buffers), schedule=replace(schedule, rings=rings)), **{name: 4096})
+
+
+def kernels(old: Plan, **names: str) -> Plan:
+    """Other kernels for ops, by the names of these."""
+    return replace(old, variants=tuple(names.get(op.name, v) for op, v in zip(old.graph.ops, old.variants, strict=True)))
+
+
+def channels(graph: Graph) -> dict[str, Tensor]:
+    """The tensors of `cuts`, cut along the channels instead of the rows."""
+    shapes = {"a": (1, 8, 6, 2), "b": (1, 8, 6, 2)}
+    axis = {"axis": replace(graph.tensors["axis"], data=np.array(3, np.int32))}
+    return {name: replace(graph.tensors[name], shape=shape) for name, shape in shapes.items()} | axis
+
+
+# what is damaged: (the plan, the damage, a part of the message)
+DAMAGES: dict[str, tuple[str, Damage, str]] = {
+    "a stage left out": ("layers", lambda p: replace(p, stages=p.stages[:-1]), "not every op exactly once"),
+    "a stage run twice": ("layers", lambda p: replace(p, stages=(*p.stages, p.stages[-1])), "not every op exactly once"),
+    "a kernel too few": ("layers", lambda p: replace(p, variants=p.variants[1:]), "4 kernels for 5 ops"),
+    "a kernel of another kind": (
+        "layers",
+        lambda p: kernels(p, softmax_4="tw_mean_s8"),
+        "softmax_4 is softmax on int8 -> int8, which the kernel 'tw_mean_s8' does not run",
+    ),
+    "a kernel of other types": ("layers", lambda p: kernels(p, conv_2d_0="tw_conv_2d_s16"), "'tw_conv_2d_s16' does not run"),
+    "an unknown kernel": ("layers", lambda p: kernels(p, conv_2d_0="tw_conv"), "'tw_conv' does not run"),
+    "a fused stage without a row schedule": ("rings", lambda p: staged(p, schedule=None), "no row schedule"),
+    "a row schedule without a fused stage": ("rings", lambda p: staged(p, tiles=None), "no row schedule"),
+    "two ops on whole tensors": (
+        "layers",
+        lambda p: replace(p, stages=(replace(p.stages[0], ops=(0, 1)), *p.stages[2:])),
+        "only its first op would run",
+    ),
+    "reads and writes of state in another order": (
+        "state",
+        lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),
+        "the state 'calls' run in the order [7, 5]",
+    ),
+    "streaming of what is no input": ("sums", lambda p: replace(p, streamed=("conv",)), "'conv' is to come by rows"),
+    "rows that nobody asks for": ("rings", lambda p: replace(p, streamed=("x",)), "the rows of [] are asked for"),
+    "rows that nobody brings": ("sums", lambda p: replace(p, streamed=()), "those of [] come"),
+    "an input handed out": ("layers", lambda p: replace(p, handed=("image",)), "no output that an op makes"),
+    "an output that is read handed out": (
+        "layers",
+        lambda p: replace(p, handed=("dw",), graph=replace(p.graph, outputs=("dw", "scores"))),
+        "'dw' is read, and so must not be handed out",
+    ),
+    "an output of no fused stage handed out": (
+        "layers",
+        lambda p: replace(p, handed=("scores",)),
+        "no fused stage",
+    ),
+    "an offset that is not aligned": ("layers", lambda p: moved(p, scores=p.offsets["scores"] + 1), "'scores' lies at 1"),
+    "an offset below the memory": ("layers", lambda p: moved(p, scores=-4), "'scores' lies at -4"),
+    "a buffer without an offset": ("layers", lambda p: replace(p, offsets={}), "'image' lies at -1"),
+    "a buffer in no memory": ("layers", lambda p: replace(p, arena={"dtcm": p.arena["sram"]}), "in 'sram', aligned to 4"),
+    "a buffer with less alignment": (
+        "rings",
+        lambda p: moved(
+            replace(p, buffers=tuple(replace(b, align=1) if b.name == "wide" else b for b in p.buffers)), wide=4097
+        ),
+        "the buffer 'wide' lies at 4097 in 'sram', aligned to 1",
+    ),
+    "an arena that is larger than its use": ("layers", lambda p: replace(p, arena={"sram": p.arena["sram"] + 1}), "claimed"),
+    "an arena that is smaller than its use": ("rings", lambda p: replace(p, arena={"sram": p.arena["sram"] - 1}), "claimed"),
+    "an arena that is smaller than its use in one memory": (
+        "two memories",
+        lambda p: replace(p, arena={m: size - (m == "slow") for m, size in p.arena.items()}),
+        "the arenas claimed",
+    ),
+    "a tensor in no buffer": ("layers", lambda p: placed(p, conv=Place("lost")), "'conv' lies in no buffer"),
+    "a tensor without a place": (
+        "rings",
+        lambda p: replace(p, places={name: at for name, at in p.places.items() if name != "wide"}),
+        "'wide' lies in no buffer",
+    ),
+    "a part that is not aligned": ("parts", lambda p: placed(p, a=Place("x", 2)), "'a' lies at 2, not at a multiple of 4"),
+    "a wide element that is not aligned": (
+        "longs",
+        lambda p: moved(replace(p, buffers=tuple(replace(b, align=4) if b.name == "index" else b for b in p.buffers)), index=4),
+        "'index' lies at 4, not at a multiple of 8",
+    ),
+    "a buffer smaller than its tensor": ("layers", lambda p: resized(p, "image", 1), "'image' leaves its buffer"),
+    "a part before its buffer": ("parts", lambda p: placed(p, a=Place("x", -4)), "'a' leaves its buffer"),
+    "state under a layer's output": ("state", lambda p: onto(p, "past", "y"), "the state 'past' shares bytes with"),
+    "state under the input": ("state", lambda p: onto(p, "past", "x"), "the state 'past' shares bytes with"),
+    "stages in an impossible order": (
+        "layers",
+        lambda p: replace(p, stages=p.stages[::-1]),
+        "reads 'logits', which is",
+    ),
+    "an output over what is read later": ("copies", lambda p: onto(p, "c", "b"), "reads 'b', which is no longer intact"),
+    "a ring over what is read later": ("streamed", lambda p: replace(p, handed=()), "the end of the network reads 'classes'"),
+    "the scratch over an operand": (
+        "scratch",
+        lambda p: onto(p, "conv_2d_0.scratch", "image"),
+        "the scratch of conv_2d_0 overlaps an operand",
+    ),
+    "an output over its own input": ("layers", lambda p: onto(p, "conv", "image"), "conv_2d_0 writes over its own operand"),
+    "an output closer to its input than its kernel allows": (
+        "layers",
+        lambda p: onto(p, "dw", "conv"),
+        "depthwise_conv_2d_1 writes over its own operand",
+    ),
+    "an output over another": (
+        "copies",
+        lambda p: onto(p, "b", "a"),
+        "split_0 writes over its own output",
+    ),
+    "scratch that is too small": (
+        "scratch",
+        lambda p: resized(p, "conv_2d_0.scratch", 4),
+        "bytes of scratch in a buffer 'conv_2d_0.scratch'",
+    ),
+    "scratch of a fused stage that is too small": (
+        "rows with scratch",
+        lambda p: resized(p, "conv_2d_0.scratch", 4),
+        "bytes of scratch in a buffer 'conv_2d_0.scratch'",
+    ),
+    "a kernel with scratch where none was planned": (
+        "rings",
+        lambda p: kernels(p, conv_2d_0="tw_conv_2d_s8_dsp"),
+        "bytes of scratch in a buffer 'conv_2d_0.scratch'",
+    ),
+    "a part that begins later": ("parts", lambda p: placed(p, a=Place("x", 4)), "split_0 moves its view"),
+    "a view elsewhere": ("parts", lambda p: placed(p, a=Place("w", 0)), "split_0 moves its view"),
+    "a layer without code": ("layers", lambda p: kernels(p, conv_2d_0=""), "conv_2d_0 is not a view and has no kernel"),
+    "one tensor joined twice without code": (
+        "parts",
+        lambda p: replace(p, graph=replace(p.graph, ops=(*p.graph.ops[:3], replace(p.graph.ops[3], inputs=("c", "c"))))),
+        "concatenation_3 is not a view and has no kernel",
+    ),
+    "channels cut without code": (
+        "parts",
+        lambda p: replace(p, graph=replace(p.graph, tensors={**p.graph.tensors, **channels(p.graph)})),
+        "the elements of 'a' do not lie in a row",
+    ),
+    "a row schedule of other ops": ("rings", lambda p: staged(p, ops=(0, 1, 3, 2)), "a row schedule for other ops"),
+    "a tile of ops in another order": (
+        "tiles",
+        lambda p: staged(p, tiles=(Tile((1, 0, 2), 5, 2),)),
+        "a row schedule for other ops",
+    ),
+    "a kernel without a form for rows": (
+        "rings",
+        lambda p: kernels(p, depthwise_conv_2d_1="tw_depthwise_column_s8_dsp"),
+        "depthwise_conv_2d_1 cannot run by rows",
+    ),
+    "no kernel in a fused stage": ("rings", lambda p: kernels(p, relu_3=""), "relu_3 cannot run by rows"),
+    "a pace that begins before the stage": ("rings", lambda p: paced(p, 1, first=-1), "the node 1 has an impossible pace"),
+    "a pace that stands still": ("rings", lambda p: paced(p, 1, every=0), "the node 1 has an impossible pace"),
+    "turns of no row": ("streamed", lambda p: paced(p, "image", at_once=0), "the node image has an impossible pace"),
+    "several rows of an op by itself": ("rings", lambda p: paced(p, 1, at_once=2), "computes 2 rows in a turn"),
+    "more rows in a turn than the tile": ("tiles", lambda p: paced(p, 2, at_once=3), "computes 3 rows in a turn"),
+    "a tile of no columns": ("tiles", lambda p: staged(p, tiles=(Tile((0, 1, 2), 0, 2),)), "is 0 columns wide"),
+    "a ring of no row": ("rings", lambda p: ringed(p, wide=0), "keeps 0 rows of 'wide'"),
+    "a ring of what comes from before": ("rings", lambda p: ringed(p, x=9), "keeps 9 rows of 'x'"),
+    "a ring larger than its buffer": ("rings", lambda p: ringed(p, wide=4), "the ring of 'wide' needs 768 bytes"),
+    "a buffer smaller than its ring": ("streamed", lambda p: resized(p, "classes", 4), "the ring of 'classes' needs 144 bytes"),
+    "a tile larger than its buffer": ("tiles", lambda p: tiled(p, wide=(5, 8)), "the tile of 'wide' has 5 x 8 pixels"),
+    "a tile that leaves its buffer": (
+        "tiles",
+        lambda p: placed(p, wide=replace(p.places["wide"], offset=p.places["wide"].offset + 4)),
+        "the tile of 'wide' has 4 x 7 pixels",
+    ),
+    "rows that are not handed out": (
+        "rows handed out",
+        lambda p: paced(p, 4, rows=11),
+        "only 11 rows of 'classes' are handed out",
+    ),
+    "rows that are not computed": ("rings", lambda p: paced(p, 3, rows=8), "the stage leaves 'last' incomplete"),
+    "an output over another of the same stage": (
+        "rings",
+        lambda p: onto(p, "thin", "last"),
+        "the stage leaves 'last' incomplete",
+    ),
+    "rows beyond the map": ("rings", lambda p: paced(p, 3, rows=10), "row 9 of 'last' is computed, which has 9"),
+    "rows beyond the input": ("streamed", lambda p: paced(p, "image", rows=13), "row 12 of 'image' is computed, which has 12"),
+    "rows beyond the map in a tile": ("tiles", lambda p: paced(p, 2, rows=10), "row 9 of 'thin' is computed, which has 9"),
+    "an op that runs too early": ("rings", lambda p: paced(p, 1, first=0), "reads row 1 of 'wide', which is not there"),
+    "an input that comes too late": ("streamed", lambda p: paced(p, "image", first=2), "of 'image', which is not there"),
+    "an op that runs too late": ("rings", lambda p: paced(p, 3, first=2), "reads row 0 of 'thin', which is not there"),
+    "an op that runs too seldom": ("rings", lambda p: paced(p, 1, every=2), "of 'deep', which is not there"),
+    "a ring of too few rows": ("rings", lambda p: ringed(p, wide=2), "of 'wide', which is not there"),
+    "a ring of an input of too few rows": ("streamed", lambda p: ringed(p, image=2), "of 'image', which is not there"),
+    "a ring of what is summed up over another": ("sums", lambda p: onto(p, "image", "dw"), "of 'image', which is not there"),
+    "a row that is summed up too early": ("sums", lambda p: paced(p, 2, first=2), "mean_2 reads row 0 of 'dw'"),
+    "a ring over what comes from before": ("rings", lambda p: onto(p, "deep", "x"), "of 'x', which is not there"),
+    "a skip whose ring is too short": ("streamed", lambda p: ringed(p, stem=4), "of 'stem', which is not there"),
+    "scratch over a row that is read": (
+        "rows with scratch",
+        lambda p: onto(p, "x", "conv_2d_0.scratch"),
+        "conv_2d_0 reads row 0 of 'x', which is not there",
+    ),
+    "scratch over a row that an op of a tile reads": (
+        "tiles with scratch",
+        lambda p: onto(p, "x", "conv_2d_0.scratch"),
+        "conv_2d_0 reads row 0 of 'x', which is not there",
+    ),
+    "rows handed out from a ring that holds more": (
+        "rows handed out",
+        lambda p: roomy(p, "classes", 2),
+        "row 1 of 'classes' is handed out from elsewhere",
+    ),
+    "rows handed out of a whole map": (
+        "rows handed out",
+        lambda p: without_ring(p, "classes"),
+        "row 1 of 'classes' is handed out from elsewhere",
+    ),
+    "scratch over the row that is written": (
+        "rows with scratch",
+        lambda p: onto(p, "wide", "conv_2d_0.scratch"),
+        "the scratch of conv_2d_0 overlaps its row",
+    ),
+    "a row over one that its kernel reads": (
+        "rings",
+        lambda p: onto(p, "deep", "wide"),
+        "row 0 of depthwise_conv_2d_1 is written over row 0 of 'wide'",
+    ),
+    "a row over its own operand's row, a little after it": (
+        "rings",
+        lambda p: onto(p, "last", "thin", 4),
+        "row 0 of relu_3 is written over row 0 of 'thin'",
+    ),
+    "a row of a kernel that widens it over its operand's row": (
+        "rings",
+        lambda p: onto(p, "wide", "x"),
+        "row 0 of conv_2d_0 is written over row 0 of 'x'",
+    ),
+    "sums over a row that is summed up": (
+        "sums",
+        lambda p: onto(p, "mean_2.scratch", "dw"),
+        "the sums of mean_2 overlap its operand",
+    ),
+    "a ring over sums": (
+        "sums",
+        lambda p: moved(roomy(p, "image", 6), **{"mean_2.scratch": 4096}),
+        "the sums of mean_2 are overwritten before row 1",
+    ),
+    "an output over its sums": ("sums", lambda p: onto(p, "features", "mean_2.scratch"), "mean_2 writes over its sums"),
+    "sums that are too small": ("sums", lambda p: resized(p, "mean_2.scratch", 4), "mean_2 needs 16 bytes of scratch"),
+    "sums that are not turned into the output": ("sums", lambda p: paced(p, 2, rows=3), "leaves 'features' incomplete"),
+    "a ring of fewer rows than a turn": (
+        "streamed",
+        lambda p: ringed(p, classes=1),
+        "the ring of 'classes' has no room for the rows of a turn",
+    ),
+    "a tile that is no tile": (
+        "tiles",
+        lambda p: moved(
+            staged(
+                resized(p, "conv_2d_2.tiles", -4096), schedule=replace(rows_of(p), tiles={"wide": rows_of(p).tiles["wide"]})
+            ),
+            **{"conv_2d_2.tiles": 4096},
+        ),
+        "'deep' is made in a tile, but no op after it reads it there",
+    ),
+    "a tile whose last op reads none of it": (
+        "tiles",
+        lambda p: replace(
+            p,
+            graph=replace(p.graph, ops=(*p.graph.ops[:2], replace(p.graph.ops[2], inputs=("wide", "w2")), p.graph.ops[3])),
+        ),
+        "'deep' is made in a tile, but no op after it reads it there",
+    ),
+    "scratch over a tile": (
+        "tiles with scratch",
+        lambda p: onto(p, "conv_2d_2.tiles", "conv_2d_0.scratch"),
+        "the scratch of depthwise_conv_2d_1 overlaps its part",
+    ),
+    "scratch over the rows of a tile": (
+        "tiles with scratch",
+        lambda p: onto(p, "thin", "conv_2d_0.scratch"),
+        "the scratch of conv_2d_2 overlaps its part",
+    ),
+    "an op without a window in a tile": (
+        "an enlarged map",
+        lambda p: staged(
+            p,
+            tiles=(Tile((4, 5), 5),),
+            schedule=RowSchedule(
+                {node: pace for node, pace in rows_of(p).paces.items() if node != 4},
+                {name: rows for name, rows in rows_of(p).rings.items() if name != "small"},
+                {"small": (6, 6)},
+            ),
+        ),
+        "resize_bilinear_5 has no window",
+    ),
+    "a tile of too few rows": ("tiles", lambda p: tiled(p, wide=(3, 7)), "the tile of 'wide' has no room for 4 x"),
+    "a tile of too few columns": ("tiles", lambda p: tiled(p, wide=(4, 6)), "the tile of 'wide' has no room for"),
+    "more columns at a time than the tile has": (
+        "tiles",
+        lambda p: staged(p, tiles=(Tile((0, 1, 2), 6, 2),)),
+        "the tile of 'deep' has no room for",
+    ),
+    "two tiles on the same bytes": (
+        "tiles",
+        lambda p: placed(p, deep=p.places["wide"]),
+        "writes over the tile of 'wide', which it reads",
+    ),
+    "tiles that overlap where columns stay": (
+        "a long tile",
+        lambda p: placed(p, thin=replace(p.places["wide"], offset=p.places["wide"].offset + 5 * 16)),
+        "reads cells of 'wide' that are not there",
+    ),
+    "an outside map over a tile": ("tiles", lambda p: onto(p, "x", "conv_2d_2.tiles"), "of 'x', which is not there"),
+    "a part over what it reads": (
+        "tiles",
+        lambda p: onto(p, "x", "conv_2d_2.tiles", p.places["wide"].offset),
+        "of conv_2d_0 is written over row 0 of 'x', which it reads",
+    ),
+}
+
+
+def statements() -> dict[int, str]:
+    """The first line of each raise statement of the check -> its source."""
+    tree = ast.parse(SOURCE.read_text())
+    found = {node.lineno: ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Raise)}
+    assert found and all("UnsoundPlanError" in text for text in found.values())
+    return found
+
+
+def refusal(name: str) -> tuple[str, int]:
+    """What the check says of a damaged plan, and in which line."""
+    plan_name, damage, _ = DAMAGES[name]
+    with pytest.raises(UnsoundPlanError) as error:
+        check(damage(made(plan_name)))
+    return str(error.value), error.traceback[-1].lineno + 1
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_plans_are_sound_before(name: str) -> None:
+    assert check(made(name)) is made(name)
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_plan_is_refused(name: str) -> None:
+    message, _ = refusal(name)
+    assert DAMAGES[name][2] in message
+
+
+def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
+    lines = {refusal(name)[1] for name in DAMAGES}
+    left = {line: text for line, text in statements().items() if line not in lines}
+    assert not left
+    assert lines <= set(statements())
