@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -498,3 +500,20 @@ def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
     left = {line: text for line, text in statements().items() if line not in lines}
     assert not left
     assert lines <= set(statements())
+
+
+OPTIMISED = """
+from dataclasses import replace
+from cases.tiny import NETWORKS
+from tinyweave.plan import check, plan
+assert False, "python -O leaves this out"
+made = plan(NETWORKS["chain"]())
+check(replace(made, offsets=dict.fromkeys(made.offsets, 0), arena={"sram": max(buffer.bytes for buffer in made.buffers)}))
+"""
+
+
+def test_an_optimised_python_refuses_a_damaged_plan_too() -> None:
+    paths = [str(Path(__file__).parents[1]), str(SOURCE.parents[2])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-O", "-c", OPTIMISED], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "UnsoundPlanError: conv_2d_0 writes over its own operand" in done.stderr

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..ir import Graph, Op, itemsize
+from ..kernels.access import distance
 from ..kernels.table import ANY, BY_NAME
 from ..ops import SPECS, Window, data
 from .plan import Plan, RowSchedule, Stage, Tile, scratch_name
@@ -179,18 +180,13 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
         # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
         read = [(i, _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
         over = [(i, other) for i, other in read if not _disjoint(region, other)]
-        distances = _distances(plan, index) if over and [name] == only else {}
+        distances = distance(graph, op, variant) if over and [name] == only else {}
         for position, other in over if variant != "tw_move" else ():  # a move overlaps as it likes
             if position not in distances or region[1] + distances[position] > other[1]:
                 raise UnsoundPlanError(f"{op.name} writes over its own operand")
         if not all(_disjoint(region, other) for other in outputs[:number]):
             raise UnsoundPlanError(f"{op.name} writes over its own output")
         _write(held, name, region)
-
-
-def _distances(plan: Plan, index: int) -> Mapping[int, int]:
-    """Input of an op -> how many bytes below it the output must begin at least, where both overlap."""
-    return BY_NAME[plan.variants[index]].lag(plan.graph, plan.graph.ops[index])
 
 
 def _scratch(plan: Plan, index: int) -> Region | None:
@@ -209,10 +205,10 @@ def _area(plan: Plan, name: str, size: int, op: Op) -> Region:
 
 def _view(plan: Plan, op: Op) -> None:
     """An op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
-    for output, operand, distance in _same_bytes(plan.graph, op):
+    for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = _region(plan, output), _region(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)
-        if memory != home or first + distance != begin or not nested:
+        if memory != home or first + between != begin or not nested:
             raise UnsoundPlanError(f"{op.name} moves its view")
 
 
@@ -407,7 +403,7 @@ def _hand_out(fused: _Fused, name: str, rows: range) -> None:
 
 def _run_row(fused: _Fused, index: int, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
-    graph, op = fused.plan.graph, fused.op(index)
+    graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out, window = op.outputs[0], SPECS[op.kind].window(graph, op)
     region, only_row = _target(fused, out, row), window is not None and window.extent[0] == 1
     if area := _scratch(fused.plan, index):
@@ -419,7 +415,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
         for other in _rows_read(fused, op, name, window, row):
             read = _read(fused, op, name, other)
             in_place = only_row and region[1] <= read[1]  # then each byte must be read before the same one is written
-            if not _disjoint(region, read) and not (in_place and _distances(fused.plan, index).get(position) == 0):
+            if not _disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
                 raise UnsoundPlanError(f"row {row} of {op.name} is written over row {other} of '{name}', which it reads")
     fused.tell(op, out, row, region, writes=True)
     fused.write(region, fused.number[out] + row)
