@@ -41,9 +41,28 @@ INT4 = "int4_"  # before a kind: its cases with int4 maps and weights
 INT4_KINDS = tuple(kind for kind, spec in SPECS.items() if spec.int4)
 
 
+UINT8 = "uint8_"  # before a kind: its cases as `shift_uint8` leaves them, weights with a zero point
+UINT8_KINDS = ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d", "resize_bilinear")
+ZERO_POINTS = (-128, -90, -3, 5, 60, 127)
+
+
 def all_cases(kind: str) -> Iterator[Case]:
-    """Those of a kind, also with `INT4` before it; these LiteRT does not know."""
-    return int4_cases(kind.removeprefix(INT4)) if kind.startswith(INT4) else cases(kind)
+    """Those of a kind, also with `INT4` or `UINT8` before it; no LiteRT file can hold these."""
+    if kind.startswith(INT4):
+        return int4_cases(kind.removeprefix(INT4))
+    return uint8_cases(kind.removeprefix(UINT8)) if kind.startswith(UINT8) else cases(kind)
+
+
+def uint8_cases(kind: str) -> Iterator[Case]:
+    """Every third case on int8 maps and with int8 weights, as an op that was on uint8 ones."""
+    signed = (case for case in cases(kind) if {x.dtype for x in case.graph.tensors.values()} <= {"int8", "int32"})
+    for number, case in enumerate(itertools.islice(signed, 0, None, 3)):
+        (op,), tensors = case.graph.ops, dict(case.graph.tensors)
+        if (weights := tensors.get("weights")) is not None and weights.quant is not None:
+            zero = ZERO_POINTS[number % len(ZERO_POINTS)]
+            tensors["weights"] = replace(weights, quant=Quant((max(weights.quant.scale),), (zero,)))
+        graph = replace(case.graph, tensors=tensors, ops=(replace(op, attrs={**op.attrs, "unsigned": True}),))
+        yield Case(f"{UINT8}{case.id}", check(verify(graph)), case.inputs)
 
 
 def int4_cases(kind: str) -> Iterator[Case]:

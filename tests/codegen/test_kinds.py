@@ -7,17 +7,17 @@ on the emulated core.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cases.ops import INT4, INT4_KINDS, Case, all_cases
+from cases.ops import INT4, INT4_KINDS, UINT8, UINT8_KINDS, Case
+from cases.rows import cases_of, compilable, core_of, union
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
-from tinyweave.ir import CompileError, Graph, Op, verify
+from tinyweave.ir import Graph
 from tinyweave.kernels.table import VARIANTS, variant_for
 from tinyweave.plan import build, plan
 from tinyweave.simulate import compare, emulated, host
@@ -27,36 +27,6 @@ AT_A_TIME = 48
 CORE = "cortex-m4"
 CORES = (CORE, "cortex-m55")  # with kernels of their own
 SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
-
-
-def compilable(kind: str) -> Iterator[Case]:
-    """The cases for which there is a kernel; the others must say so in a CompileError."""
-    for case in all_cases(kind):
-        op = case.graph.ops[0]
-        try:
-            if op.kind in EMITTERS:
-                variant_for(case.graph, op)
-        except CompileError:
-            continue
-        yield case
-
-
-def union(name: str, chosen: Sequence[Case]) -> Graph:
-    """One network of all these ops, side by side."""
-    tensors, all_ops, init, inputs, outputs = {}, [], [], [], []
-    for index, case in enumerate(chosen):
-        graph, prefix = case.graph, f"c{index}."
-        tensors |= {prefix + n: replace(t, name=prefix + n) for n, t in graph.tensors.items()}
-
-        def renamed(op: Op, index: int = index, prefix: str = prefix) -> Op:
-            operands = tuple(n and prefix + n for n in op.inputs), tuple(prefix + n for n in op.outputs)
-            return Op(f"{op.name}_{index}", op.kind, *operands, op.attrs)
-
-        all_ops += map(renamed, graph.ops)
-        init += map(renamed, graph.init)
-        inputs += [prefix + n for n in graph.inputs]
-        outputs += [prefix + n for n in graph.outputs]
-    return verify(Graph(name, tensors, tuple(all_ops), tuple(inputs), tuple(outputs), tuple(init)))
 
 
 def chunks(kind: str, core: str, roomy: bool) -> Iterator[tuple[Graph, list[Case]]]:
@@ -76,6 +46,7 @@ def chunks(kind: str, core: str, roomy: bool) -> Iterator[tuple[Graph, list[Case
 
 
 def emit_to(graph: Graph, folder: Path, core: str) -> dict[str, int]:
+    """Write the C of a plan of the graph; returns the bytes of its arenas."""
     made = plan(graph, core=core)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -88,6 +59,8 @@ KINDS += [
 ]
 KINDS += [(kind, SMALL, False) for kind in ("conv_2d", "fully_connected")]
 KINDS += [(INT4 + "conv_2d", CORE, False), ("conv_2d", CORE, True)]  # the last one: kernels for more Flash
+KINDS += [(UINT8 + kind, "", False) for kind in UINT8_KINDS]
+NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/plan/test_moves.py"}
 
 
 @pytest.mark.parametrize(("kind", "core", "roomy"), KINDS)
@@ -120,3 +93,11 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, roomy: bool, 
 
 def test_every_kind_with_a_kernel_has_an_emitter() -> None:
     assert set(EMITTERS) == set(ops.SPECS) - FOLDED
+
+
+def test_every_kernel_is_run_by_a_case() -> None:
+    for row in (row for row in VARIANTS if row.name not in NOT_RUN):
+        case = next(cases_of(row, compilable), None)
+        assert case is not None, f"no case is run by {row.name}"
+        kind, _, _ = case.id.partition("-")
+        assert (kind, core_of(row), row.roomy) in KINDS, f"nothing runs {case.id} with {row.name}"

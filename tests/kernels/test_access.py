@@ -7,36 +7,21 @@ an output must really begin below each input. `-m sweep` watches all cases inste
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from cases.ops import GENERATORS, INT4, INT4_KINDS, Case
-from codegen.test_kinds import compilable
+from cases.ops import Case
+from cases.rows import cases_of, some_of
 from kernels.traces import Chosen, Seen, on_host
 
 from tinyweave.kernels import access
-from tinyweave.kernels.table import VARIANTS, Variant, variant_for
+from tinyweave.kernels.table import BY_NAME, VARIANTS, Variant
 
 GROUPS = 8  # of rows, whose cases are built together
 SOME = 10  # cases of a row
 WATCHED = [row for row in VARIANTS if row.files]  # the others are the C library's memcpy
 BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only where the other one is negative
-
-
-@cache
-def cases_of(kind: str) -> list[Case]:
-    return [case for case in compilable(kind) if len(case.graph.ops) == 1]
-
-
-def chosen(row: Variant) -> Iterator[Chosen]:
-    """The cases that a row runs, on the first core that it is for."""
-    narrow = [INT4 + kind for kind in row.kinds if kind in INT4_KINDS and "int4" in row.types]
-    for kind in (*(kind for kind in row.kinds if kind in GENERATORS), *narrow):
-        for case in cases_of(kind):
-            if variant_for(case.graph, case.graph.ops[0], (*row.cores, "")[0], roomy=row.roomy) is row:
-                yield Chosen(case, row)
 
 
 def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
@@ -61,15 +46,14 @@ def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_kernels_take_the_steps_that_are_known(group: int, tmp_path: Path) -> None:
-    rows = {row.name: list(chosen(row)) for row in WATCHED[group::GROUPS]}
-    some = [case for all_of_row in rows.values() for case in all_of_row[:: max(len(all_of_row) // SOME, 1)]]
+    some = [Chosen(case, row) for row in WATCHED[group::GROUPS] for case in some_of(row, SOME)]
     check(some, f"group_{group}", tmp_path)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [row.name for row in WATCHED])
 def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path: Path) -> None:
-    rest = chosen(next(row for row in WATCHED if row.name == name))
+    rest = (Chosen(case, BY_NAME[name]) for case in cases_of(BY_NAME[name]))
     for number in range(1000):
         if not (some := list(islice(rest, 100))):
             assert number > 0
@@ -87,7 +71,7 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
     """In all cases; also that nothing is declared where there are no steps."""
     wrong = []
     for row in WATCHED:
-        for case, _ in chosen(row):
+        for case in cases_of(row):
             graph, op = case.graph, case.graph.ops[0]
             several = sum(graph.tensors[name].role != "state" for name in op.outputs) != 1
             declared = {} if several else {i: d for i, d in row.lag(graph, op).items() if graph.input(op, i).data is None}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from cases.ops import Case
-from codegen.test_kinds import union
+from cases.rows import union
 
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from cases.draw import activation, constant, single_op
 from cases.ops import GENERATORS, Case, cases
-from codegen.test_kinds import emit_to, union
+from cases.rows import union
+from codegen.test_kinds import emit_to
 
 from tinyweave import api, ops
 from tinyweave.exporters.tflite import to_tflite

@@ -1,0 +1,69 @@
+"""Cases by the row of the table of kernels that runs them, and many cases as one network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+from tinyweave.codegen.emitters import EMITTERS
+from tinyweave.ir import CompileError, Graph, Op, verify
+from tinyweave.kernels.table import Variant, variant_for
+
+from .ops import GENERATORS, INT4, INT4_KINDS, UINT8, UINT8_KINDS, Case, all_cases
+
+
+def compilable(kind: str) -> Iterator[Case]:
+    """The cases for which there is a kernel; the others must say so in a CompileError."""
+    for case in all_cases(kind):
+        op = case.graph.ops[0]
+        try:
+            if op.kind in EMITTERS:
+                variant_for(case.graph, op)
+        except CompileError:
+            continue
+        yield case
+
+
+@cache
+def known(kind: str) -> tuple[Case, ...]:
+    """The same, drawn once."""
+    return tuple(compilable(kind))
+
+
+def core_of(row: Variant) -> str:
+    """The first core that a row is for, "" for those that are for all."""
+    return (*row.cores, "")[0]
+
+
+def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Iterator[Case]:
+    """The cases that a row runs, by kind, with int4 maps and as ops that were on uint8 too."""
+    for kind in row.kinds:
+        also = [INT4 + kind] * (kind in INT4_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
+        for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
+            if variant_for(case.graph, case.graph.ops[0], core_of(row), roomy=row.roomy) is row:
+                yield case
+
+
+def some_of(row: Variant, most: int) -> list[Case]:
+    """About `most` of them, evenly drawn."""
+    drawn = list(cases_of(row))
+    return drawn[:: max(len(drawn) // most, 1)]
+
+
+def union(name: str, chosen: Sequence[Case]) -> Graph:
+    """One network of all these ops, side by side."""
+    tensors, all_ops, init, inputs, outputs = {}, [], [], [], []
+    for index, case in enumerate(chosen):
+        graph, prefix = case.graph, f"c{index}."
+        tensors |= {prefix + n: replace(t, name=prefix + n) for n, t in graph.tensors.items()}
+
+        def renamed(op: Op, index: int = index, prefix: str = prefix) -> Op:
+            operands = tuple(n and prefix + n for n in op.inputs), tuple(prefix + n for n in op.outputs)
+            return Op(f"{op.name}_{index}", op.kind, *operands, op.attrs)
+
+        all_ops += map(renamed, graph.ops)
+        init += map(renamed, graph.init)
+        inputs += [prefix + n for n in graph.inputs]
+        outputs += [prefix + n for n in graph.outputs]
+    return verify(Graph(name, tensors, tuple(all_ops), tuple(inputs), tuple(outputs), tuple(init)))
