@@ -89,14 +89,18 @@ class Tensor:
     @property
     def scale(self) -> float:
         """The one scale of a per-tensor quantised tensor."""
-        assert self.quant is not None and len(self.quant.scale) == 1, self.name
-        return self.quant.scale[0]
+        return self._only_quant.scale[0]
 
     @property
     def zero_point(self) -> int:
         """The one zero point of a per-tensor quantised tensor."""
-        assert self.quant is not None and len(self.quant.zero_point) == 1, self.name
-        return self.quant.zero_point[0]
+        return self._only_quant.zero_point[0]
+
+    @property
+    def _only_quant(self) -> Quant:
+        if self.quant is None or len(self.quant.scale) != 1 or len(self.quant.zero_point) != 1:
+            raise CompileError("has no single scale and zero point", "quantise it per tensor", tensor=self)
+        return self.quant
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +152,8 @@ class Graph:
     def input(self, op: Op, index: int = 0) -> Tensor:
         """The tensor at a required input of `op`."""
         name = op.inputs[index]
-        assert name is not None, (op.name, index)
+        if name is None:
+            raise CompileError(f"lacks its input {index}", op=op)
         return self.tensors[name]
 
     def optional_input(self, op: Op, index: int) -> Tensor | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import __version__
-from ..ir import Tensor
+from ..ir import CompileError, Tensor
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..plan import Plan
@@ -48,7 +48,8 @@ class Origin:
 
 def emit(plan: Plan, name: str, origin: Origin) -> Source:
     """The C of `plan`; `name` must be a C identifier."""
-    assert name == c.identifier(name), name
+    if name != c.identifier(name):
+        raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{c.identifier(name)}'")
     at = _addresses(plan)
     constants = Constants()
     codes: dict[int, Code | None] = {}

@@ -545,7 +545,8 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     count = subgraph.OperatorsLength()
     setup = [index for index in range(count) if _code(model, subgraph.Operators(index)) in SETUP]
     rest = [index for index in range(count) if index not in setup]
-    assert sorted(order) == list(range(len(rest))), "every op runs exactly once"
+    if sorted(order) != list(range(len(rest))):
+        raise ValueError(f"the order {list(order)} does not run each of {len(rest)} ops once")
     places = [subgraph.Operators(index)._tab.Pos for index in (*setup, *(rest[index] for index in order))]
     # the field's slot in the table leads to the vector: its length, then per op how far behind its reference the op lies
     vector = subgraph._tab.Vector(subgraph._tab.Offset(OPERATORS_SLOT))

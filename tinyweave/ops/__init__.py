@@ -133,7 +133,8 @@ def run(
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]
         for tensor, array in zip(graph.outputs_of(op), spec_for(graph, op).reference(graph, op, arrays), strict=True):
-            assert array.shape == tensor.shape and array.dtype == array_type(tensor.dtype), (op.name, array.shape, array.dtype)
+            if array.shape != tensor.shape or array.dtype != array_type(tensor.dtype):
+                raise ValueError(f"{op.name} gives {array.dtype}{list(array.shape)} for {tensor.dtype}{list(tensor.shape)}")
             values[tensor.name] = array
     state.update({name: values[name] for name in state})
     if keep:

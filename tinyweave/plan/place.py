@@ -136,7 +136,8 @@ class _Meetings(NamedTuple):
 
 def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules}
-    assert all(distance >= 0 for distance in allowed.values()), "a rule's distance is not negative"
+    if min(allowed.values(), default=0) < 0:
+        raise ValueError("a rule has a negative distance")
     meetings = _Meetings([[] for _ in buffers], [], [[] for _ in buffers])
     near, over = meetings.near, meetings.over
     alive: list[int] = []

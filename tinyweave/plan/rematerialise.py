@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..ir import Graph, Op, Quant, Tensor, rebuild
+from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild
 from ..ops.conv import groups
 from ..ops.layout import paddings
 from ..ops.reduce import axes
@@ -119,9 +119,11 @@ class _Part(NamedTuple):
 
 
 def _with_kept(graph: Graph, name: str, kept: int) -> Graph:
-    twice, channels = _twice(graph, name), graph.tensors[name].shape[-1]
-    assert twice is not None, f"'{name}' cannot be computed twice"
-    assert 0 <= kept < channels, f"'{name}' has {channels} channels, {kept} of them cannot be kept"
+    twice, channels = _twice(graph, name), (graph.tensors[name].shape or (0,))[-1]
+    if twice is None:
+        raise CompileError("cannot be computed twice", "plan again", tensor=name)
+    if not 0 <= kept < channels:
+        raise CompileError(f"has {channels} channels, {kept} of them cannot be kept", "plan again", tensor=name)
     both = (*twice.makers, *twice.summing)
     own = {indices: frozenset(graph.ops[index].outputs[0] for index in indices) for indices in (twice.makers, both)}
     if kept:

@@ -230,7 +230,8 @@ def streamings(net: Rows, stages: Sequence[Sequence[int]]) -> list[Streaming | N
     """Per stage how it runs row by row; None where it is one op that runs on whole tensors."""
     found = [streaming(net, ops) if is_fused(net, ops) else None for ops in stages]
     for ops, stream in zip(stages, found, strict=True):
-        assert stream is not None or not is_fused(net, ops), f"{net.graph.ops[ops[0]].name} and those after it cannot be fused"
+        if stream is None and is_fused(net, ops):
+            raise ValueError(f"{net.graph.ops[ops[0]].name} and the ops after it cannot be fused")
     return found
 
 

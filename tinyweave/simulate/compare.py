@@ -199,7 +199,8 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
     if tensor.dtype == "int4":
         pixels = np.frombuffer(raw, np.int8).reshape(*tensor.shape[:-1], tensor.pixel_bytes)
         array, channels = unpacked(pixels, 2 * tensor.pixel_bytes), (1, *tensor.shape)[-1]
-        assert not array[..., channels:].any(), f"the half byte behind the channels of '{tensor.name}' is not 0"
+        if array[..., channels:].any():
+            raise ValueError(f"the half byte behind the channels of '{tensor.name}' is not 0")
         return array[..., :channels].reshape(tensor.shape)
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 

@@ -111,7 +111,8 @@ def invoke(
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))
     for arrays in rounds:
-        assert arrays is None or list(map(len, arrays)) == list(map(len, inputs))
+        if arrays is not None and list(map(len, arrays)) != list(map(len, inputs)):
+            raise ValueError(f"inputs of {list(map(len, arrays))} bytes in one run, of {list(map(len, inputs))} in the last")
         request += [_numbers(0)] if arrays is None else [_numbers(1), *arrays]
     request.append(_numbers(bool(dump or on_step)))
     dumps: dict[int, bytes] = {}

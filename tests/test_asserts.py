@@ -1,0 +1,26 @@
+"""No assert of the package guards anything, for python -O leaves them out: each tells the type checker what holds anyway."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import tinyweave
+
+ROOT = Path(tinyweave.__file__).parent
+
+
+def narrows_a_type(test: ast.expr) -> bool:
+    """Whether it says only that something is there, or of which type it is."""
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.And) and all(map(narrows_a_type, test.values))
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.IsNot) and isinstance(test.comparators[0], ast.Constant)
+    called = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance"
+    return called or isinstance(test, (ast.Name, ast.Attribute))
+
+
+def test_asserts_only_narrow_types() -> None:
+    asserts = [(path, node) for path in ROOT.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    asserts = [(path, node) for path, node in asserts if isinstance(node, ast.Assert) and not narrows_a_type(node.test)]
+    assert not [f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}" for path, node in asserts]
