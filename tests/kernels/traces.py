@@ -9,10 +9,15 @@ compiled as for ThreadSanitizer, with run-time functions of our own (trace.c); o
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from cases.ops import Case
@@ -23,6 +28,8 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import Variant
 from tinyweave.plan import Buffer, Place, Plan, Stage, scratch_name
+from tinyweave.simulate import compare, emulated
+from tinyweave.simulate.worker import worker
 
 GAP, ALIGN = 64, 16
 INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles, as in trace.c
@@ -169,6 +176,43 @@ def library(plan: Plan, folder: Path) -> ctypes.CDLL:
     toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
     toolchain.compile_c(compiler, ["-shared", folder / "model.o", folder / "trace.o", *kernels, "-o", target])
     return ctypes.CDLL(str(target))
+
+
+def trace_library() -> Path:
+    """trace.c by itself, as an emulator loads it."""
+    compiler, source, flags = toolchain.host(), Path(__file__).with_name("trace.c"), ["-std=c99", "-fPIC", "-O2", "-shared"]
+
+    def build(path: Path) -> None:
+        toolchain.compile_c(compiler, [*flags, source, "-o", path])
+
+    return toolchain.cached("trace.so", compiler, flags, [source], build)
+
+
+def on_core(name: str, chosen: Sequence[Chosen], core: str, folder: Path) -> list[Seen]:
+    """What the kernels of the cases do on an emulated core, in its own instructions."""
+    plan = apart(name, chosen)
+    emitted(plan, folder)
+    firmware, watch = emulated.build(folder, name, core), Watch(plan)
+    tests = Path(__file__).parents[1]
+    command = (sys.executable, str(tests / "kernels" / "core_trace.py"), str(trace_library()))
+
+    def watched(request: Mapping[str, Any], limit_s: float) -> Any:
+        tables = {"owner": watch.owner.tobytes(), "parts": bytes(watch.parts), "ops": len(watch.written)}
+        data = pickle.dumps({**request, "watch": tables})
+        with worker(command, {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}).session(limit_s) as child:
+            child.send(struct.pack("=q", len(data)) + data)
+            answer = pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+        result = answer.pop("watch")
+        ctypes.memmove(watch.parts, result.pop("parts"), ctypes.sizeof(watch.parts))
+        watch.written[:] = np.frombuffer(result.pop("written"), np.int32)
+        for counter, value in result.items():
+            setattr(watch.trace, counter, value)
+        return answer
+
+    arrays = [array for case, _ in chosen for array in case.inputs[0]]
+    with mock.patch.object(emulated, "_unicorn", watched):
+        emulated.invoke(firmware, plan.arena, compare.pack(plan.graph, arrays), compare.output_bytes(plan.graph))
+    return watch.seen()
 
 
 def on_host(name: str, chosen: Sequence[Chosen], folder: Path) -> list[Seen]:
