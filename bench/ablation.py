@@ -289,7 +289,7 @@ int {name}_invoke(const {name}_memory *memory, const {name}_io *io)
 {{
     (void)io;
     for (int32_t i = 0; i < {name}_layer_count; ++i) {{
-        {name}_layers[i].run(&{name}_layers[i], (uint8_t *)memory->sram);
+        {name}_layers[i].run(&{name}_layers[i], (uint8_t *)memory->sram.data);
     }}
     return 0;
 }}

@@ -19,20 +19,21 @@ from tinyweave.simulate import compare, emulated
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "spoken_digits" / "digits.tflite"
 MAP = 48 * 48 * 32
 HEADER = """
+#include <stddef.h>
 #include <stdint.h>
-typedef struct { void *sram; } speed_memory;
+typedef struct { struct { void *data; size_t bytes; } sram; } speed_memory;
 typedef struct { int32_t unused; } speed_io;
 """
 API = """
-int speed_init(const speed_memory *memory) { return memory->sram == 0; }
+int speed_init(const speed_memory *memory) { return memory->sram.data == 0; }
 void speed_reset(const speed_memory *memory) { (void)memory; }
-void *speed_input(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram + index; }
-const void *speed_output(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram + MAP + index; }
+void *speed_input(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + index; }
+const void *speed_output(const speed_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + MAP + index; }
 int speed_invoke(const speed_memory *memory, const speed_io *io)
 """
 DENSE = """{
-    const int8_t *in = memory->sram;
-    int8_t *out = (int8_t *)memory->sram + MAP;
+    const int8_t *in = memory->sram.data;
+    int8_t *out = (int8_t *)memory->sram.data + MAP;
     (void)io;
     for (int32_t pixel = 0; pixel < 48 * 48; ++pixel) {
         for (int32_t channel = 0; channel < 32; ++channel) {

@@ -85,8 +85,11 @@ static const tw_softmax softmax_4 = {
 
 int chain_init(const chain_memory *memory)
 {
-    if (memory->sram == NULL || (uintptr_t)memory->sram % CHAIN_ALIGN != 0) {
+    if (memory->sram.data == NULL || (uintptr_t)memory->sram.data % CHAIN_ALIGN != 0) {
         return -1;
+    }
+    if (memory->sram.bytes < CHAIN_SRAM_BYTES) {
+        return -2;
     }
     chain_reset(memory);
     return 0;
@@ -101,7 +104,7 @@ void *chain_input(const chain_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_INPUT;
+        return (uint8_t *)memory->sram.data + AT_INPUT;
     default:
         return NULL;
     }
@@ -111,7 +114,7 @@ const void *chain_output(const chain_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_SOFTMAX_4;
+        return (uint8_t *)memory->sram.data + AT_SOFTMAX_4;
     default:
         return NULL;
     }
@@ -119,7 +122,7 @@ const void *chain_output(const chain_memory *memory, int32_t index)
 
 int chain_invoke(const chain_memory *memory, const chain_io *io)
 {
-    uint8_t *const sram = (uint8_t *)memory->sram;
+    uint8_t *const sram = (uint8_t *)memory->sram.data;
     (void)io; /* nothing is streamed */
 
     /* 1/6 conv_2d_0: conv_2d 3x3/2 relu, 8x8x1 -> 4x4x4, 484 MAC */

@@ -2,27 +2,60 @@
  *
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile chain.tflite
+ *
+ * A whole program:
+ *
+ *     #include "chain.h"
+ *
+ *     static uint8_t sram[CHAIN_SRAM_BYTES] __attribute__((aligned(CHAIN_ALIGN)));
+ *     static const chain_memory memory = {.sram = {sram, sizeof sram}};
+ *
+ *     int main(void)
+ *     {
+ *         if (chain_init(&memory) != 0) {
+ *             return 1;
+ *         }
+ *         int8_t *const input_0 = chain_input(&memory, 0);
+ *         for (int32_t i = 0; i < CHAIN_INPUT_0_ELEMENTS; ++i) {
+ *             input_0[i] = chain_quantize_input_0(0.5f); // your numbers
+ *         }
+ *         if (chain_invoke(&memory, NULL) != 0) {
+ *             return 1;
+ *         }
+ *         const int8_t *const output_0 = chain_output(&memory, 0);
+ *         const float first = chain_dequantize_output_0(output_0[0]);
+ *         (void)first; // the first of CHAIN_OUTPUT_0_ELEMENTS
+ *         return 0;
+ *     }
  */
 #ifndef CHAIN_H
 #define CHAIN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, input and output included. */
+/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
 #define CHAIN_SRAM_BYTES 84
 #define CHAIN_ALIGN 4 /* of every memory */
 
 typedef struct {
-    void *sram; /* CHAIN_SRAM_BYTES bytes */
+    struct { void *data; size_t bytes; } sram; /* at least CHAIN_SRAM_BYTES */
 } chain_memory;
 
 #define CHAIN_INPUTS 1
 
 /* input 0: 'image', int8 [1, 8, 8, 1], real = scale * (q - zero_point); overwritten by invoke */
+#define CHAIN_INPUT_0_TYPE int8_t
+#define CHAIN_INPUT_0_SHAPE {1, 8, 8, 1}
+#define CHAIN_INPUT_0_DIM_0 1
+#define CHAIN_INPUT_0_DIM_1 8
+#define CHAIN_INPUT_0_DIM_2 8
+#define CHAIN_INPUT_0_DIM_3 1
+#define CHAIN_INPUT_0_ELEMENTS 64
 #define CHAIN_INPUT_0_BYTES 64
 #define CHAIN_INPUT_0_STREAMED 0
 #define CHAIN_INPUT_0_SCALE 0.02f
@@ -31,6 +64,11 @@ typedef struct {
 #define CHAIN_OUTPUTS 1
 
 /* output 0: 'scores', int8 [1, 3], real = scale * (q - zero_point) */
+#define CHAIN_OUTPUT_0_TYPE int8_t
+#define CHAIN_OUTPUT_0_SHAPE {1, 3}
+#define CHAIN_OUTPUT_0_DIM_0 1
+#define CHAIN_OUTPUT_0_DIM_1 3
+#define CHAIN_OUTPUT_0_ELEMENTS 3
 #define CHAIN_OUTPUT_0_BYTES 3
 #define CHAIN_OUTPUT_0_STREAMED 0
 #define CHAIN_OUTPUT_0_SCALE 0.00390625f
@@ -44,7 +82,7 @@ typedef struct {
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } chain_io;
 
-/* Once, before all else. 0, or -1 when a pointer is NULL or not aligned. */
+/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
 int chain_init(const chain_memory *memory);
 
 /* Forget all state, as after init. */
@@ -56,6 +94,64 @@ const void *chain_output(const chain_memory *memory, int32_t index);
 
 /* Run the network once. 0, or what a callback returned. */
 int chain_invoke(const chain_memory *memory, const chain_io *io);
+
+/* From real numbers to the model's and back: real = scale * (q - zero_point). The result is rounded to the nearest, halves away
+ * from zero, and kept within its type; NaN gives the least. Functions in _q16 take and give the real number as an integer, in
+ * units of 1/65536, for cores without floating point. Convert the 256 values of a pixel once, into a table. */
+#ifdef __cplusplus
+#define CHAIN_AS(type, value) static_cast<type>(value)
+#else
+#define CHAIN_AS(type, value) ((type)(value))
+#endif
+
+static inline int32_t chain_quantize(float real, float scale, int32_t zero_point, int32_t low, int32_t high)
+{
+    const float steps = real / scale;
+    if (steps > -131072.0f && steps < 131072.0f) {
+        const int32_t twice = CHAIN_AS(int32_t, steps + steps);
+        const int32_t q = ((twice + 1 + (twice >> 31)) >> 1) + zero_point;
+        return q < low ? low : q > high ? high : q;
+    }
+    return steps > 0.0f ? high : low;
+}
+
+/* x * multiplier * 2^(shift - 31), rounded as between layers. */
+static inline int32_t chain_rescale(int32_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t left = shift > 0 ? shift : 0;
+    const int64_t product = CHAIN_AS(int64_t, x) * (1 << left) * multiplier;
+    const int32_t high = CHAIN_AS(int32_t, (product + 1073741824) >> 31);
+    return shift < 0 ? (((high + (high >> 31)) >> (-shift - 1)) + 1) >> 1 : high;
+}
+
+static inline int8_t chain_quantize_input_0(float real)
+{
+    return CHAIN_AS(int8_t, chain_quantize(real, CHAIN_INPUT_0_SCALE, CHAIN_INPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline int8_t chain_quantize_input_0_q16(int32_t real)
+{
+    const int32_t low = -128 - CHAIN_INPUT_0_ZERO_POINT, high = 127 - CHAIN_INPUT_0_ZERO_POINT;
+    const int32_t steps = chain_rescale(real, 1677721638, -10);
+    return CHAIN_AS(int8_t, (steps < low ? low : steps > high ? high : steps) + CHAIN_INPUT_0_ZERO_POINT);
+}
+
+static inline int8_t chain_quantize_output_0(float real)
+{
+    return CHAIN_AS(int8_t, chain_quantize(real, CHAIN_OUTPUT_0_SCALE, CHAIN_OUTPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline float chain_dequantize_output_0(int8_t q)
+{
+    return CHAIN_OUTPUT_0_SCALE * CHAIN_AS(float, q - CHAIN_OUTPUT_0_ZERO_POINT);
+}
+
+static inline int32_t chain_dequantize_output_0_q16(int8_t q)
+{
+    return chain_rescale(q - CHAIN_OUTPUT_0_ZERO_POINT, 1073741824, 9);
+}
+
+#undef CHAIN_AS
 
 #ifdef __cplusplus
 }

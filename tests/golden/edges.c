@@ -57,8 +57,11 @@ static const tw_quantization dequantize_2 = {
 
 int edges_init(const edges_memory *memory)
 {
-    if (memory->sram == NULL || (uintptr_t)memory->sram % EDGES_ALIGN != 0) {
+    if (memory->sram.data == NULL || (uintptr_t)memory->sram.data % EDGES_ALIGN != 0) {
         return -1;
+    }
+    if (memory->sram.bytes < EDGES_SRAM_BYTES) {
+        return -2;
     }
     edges_reset(memory);
     return 0;
@@ -73,7 +76,7 @@ void *edges_input(const edges_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_INPUT;
+        return (uint8_t *)memory->sram.data + AT_INPUT;
     default:
         return NULL;
     }
@@ -83,7 +86,7 @@ const void *edges_output(const edges_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_DEQUANTIZE_2;
+        return (uint8_t *)memory->sram.data + AT_DEQUANTIZE_2;
     default:
         return NULL;
     }
@@ -91,7 +94,7 @@ const void *edges_output(const edges_memory *memory, int32_t index)
 
 int edges_invoke(const edges_memory *memory, const edges_io *io)
 {
-    uint8_t *const sram = (uint8_t *)memory->sram;
+    uint8_t *const sram = (uint8_t *)memory->sram.data;
     (void)io; /* nothing is streamed */
 
     /* 1/3 quantize_0: quantize float32 to int8, 5 -> 5 */

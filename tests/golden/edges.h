@@ -2,33 +2,68 @@
  *
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile edges.tflite
+ *
+ * A whole program:
+ *
+ *     #include "edges.h"
+ *
+ *     static uint8_t sram[EDGES_SRAM_BYTES] __attribute__((aligned(EDGES_ALIGN)));
+ *     static const edges_memory memory = {.sram = {sram, sizeof sram}};
+ *
+ *     int main(void)
+ *     {
+ *         if (edges_init(&memory) != 0) {
+ *             return 1;
+ *         }
+ *         float *const input_0 = edges_input(&memory, 0);
+ *         for (int32_t i = 0; i < EDGES_INPUT_0_ELEMENTS; ++i) {
+ *             input_0[i] = 0; // your numbers
+ *         }
+ *         if (edges_invoke(&memory, NULL) != 0) {
+ *             return 1;
+ *         }
+ *         const float *const output_0 = edges_output(&memory, 0);
+ *         (void)output_0[0]; // the first of EDGES_OUTPUT_0_ELEMENTS
+ *         return 0;
+ *     }
  */
 #ifndef EDGES_H
 #define EDGES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, input and output included. */
+/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
 #define EDGES_SRAM_BYTES 20
 #define EDGES_ALIGN 4 /* of every memory */
 
 typedef struct {
-    void *sram; /* EDGES_SRAM_BYTES bytes */
+    struct { void *data; size_t bytes; } sram; /* at least EDGES_SRAM_BYTES */
 } edges_memory;
 
 #define EDGES_INPUTS 1
 
 /* input 0: 'x', float32 [1, 5]; overwritten by invoke */
+#define EDGES_INPUT_0_TYPE float
+#define EDGES_INPUT_0_SHAPE {1, 5}
+#define EDGES_INPUT_0_DIM_0 1
+#define EDGES_INPUT_0_DIM_1 5
+#define EDGES_INPUT_0_ELEMENTS 5
 #define EDGES_INPUT_0_BYTES 20
 #define EDGES_INPUT_0_STREAMED 0
 
 #define EDGES_OUTPUTS 1
 
 /* output 0: 'out', float32 [1, 2] */
+#define EDGES_OUTPUT_0_TYPE float
+#define EDGES_OUTPUT_0_SHAPE {1, 2}
+#define EDGES_OUTPUT_0_DIM_0 1
+#define EDGES_OUTPUT_0_DIM_1 2
+#define EDGES_OUTPUT_0_ELEMENTS 2
 #define EDGES_OUTPUT_0_BYTES 8
 #define EDGES_OUTPUT_0_STREAMED 0
 
@@ -40,7 +75,7 @@ typedef struct {
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } edges_io;
 
-/* Once, before all else. 0, or -1 when a pointer is NULL or not aligned. */
+/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
 int edges_init(const edges_memory *memory);
 
 /* Forget all state, as after init. */

@@ -82,8 +82,11 @@ static const tw_concatenation concatenation_4[2] = {
 
 int residual_init(const residual_memory *memory)
 {
-    if (memory->sram == NULL || (uintptr_t)memory->sram % RESIDUAL_ALIGN != 0) {
+    if (memory->sram.data == NULL || (uintptr_t)memory->sram.data % RESIDUAL_ALIGN != 0) {
         return -1;
+    }
+    if (memory->sram.bytes < RESIDUAL_SRAM_BYTES) {
+        return -2;
     }
     residual_reset(memory);
     return 0;
@@ -98,7 +101,7 @@ void *residual_input(const residual_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_INPUT;
+        return (uint8_t *)memory->sram.data + AT_INPUT;
     default:
         return NULL;
     }
@@ -108,9 +111,9 @@ const void *residual_output(const residual_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_RESHAPE_5;
+        return (uint8_t *)memory->sram.data + AT_RESHAPE_5;
     case 1:
-        return (uint8_t *)memory->sram + AT_AVERAGE_POOL_2D_3;
+        return (uint8_t *)memory->sram.data + AT_AVERAGE_POOL_2D_3;
     default:
         return NULL;
     }
@@ -118,7 +121,7 @@ const void *residual_output(const residual_memory *memory, int32_t index)
 
 int residual_invoke(const residual_memory *memory, const residual_io *io)
 {
-    uint8_t *const sram = (uint8_t *)memory->sram;
+    uint8_t *const sram = (uint8_t *)memory->sram.data;
     (void)io; /* nothing is streamed */
 
     /* 1/5 conv_2d_0 to add_1, row by row: 6x5x4 -> 6x5x4

@@ -2,27 +2,60 @@
  *
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile residual.tflite
+ *
+ * A whole program:
+ *
+ *     #include "residual.h"
+ *
+ *     static uint8_t sram[RESIDUAL_SRAM_BYTES] __attribute__((aligned(RESIDUAL_ALIGN)));
+ *     static const residual_memory memory = {.sram = {sram, sizeof sram}};
+ *
+ *     int main(void)
+ *     {
+ *         if (residual_init(&memory) != 0) {
+ *             return 1;
+ *         }
+ *         int8_t *const input_0 = residual_input(&memory, 0);
+ *         for (int32_t i = 0; i < RESIDUAL_INPUT_0_ELEMENTS; ++i) {
+ *             input_0[i] = residual_quantize_input_0(0.5f); // your numbers
+ *         }
+ *         if (residual_invoke(&memory, NULL) != 0) {
+ *             return 1;
+ *         }
+ *         const int8_t *const output_0 = residual_output(&memory, 0);
+ *         const float first = residual_dequantize_output_0(output_0[0]);
+ *         (void)first; // the first of RESIDUAL_OUTPUT_0_ELEMENTS
+ *         return 0;
+ *     }
  */
 #ifndef RESIDUAL_H
 #define RESIDUAL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, input and output included. */
+/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
 #define RESIDUAL_SRAM_BYTES 144
 #define RESIDUAL_ALIGN 4 /* of every memory */
 
 typedef struct {
-    void *sram; /* RESIDUAL_SRAM_BYTES bytes */
+    struct { void *data; size_t bytes; } sram; /* at least RESIDUAL_SRAM_BYTES */
 } residual_memory;
 
 #define RESIDUAL_INPUTS 1
 
 /* input 0: 'x', int8 [1, 6, 5, 4], real = scale * (q - zero_point); overwritten by invoke */
+#define RESIDUAL_INPUT_0_TYPE int8_t
+#define RESIDUAL_INPUT_0_SHAPE {1, 6, 5, 4}
+#define RESIDUAL_INPUT_0_DIM_0 1
+#define RESIDUAL_INPUT_0_DIM_1 6
+#define RESIDUAL_INPUT_0_DIM_2 5
+#define RESIDUAL_INPUT_0_DIM_3 4
+#define RESIDUAL_INPUT_0_ELEMENTS 120
 #define RESIDUAL_INPUT_0_BYTES 120
 #define RESIDUAL_INPUT_0_STREAMED 0
 #define RESIDUAL_INPUT_0_SCALE 0.05f
@@ -31,12 +64,24 @@ typedef struct {
 #define RESIDUAL_OUTPUTS 2
 
 /* output 0: 'flat', int8 [1, 48], real = scale * (q - zero_point) */
+#define RESIDUAL_OUTPUT_0_TYPE int8_t
+#define RESIDUAL_OUTPUT_0_SHAPE {1, 48}
+#define RESIDUAL_OUTPUT_0_DIM_0 1
+#define RESIDUAL_OUTPUT_0_DIM_1 48
+#define RESIDUAL_OUTPUT_0_ELEMENTS 48
 #define RESIDUAL_OUTPUT_0_BYTES 48
 #define RESIDUAL_OUTPUT_0_STREAMED 0
 #define RESIDUAL_OUTPUT_0_SCALE 0.08f
 #define RESIDUAL_OUTPUT_0_ZERO_POINT (1)
 
 /* output 1: 'average', int8 [1, 3, 2, 4], real = scale * (q - zero_point) */
+#define RESIDUAL_OUTPUT_1_TYPE int8_t
+#define RESIDUAL_OUTPUT_1_SHAPE {1, 3, 2, 4}
+#define RESIDUAL_OUTPUT_1_DIM_0 1
+#define RESIDUAL_OUTPUT_1_DIM_1 3
+#define RESIDUAL_OUTPUT_1_DIM_2 2
+#define RESIDUAL_OUTPUT_1_DIM_3 4
+#define RESIDUAL_OUTPUT_1_ELEMENTS 24
 #define RESIDUAL_OUTPUT_1_BYTES 24
 #define RESIDUAL_OUTPUT_1_STREAMED 0
 #define RESIDUAL_OUTPUT_1_SCALE 0.08f
@@ -50,7 +95,7 @@ typedef struct {
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } residual_io;
 
-/* Once, before all else. 0, or -1 when a pointer is NULL or not aligned. */
+/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
 int residual_init(const residual_memory *memory);
 
 /* Forget all state, as after init. */
@@ -62,6 +107,79 @@ const void *residual_output(const residual_memory *memory, int32_t index);
 
 /* Run the network once. 0, or what a callback returned. */
 int residual_invoke(const residual_memory *memory, const residual_io *io);
+
+/* From real numbers to the model's and back: real = scale * (q - zero_point). The result is rounded to the nearest, halves away
+ * from zero, and kept within its type; NaN gives the least. Functions in _q16 take and give the real number as an integer, in
+ * units of 1/65536, for cores without floating point. Convert the 256 values of a pixel once, into a table. */
+#ifdef __cplusplus
+#define RESIDUAL_AS(type, value) static_cast<type>(value)
+#else
+#define RESIDUAL_AS(type, value) ((type)(value))
+#endif
+
+static inline int32_t residual_quantize(float real, float scale, int32_t zero_point, int32_t low, int32_t high)
+{
+    const float steps = real / scale;
+    if (steps > -131072.0f && steps < 131072.0f) {
+        const int32_t twice = RESIDUAL_AS(int32_t, steps + steps);
+        const int32_t q = ((twice + 1 + (twice >> 31)) >> 1) + zero_point;
+        return q < low ? low : q > high ? high : q;
+    }
+    return steps > 0.0f ? high : low;
+}
+
+/* x * multiplier * 2^(shift - 31), rounded as between layers. */
+static inline int32_t residual_rescale(int32_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t left = shift > 0 ? shift : 0;
+    const int64_t product = RESIDUAL_AS(int64_t, x) * (1 << left) * multiplier;
+    const int32_t high = RESIDUAL_AS(int32_t, (product + 1073741824) >> 31);
+    return shift < 0 ? (((high + (high >> 31)) >> (-shift - 1)) + 1) >> 1 : high;
+}
+
+static inline int8_t residual_quantize_input_0(float real)
+{
+    return RESIDUAL_AS(int8_t, residual_quantize(real, RESIDUAL_INPUT_0_SCALE, RESIDUAL_INPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline int8_t residual_quantize_input_0_q16(int32_t real)
+{
+    const int32_t low = -128 - RESIDUAL_INPUT_0_ZERO_POINT, high = 127 - RESIDUAL_INPUT_0_ZERO_POINT;
+    const int32_t steps = residual_rescale(real, 1342177260, -11);
+    return RESIDUAL_AS(int8_t, (steps < low ? low : steps > high ? high : steps) + RESIDUAL_INPUT_0_ZERO_POINT);
+}
+
+static inline int8_t residual_quantize_output_0(float real)
+{
+    return RESIDUAL_AS(int8_t, residual_quantize(real, RESIDUAL_OUTPUT_0_SCALE, RESIDUAL_OUTPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline float residual_dequantize_output_0(int8_t q)
+{
+    return RESIDUAL_OUTPUT_0_SCALE * RESIDUAL_AS(float, q - RESIDUAL_OUTPUT_0_ZERO_POINT);
+}
+
+static inline int32_t residual_dequantize_output_0_q16(int8_t q)
+{
+    return residual_rescale(q - RESIDUAL_OUTPUT_0_ZERO_POINT, 1374389504, 13);
+}
+
+static inline int8_t residual_quantize_output_1(float real)
+{
+    return RESIDUAL_AS(int8_t, residual_quantize(real, RESIDUAL_OUTPUT_1_SCALE, RESIDUAL_OUTPUT_1_ZERO_POINT, -128, 127));
+}
+
+static inline float residual_dequantize_output_1(int8_t q)
+{
+    return RESIDUAL_OUTPUT_1_SCALE * RESIDUAL_AS(float, q - RESIDUAL_OUTPUT_1_ZERO_POINT);
+}
+
+static inline int32_t residual_dequantize_output_1_q16(int8_t q)
+{
+    return residual_rescale(q - RESIDUAL_OUTPUT_1_ZERO_POINT, 1374389504, 13);
+}
+
+#undef RESIDUAL_AS
 
 #ifdef __cplusplus
 }

@@ -77,8 +77,11 @@ static const tw_add add_6 = {
 
 int stream_init(const stream_memory *memory)
 {
-    if (memory->sram == NULL || (uintptr_t)memory->sram % STREAM_ALIGN != 0) {
+    if (memory->sram.data == NULL || (uintptr_t)memory->sram.data % STREAM_ALIGN != 0) {
         return -1;
+    }
+    if (memory->sram.bytes < STREAM_SRAM_BYTES) {
+        return -2;
     }
     stream_reset(memory);
     return 0;
@@ -86,7 +89,7 @@ int stream_init(const stream_memory *memory)
 
 void stream_reset(const stream_memory *memory)
 {
-    uint8_t *const sram = (uint8_t *)memory->sram;
+    uint8_t *const sram = (uint8_t *)memory->sram.data;
 
     /* state_0: 'past', int8 [1, 2, 1, 4], real = scale * (q - zero_point) */
     memset(sram + AT_STATE_0, -128, 8);
@@ -99,7 +102,7 @@ void *stream_input(const stream_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_INPUT;
+        return (uint8_t *)memory->sram.data + AT_INPUT;
     default:
         return NULL;
     }
@@ -109,9 +112,9 @@ const void *stream_output(const stream_memory *memory, int32_t index)
 {
     switch (index) {
     case 0:
-        return (uint8_t *)memory->sram + AT_CONV_2D_4;
+        return (uint8_t *)memory->sram.data + AT_CONV_2D_4;
     case 1:
-        return (uint8_t *)memory->sram + AT_ADD_6;
+        return (uint8_t *)memory->sram.data + AT_ADD_6;
     default:
         return NULL;
     }
@@ -119,7 +122,7 @@ const void *stream_output(const stream_memory *memory, int32_t index)
 
 int stream_invoke(const stream_memory *memory, const stream_io *io)
 {
-    uint8_t *const sram = (uint8_t *)memory->sram;
+    uint8_t *const sram = (uint8_t *)memory->sram.data;
     (void)io; /* nothing is streamed */
 
     /* 1/8 read_variable_0: read_variable, 2x1x4 -> 2x1x4, the same bytes: no code */
@@ -145,7 +148,7 @@ int stream_invoke(const stream_memory *memory, const stream_io *io)
     TW_TRACE(5);
 
     /* 7/8 add_6: add, 1 -> 1 */
-    tw_add_s8(&add_6, sram + AT_READ_VARIABLE_5, (void *)add_6_weights, sram + AT_ADD_6);
+    tw_add_s8(&add_6, sram + AT_READ_VARIABLE_5, add_6_weights, sram + AT_ADD_6);
     TW_TRACE(6);
 
     /* 8/8 assign_variable_7: assign_variable, 1 -> 1 */

@@ -2,27 +2,60 @@
  *
  * Model: sha256 0000000000000000000000000000000000000000000000000000000000000000
  * Command: tinyweave compile stream.tflite
+ *
+ * A whole program:
+ *
+ *     #include "stream.h"
+ *
+ *     static uint8_t sram[STREAM_SRAM_BYTES] __attribute__((aligned(STREAM_ALIGN)));
+ *     static const stream_memory memory = {.sram = {sram, sizeof sram}};
+ *
+ *     int main(void)
+ *     {
+ *         if (stream_init(&memory) != 0) {
+ *             return 1;
+ *         }
+ *         int8_t *const input_0 = stream_input(&memory, 0);
+ *         for (int32_t i = 0; i < STREAM_INPUT_0_ELEMENTS; ++i) {
+ *             input_0[i] = stream_quantize_input_0(0.5f); // your numbers
+ *         }
+ *         if (stream_invoke(&memory, NULL) != 0) {
+ *             return 1;
+ *         }
+ *         const int8_t *const output_0 = stream_output(&memory, 0);
+ *         const float first = stream_dequantize_output_0(output_0[0]);
+ *         (void)first; // the first of STREAM_OUTPUT_0_ELEMENTS
+ *         return 0;
+ *     }
  */
 #ifndef STREAM_H
 #define STREAM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, input and output included. */
+/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
 #define STREAM_SRAM_BYTES 25
 #define STREAM_ALIGN 4 /* of every memory */
 
 typedef struct {
-    void *sram; /* STREAM_SRAM_BYTES bytes */
+    struct { void *data; size_t bytes; } sram; /* at least STREAM_SRAM_BYTES */
 } stream_memory;
 
 #define STREAM_INPUTS 1
 
 /* input 0: 'x', int8 [1, 1, 1, 4], real = scale * (q - zero_point); overwritten by invoke */
+#define STREAM_INPUT_0_TYPE int8_t
+#define STREAM_INPUT_0_SHAPE {1, 1, 1, 4}
+#define STREAM_INPUT_0_DIM_0 1
+#define STREAM_INPUT_0_DIM_1 1
+#define STREAM_INPUT_0_DIM_2 1
+#define STREAM_INPUT_0_DIM_3 4
+#define STREAM_INPUT_0_ELEMENTS 4
 #define STREAM_INPUT_0_BYTES 4
 #define STREAM_INPUT_0_STREAMED 0
 #define STREAM_INPUT_0_SCALE 0.05f
@@ -31,12 +64,24 @@ typedef struct {
 #define STREAM_OUTPUTS 2
 
 /* output 0: 'y', int8 [1, 1, 1, 2], real = scale * (q - zero_point) */
+#define STREAM_OUTPUT_0_TYPE int8_t
+#define STREAM_OUTPUT_0_SHAPE {1, 1, 1, 2}
+#define STREAM_OUTPUT_0_DIM_0 1
+#define STREAM_OUTPUT_0_DIM_1 1
+#define STREAM_OUTPUT_0_DIM_2 1
+#define STREAM_OUTPUT_0_DIM_3 2
+#define STREAM_OUTPUT_0_ELEMENTS 2
 #define STREAM_OUTPUT_0_BYTES 2
 #define STREAM_OUTPUT_0_STREAMED 0
 #define STREAM_OUTPUT_0_SCALE 0.1f
 #define STREAM_OUTPUT_0_ZERO_POINT (3)
 
 /* output 1: 'count', int8 [1, 1], real = scale * (q - zero_point) */
+#define STREAM_OUTPUT_1_TYPE int8_t
+#define STREAM_OUTPUT_1_SHAPE {1, 1}
+#define STREAM_OUTPUT_1_DIM_0 1
+#define STREAM_OUTPUT_1_DIM_1 1
+#define STREAM_OUTPUT_1_ELEMENTS 1
 #define STREAM_OUTPUT_1_BYTES 1
 #define STREAM_OUTPUT_1_STREAMED 0
 #define STREAM_OUTPUT_1_SCALE 1.0f
@@ -50,7 +95,7 @@ typedef struct {
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } stream_io;
 
-/* Once, before all else. 0, or -1 when a pointer is NULL or not aligned. */
+/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
 int stream_init(const stream_memory *memory);
 
 /* Forget all state, as after init. */
@@ -62,6 +107,79 @@ const void *stream_output(const stream_memory *memory, int32_t index);
 
 /* Run the network once. 0, or what a callback returned. */
 int stream_invoke(const stream_memory *memory, const stream_io *io);
+
+/* From real numbers to the model's and back: real = scale * (q - zero_point). The result is rounded to the nearest, halves away
+ * from zero, and kept within its type; NaN gives the least. Functions in _q16 take and give the real number as an integer, in
+ * units of 1/65536, for cores without floating point. Convert the 256 values of a pixel once, into a table. */
+#ifdef __cplusplus
+#define STREAM_AS(type, value) static_cast<type>(value)
+#else
+#define STREAM_AS(type, value) ((type)(value))
+#endif
+
+static inline int32_t stream_quantize(float real, float scale, int32_t zero_point, int32_t low, int32_t high)
+{
+    const float steps = real / scale;
+    if (steps > -131072.0f && steps < 131072.0f) {
+        const int32_t twice = STREAM_AS(int32_t, steps + steps);
+        const int32_t q = ((twice + 1 + (twice >> 31)) >> 1) + zero_point;
+        return q < low ? low : q > high ? high : q;
+    }
+    return steps > 0.0f ? high : low;
+}
+
+/* x * multiplier * 2^(shift - 31), rounded as between layers. */
+static inline int32_t stream_rescale(int32_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t left = shift > 0 ? shift : 0;
+    const int64_t product = STREAM_AS(int64_t, x) * (1 << left) * multiplier;
+    const int32_t high = STREAM_AS(int32_t, (product + 1073741824) >> 31);
+    return shift < 0 ? (((high + (high >> 31)) >> (-shift - 1)) + 1) >> 1 : high;
+}
+
+static inline int8_t stream_quantize_input_0(float real)
+{
+    return STREAM_AS(int8_t, stream_quantize(real, STREAM_INPUT_0_SCALE, STREAM_INPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline int8_t stream_quantize_input_0_q16(int32_t real)
+{
+    const int32_t low = -128 - STREAM_INPUT_0_ZERO_POINT, high = 127 - STREAM_INPUT_0_ZERO_POINT;
+    const int32_t steps = stream_rescale(real, 1342177260, -11);
+    return STREAM_AS(int8_t, (steps < low ? low : steps > high ? high : steps) + STREAM_INPUT_0_ZERO_POINT);
+}
+
+static inline int8_t stream_quantize_output_0(float real)
+{
+    return STREAM_AS(int8_t, stream_quantize(real, STREAM_OUTPUT_0_SCALE, STREAM_OUTPUT_0_ZERO_POINT, -128, 127));
+}
+
+static inline float stream_dequantize_output_0(int8_t q)
+{
+    return STREAM_OUTPUT_0_SCALE * STREAM_AS(float, q - STREAM_OUTPUT_0_ZERO_POINT);
+}
+
+static inline int32_t stream_dequantize_output_0_q16(int8_t q)
+{
+    return stream_rescale(q - STREAM_OUTPUT_0_ZERO_POINT, 1717986944, 13);
+}
+
+static inline int8_t stream_quantize_output_1(float real)
+{
+    return STREAM_AS(int8_t, stream_quantize(real, STREAM_OUTPUT_1_SCALE, STREAM_OUTPUT_1_ZERO_POINT, -128, 127));
+}
+
+static inline float stream_dequantize_output_1(int8_t q)
+{
+    return STREAM_OUTPUT_1_SCALE * STREAM_AS(float, q - STREAM_OUTPUT_1_ZERO_POINT);
+}
+
+static inline int32_t stream_dequantize_output_1_q16(int8_t q)
+{
+    return stream_rescale(q - STREAM_OUTPUT_1_ZERO_POINT, 1073741824, 17);
+}
+
+#undef STREAM_AS
 
 #ifdef __cplusplus
 }

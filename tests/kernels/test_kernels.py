@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.ops import cases
+from cases.strict import CPP, WARNINGS, c99
 from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
@@ -24,7 +25,6 @@ from tinyweave.ops import SPECS, conv
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
-WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 ZIG = (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else ()
 THUMB = ("-ffreestanding", "-mthumb")
 BARE = ("-isystem", str(SIMULATE / "include"))  # <string.h> for a target without a C library
@@ -61,20 +61,20 @@ def run(command: list[str | Path], **options: object) -> None:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_no_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, "-std=c99", "-O2", *WARNINGS, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *c99(command[0]), "-O2", "-c", *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, "-x", "c++", "-std=c++11", *WARNINGS, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *CPP, "-c", *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("header", sorted(FOLDER.glob("*.h")), ids=lambda path: path.stem)
 def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
     command = compiler("gcc")
     (tmp_path / "twice.c").write_text(f'#include "{header}"\n#include "{header}"\ntypedef int unit;\n')
-    run([*command, "-std=c99", *WARNINGS, "-fsyntax-only", tmp_path / "twice.c"])
+    run([*command, *c99("gcc"), "-fsyntax-only", tmp_path / "twice.c"])
 
 
 def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:

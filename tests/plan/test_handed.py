@@ -158,7 +158,7 @@ def test_some_outputs_are_handed_out_and_others_are_not(tmp_path: Path) -> None:
     assert result.ok, result.first_difference
     header = api.source(model, made).files["heads.h"]
     flags = [f"HEADS_OUTPUT_{i}_STREAMED {int(name == wide)}" for i, name in enumerate(model.graph.outputs)]
-    assert all(flag in header for flag in flags) and header.count("_ROW_BYTES") == 2
+    assert all(flag in header for flag in flags) and header.count("_ROW_BYTES ") == 2
     assert "handed out by rows" in header
 
 
@@ -175,7 +175,7 @@ static int write_rows(void *user, int32_t output, int32_t first, int32_t count, 
 int main(void)
 {
     static uint8_t arena[SEGMENTATION_SRAM_BYTES] __attribute__((aligned(SEGMENTATION_ALIGN)));
-    const segmentation_memory memory = {arena};
+    const segmentation_memory memory = {{arena, sizeof arena}};
     const segmentation_io io = {NULL, NULL, write_rows};
     const int failed = segmentation_init(&memory) != 0 || segmentation_output(&memory, 0) != NULL;
     const int status = segmentation_invoke(&memory, &io);

@@ -144,7 +144,7 @@ def test_a_reset_that_forgets_some_state_is_found(tmp_path: Path) -> None:
     folder = emitted(made, tmp_path)
     set_up = "    memset(sram + AT_STATE_1, 5, 1);"
     edit(folder, "stream.c", set_up, "")
-    in_init = f"    stream_reset(memory);\n{set_up.replace('sram', '(uint8_t *)memory->sram')}"
+    in_init = f"    stream_reset(memory);\n{set_up.replace('sram', '(uint8_t *)memory->sram.data')}"
     edit(folder, "stream.c", "    stream_reset(memory);", in_init)
     result = verify(made, folder, 3)
     assert result.first_difference is not None and "after a reset" in result.first_difference

@@ -302,9 +302,9 @@ def test_endless_loops_end(write_model: Write) -> None:
 
 def test_two_memories(write_model: Write) -> None:
     folder = write_model(
-        body("int8_t *fast = memory->fast; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];"), REST
+        body("int8_t *fast = memory->fast.data; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];"), REST
     )
-    (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("void *sram;", "void *fast; void *sram;"))
+    (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("} sram;", "} fast, sram;"))
     runs = [run(folder, arena={"fast": 48, "sram": 128}, fill=fill) for fill in (0, 1)]
     assert runs[0].outputs == INPUTS
     assert touched(*runs) == {"fast": 32, "sram": 128}

@@ -117,7 +117,7 @@ def test_an_endless_loop_and_a_failing_init(write_model: Write) -> None:
     with pytest.raises(Fault, match=r"did not finish within 0.5 s"):
         host.invoke(program, ARENA, INPUTS, [32], limit_s=0.5)
     with pytest.raises(Fault, match="returned the error 1"):
-        run(write_model(body(""), REST.replace("memory->sram == 0", "1")))
+        run(write_model(body(""), REST.replace("memory->sram.data == 0", "1")))
     assert run(write_model()).outputs
 
 
@@ -152,10 +152,10 @@ def test_what_does_not_compile_says_why(write_model: Write) -> None:
 
 def test_two_memories(write_model: Write) -> None:
     folder = write_model("", REST)
-    (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("void *sram;", "void *fast; void *sram;"))
+    (folder / "tiny.h").write_text((folder / "tiny.h").read_text().replace("} sram;", "} fast, sram;"))
     (folder / "tiny.c").write_text(
         '#include "tiny.h"\n'
-        + body("int8_t *fast = memory->fast; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];")
+        + body("int8_t *fast = memory->fast.data; for (int i = 0; i < 32; ++i) arena[96 + i] = fast[i] = arena[i];")
         + REST
     )
     program = host.build(folder, "tiny")

@@ -10,8 +10,9 @@ import numpy as np
 HEADER = """
 #ifndef TINY_H
 #define TINY_H
+#include <stddef.h>
 #include <stdint.h>
-typedef struct { void *sram; } tiny_memory;
+typedef struct { struct { void *data; size_t bytes; } sram; } tiny_memory;
 typedef struct {
     void *user;
     int (*read_rows)(void *user, int32_t input, int32_t first, int32_t count, void *destination);
@@ -25,13 +26,13 @@ const void *tiny_output(const tiny_memory *memory, int32_t index);
 #endif
 """
 REST = """
-int tiny_init(const tiny_memory *memory) { return memory->sram == 0; }
+int tiny_init(const tiny_memory *memory) { return memory->sram.data == 0; }
 void tiny_reset(const tiny_memory *memory) { (void)memory; }
-void *tiny_input(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram + index; }
-const void *tiny_output(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram + index + 96; }
+void *tiny_input(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + index; }
+const void *tiny_output(const tiny_memory *memory, int32_t index) { return (int8_t *)memory->sram.data + index + 96; }
 """
 # calls of write_rows, (first row, rows), that hand out 4 rows of 8 bytes, and what is wrong with them
-NO_OUTPUT = REST.replace("return (int8_t *)memory->sram + index + 96;", "(void)memory; (void)index; return 0;")
+NO_OUTPUT = REST.replace("return (int8_t *)memory->sram.data + index + 96;", "(void)memory; (void)index; return 0;")
 HANDED = [
     ([(0, 1), (1, 2), (3, 1)], None),
     ([(0, 1), (2, 2)], "not given each row once and in order"),
@@ -60,7 +61,7 @@ __attribute__((noinline)) static void dense(const int8_t *in, int8_t *out)
 }
 int tiny_invoke(const tiny_memory *memory, const tiny_io *io)
 {
-    int8_t *arena = memory->sram;
+    int8_t *arena = memory->sram.data;
     (void)io;
     dense(arena, arena + 32);
     TW_TRACE(0);
@@ -97,5 +98,5 @@ def handing_out(calls: Sequence[tuple[int, int]]) -> str:
 def body(statements: str) -> str:
     """A tiny_invoke of these statements; `arena` is the start of the memory."""
     head = "int tiny_invoke(const tiny_memory *memory, const tiny_io *io)\n{\n"
-    head += "int8_t *arena = memory->sram; (void)arena; (void)io;\n"
+    head += "int8_t *arena = memory->sram.data; (void)arena; (void)io;\n"
     return f"{head}{statements}\nreturn 0;\n}}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -92,3 +93,8 @@ def comment(lines: Sequence[str]) -> str:
     if len(safe) == 1:
         return f"/* {safe[0]} */\n"
     return "/* " + "\n".join([safe[0], *(f" * {line}".rstrip() for line in safe[1:])]) + "\n */\n"
+
+
+def comment_lines(text: str) -> list[str]:
+    """The lines of a block comment that says `text`, wrapped."""
+    return comment(textwrap.wrap(text, 108)).rstrip().split("\n")

@@ -99,7 +99,7 @@ class Layer:
             return self.at[tensor.name]
         index = [name for name in self.op.inputs if name is not None].index(tensor.name)
         suffix = "weights" if index < 2 else f"weights_{index}"
-        return f"(void *){self.table(suffix, stored(tensor), CTYPES[tensor.dtype])}"
+        return self.table(suffix, stored(tensor), CTYPES[tensor.dtype])
 
     @property
     def sums(self) -> str:

@@ -27,17 +27,20 @@ typedef struct {
     int32_t first_col;   /* the map column at the start of a slot */
 } tw_view;
 
+/* Where a view of `data` begins. One type of view serves for what is read and what is written; kernels only read their inputs. */
+static inline void *tw_viewed(const void *data) { return (void *)(uintptr_t)data; }
+
 /* The view of a whole feature map of one-byte elements at `data`. */
 static inline tw_view tw_whole(const void *data, tw_shape shape)
 {
-    tw_view view = {(void *)data, shape.w * shape.c, shape.h, 0, 0};
+    tw_view view = {tw_viewed(data), shape.w * shape.c, shape.h, 0, 0};
     return view;
 }
 
 /* The view of a whole feature map of float elements at `data`. */
 static inline tw_view tw_whole_f32(const void *data, tw_shape shape)
 {
-    tw_view view = {(void *)data, shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
+    tw_view view = {tw_viewed(data), shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
     return view;
 }
 

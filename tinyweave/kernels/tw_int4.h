@@ -34,7 +34,7 @@ static inline void tw_put_int4(int8_t *pixel, int32_t first, const int8_t *value
 /* The view of a whole feature map at `data`. */
 static inline tw_view tw_whole_s4(const void *data, tw_shape shape)
 {
-    tw_view view = {(void *)data, shape.w * tw_int4_bytes(shape.c), shape.h, 0, 0};
+    tw_view view = {tw_viewed(data), shape.w * tw_int4_bytes(shape.c), shape.h, 0, 0};
     return view;
 }
 

@@ -186,7 +186,7 @@ def invoke(
         "code": elf.code,
         "stack": (stack_start, stack),
         "memories": [
-            (memory_start + i * memory_step, region.base, image)
+            (memory_start + i * memory_step, region.base, region.bytes, image)
             for i, (region, image) in enumerate(zip(regions, images, strict=True))
         ],
         "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "reset", "input", "invoke", "output")},

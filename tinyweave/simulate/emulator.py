@@ -233,11 +233,12 @@ class Machine:
         self.place(RETURN, self.isa.endless, read | execute)
         self.place(*request["stack"], read | write)
         self.stack_top = request["stack"][0] + len(request["stack"][1])
-        self.starts = []
-        for start, base, image in request["memories"]:
+        self.starts, pointers = [], b""
+        for start, base, count, image in request["memories"]:
             self.place(start, image, read | write)
             self.starts.append(start + base)
-        pointers = struct.pack(f"<{len(self.starts)}I", *self.starts).ljust(IO, b"\0")
+            pointers += struct.pack("<2I", start + base, count)
+        pointers = pointers.ljust(IO, b"\0")
         callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
         self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
         self.inputs: list[bytes] = []
@@ -470,7 +471,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         answer["stopped"] = {"what": f"gave a bad pointer ({error})", "pc": None, "address": None, "function": function}
     answer["step"] = machine.step
     answer["dumps"] = machine.dumps
-    answer["images"] = [machine.read(start, image) for start, _, image in request["memories"]]
+    answer["images"] = [machine.read(start, image) for start, *_, image in request["memories"]]
     answer["stack"] = machine.stack_top - machine.counter.lowest_stack
     answer["stack_image"] = machine.read(*request["stack"])
     return answer

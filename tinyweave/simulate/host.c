@@ -29,7 +29,9 @@ typedef struct { char name[64]; uint8_t *mapped; int64_t size, base, bytes; } me
 
 static const int64_t guard = (int64_t)1 << 20; /* inaccessible bytes on either side of a memory */
 
-static memory memories[sizeof(CALL(memory)) / sizeof(void *)];
+typedef struct { void *data; size_t bytes; } block; /* the model's struct has one of a memory, in the order of the request */
+
+static memory memories[sizeof(CALL(memory)) / sizeof(block)];
 static int64_t memory_count;
 static int64_t report_steps;
 static volatile int64_t last_step = -1;
@@ -269,10 +271,9 @@ static void serve(void)
         stop("the model has another number of memories than the caller gave");
     }
     for (int64_t i = 0; i < memory_count; ++i) {
-        void *start;
         map(&memories[i]);
-        start = arena(&memories[i]);
-        memcpy((uint8_t *)&pointers + i * (int64_t)sizeof start, &start, sizeof start);
+        const block entry = {arena(&memories[i]), (size_t)memories[i].bytes};
+        memcpy((uint8_t *)&pointers + i * (int64_t)sizeof entry, &entry, sizeof entry);
     }
     ends of;
     of.inputs = take_tensors();

@@ -183,16 +183,17 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
     stack_start, stack = request["stack"]
     stack_top = stack_start + len(stack)
-    starts = [start + base for start, base, _ in request["memories"]]
+    starts = [start + base for start, base, _, _ in request["memories"]]
+    pointers = [struct.pack("<2I", at, count) for at, (_, _, count, _) in zip(starts, request["memories"], strict=True)]
     board.write(VECTORS, struct.pack("<16I", stack_top, *[FAULT | 1] * 15))
     board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
-    board.write(STRUCT, struct.pack(f"<{len(starts)}I", *starts))
+    board.write(STRUCT, b"".join(pointers))
     board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
     for start, data in (request["flash"], request["ram"], request["stack"]):
         board.write(start, data)
     margin = bytes(i * 151 % 251 for i in range(MARGIN))
-    margins = [(at, margin) for start, _, image in request["memories"] for at in (start - MARGIN, start + len(image))]
-    for start, data in (*margins, *((start, image) for start, _, image in request["memories"])):
+    margins = [(at, margin) for start, *_, image in request["memories"] for at in (start - MARGIN, start + len(image))]
+    for start, data in (*margins, *((start, image) for start, *_, image in request["memories"])):
         board.write(start, data)
     for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, request["trace"]):
         if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
@@ -284,7 +285,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
     except _Ended as ended:
         answer["stopped"] = {"what": str(ended), "pc": ended.pc, "address": ended.address, "function": function}
         return answer
-    answer["images"] = [board.read(start, len(image)) for start, _, image in request["memories"]]
+    answer["images"] = [board.read(start, len(image)) for start, *_, image in request["memories"]]
     answer["stack_image"] = after = board.read(stack_start, len(stack))
     granules = range(0, len(stack), GRANULE)
     lowest = next((at for at in granules if after[at : at + GRANULE] != stack[at : at + GRANULE]), len(stack))

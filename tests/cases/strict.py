@@ -1,0 +1,15 @@
+"""The warnings that emitted C and the kernels must not give, whichever compiler looks at them."""
+
+from __future__ import annotations
+
+WARNINGS = tuple(
+    """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wdouble-promotion -Wwrite-strings
+    -Wredundant-decls -Wpointer-arith -Wformat=2 -Wvla -Wswitch-default -Wmissing-declarations -Werror""".split()
+)
+C99 = ("-std=c99", *WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wold-style-definition")
+CPP = ("-x", "c++", "-std=c++11", *WARNINGS)
+
+
+def c99(compiler: str) -> tuple[str, ...]:
+    """The flags for C. What -Wcast-align says in gcc depends on the target."""
+    return (*C99, "-Wcast-align=strict" if "gcc" in compiler else "-Wcast-align")

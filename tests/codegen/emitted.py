@@ -1,0 +1,36 @@
+"""What the tests of emitted C share: writing it, and compiling it so that no compiler has anything to say."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from cases.strict import c99
+
+from tinyweave import toolchain
+from tinyweave.codegen import Origin, Source, emit
+from tinyweave.ir import Graph
+from tinyweave.plan import Plan, plan
+from tinyweave.simulate import compare
+
+
+def source_of(graph: Graph, made: Plan | None = None, name: str = "") -> Source:
+    return emit(made or plan(graph), name or graph.name, Origin(f"{graph.name}.tflite", "0" * 64))
+
+
+def write(source: Source, folder: Path) -> None:
+    for name, text in source.files.items():
+        (folder / name).write_text(text)
+
+
+def compile_strictly(compiler: toolchain.Toolchain, path: Path, flags: Sequence[str] = ()) -> None:
+    """The compiler has nothing to say of one file."""
+    command = [*compiler.command, *(flags or c99(compiler.name)), "-c", path.name, "-o", f"{path.stem}.o"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=path.parent)
+    assert done.returncode == 0 and not done.stderr, f"{compiler.name}: {done.stderr}"
+
+
+def inputs_of(graph: Graph, seed: int = 0) -> list[np.ndarray]:
+    return compare.samples(graph, 4, seed)[3]
