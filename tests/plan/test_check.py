@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
-from fuzz.generate import random_network
+from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
@@ -77,6 +78,12 @@ def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> N
     for a, b in alive[:6]:
         with pytest.raises(UnsoundPlanError):
             check(moved(made, b.name, made.offsets[a.name]))
+
+
+def test_a_tile_that_needs_no_row_of_a_map_is_followed() -> None:
+    """Of a map that only pads what a window of stride 3 skips, a tile keeps no rows."""
+    made = plan(random_network(38, random.Random(38).randint(4, 14), growers=BY_ROW, live=2))
+    assert any(0 in size for stage in made.stages if stage.schedule for size in stage.schedule.tiles.values())
 
 
 def test_a_view_that_moves_is_refused() -> None:

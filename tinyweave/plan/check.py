@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,12 +26,25 @@ CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's wi
 WORD = 4  # bytes; kernels load words
 REPEATING = ("add", "sub", "mul", "minimum", "maximum", "prelu")  # kinds of which an operand may be one pixel for all
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
-Watch = Callable[[str, str, bool, int, range, Region], None]
-"""Called in a fused stage for each row that an op reads or writes: op, tensor, whether it writes, row, columns, bytes."""
+
+
+class Access(NamedTuple):
+    """Some columns of a row, and where they lie, that an op of a fused stage reads or writes: "" is the caller; scratch has no
+    tensor."""
+
+    op: str
+    tensor: str
+    writes: bool
+    row: int
+    cols: range
+    region: Region
 
 
 class UnsoundPlanError(Exception):
     """A plan that would compute wrong bytes or leave its memory: the planner's mistake, never the user's."""
+
+
+Watch = Callable[[Access], None]
 
 
 def check(plan: Plan, watch: Watch | None = None) -> Plan:
@@ -290,9 +304,10 @@ class _Fused:
         self.written[memory][begin:end] = True
 
     def tell(self, op: Op | None, name: str, row: int, region: Region, *, writes: bool, cols: range | None = None) -> None:
-        """Tell the watcher of a row; without an op it is the caller who writes or reads it."""
+        """Tell the watcher of a row, by default the whole of it."""
         if self.watch:
-            self.watch(op.name if op else "", name, writes, row, range(self.width(name)) if cols is None else cols, region)
+            cols = range(self.width(name) if name else 0) if cols is None else cols
+            self.watch(Access(op.name if op else "", name, writes, row, cols, region))
 
 
 def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
@@ -378,12 +393,19 @@ def _target(fused: _Fused, name: str, row: int) -> Region:
     return fused.place(name, row)
 
 
-def _read(fused: _Fused, op: Op | None, name: str, row: int) -> Region:
-    """Where a row lies that an op reads, or the caller."""
+def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
+    """Where some columns of a row lie."""
+    memory, begin, _ = row
+    pixel = fused.plan.graph.tensors[name].pixel_bytes
+    return memory, begin + cols.start * pixel, begin + cols.stop * pixel
+
+
+def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
+    """Where a row lies of which an op, or the caller, reads some columns."""
     region = fused.place(name, row)
     if not fused.intact(name, row):
         raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not there")
-    fused.tell(op, name, row, region, writes=False)
+    fused.tell(op, name, row, region if cols is None else _columns(fused, name, region, cols), writes=False, cols=cols)
     return region
 
 
@@ -492,9 +514,8 @@ def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | Non
         _read_part(fused, op, operand, part, regions)
     rows, cols = part
     for position, row in enumerate(rows):
-        fused.tell(
-            op, name, row, _cell_row(fused, name, row, cols) if targets is None else targets[position], writes=True, cols=cols
-        )
+        region = _cell_row(fused, name, row, cols) if targets is None else _columns(fused, name, targets[position], cols)
+        fused.tell(op, name, row, region, writes=True, cols=cols)
     if targets is None:
         _cells(fused, name)[_slots(fused, name, part)] = _marks(fused, name, part)[:, :, None]
         memory, begin, end = regions[0]
@@ -545,7 +566,7 @@ def _read_part(fused: _Fused, op: Op, name: str, part: Part, targets: Sequence[R
             fused.tell(op, name, row, _cell_row(fused, name, row, cols), writes=False, cols=cols)
         return
     for row in rows:
-        read = _read(fused, op, name, row)
+        read = _read(fused, op, name, row, cols)
         if not all(_disjoint(target, read) for target in targets):
             raise UnsoundPlanError(f"the part of {op.name} is written over row {row} of '{name}', which it reads")
 
