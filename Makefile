@@ -1,6 +1,8 @@
 # make demo   sets everything up and runs the main job on the example
 # make test   sets everything up and runs the tests
-# make check  lint, types and tests: what CI runs
+# make sweep  runs the long sweeps, which `make test` leaves out
+# make emulated  runs the tests that build for emulated cores and run there
+# make check  lint, types and tests: what CI runs first
 # make bench  the benchmarks (they need the real models; see bench/README.md)
 
 PYTHON ?= python3
@@ -8,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types check bench clean
+.PHONY: setup demo test sweep emulated lint types check bench clean
 
 setup: $(STAMP)
 
@@ -22,6 +24,12 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto
+
+sweep: setup
+	$(BIN)/python -m pytest -n auto -m sweep
+
+emulated: setup
+	$(BIN)/python -m pytest -n auto -m 'emulator and not sweep'
 
 lint: setup
 	$(BIN)/ruff check .
