@@ -63,6 +63,7 @@ KINDS += [(UINT8 + kind, "", False) for kind in UINT8_KINDS]
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/plan/test_moves.py"}
 
 
+@pytest.mark.emulator
 @pytest.mark.parametrize(("kind", "core", "roomy"), KINDS)
 def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, roomy: bool, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(build, "variant_for", lambda *operands, **_: variant_for(*operands, roomy=roomy))

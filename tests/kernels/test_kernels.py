@@ -121,6 +121,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
     )
 
 
+@pytest.mark.emulator
 @pytest.mark.parametrize(
     ("name", "core"),
     [*((name, on_core.CORES[name[-4:]]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
