@@ -404,6 +404,22 @@ def test_devices(capsys):
     assert [memory["name"] for memory in board["memories"] if memory["external"]] == ["flash"]
 
 
+def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_them(capsys, tmp_path):
+    path = tmp_path / "edges.tflite"
+    path.write_bytes(to_tflite(tiny.edges()))  # float edges, whose conversions have no constants
+    assert run("plan", path, "--device", "cortex-m4", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["plan"]
+    assert found["cycles"] is None and found["latency_ms"] is None and found["cycles_at_least"] > 0
+    assert found["cycles_missing"] == ["quantize", "dequantize"]
+    assert run("plan", path, "--io", "int8", "--device", "cortex-m4", "--json") == 0
+    whole = json.loads(capsys.readouterr().out)["plan"]
+    assert whole["cycles"] == whole["cycles_at_least"] and whole["cycles_missing"] == []
+    assert run("plan", path, "--device", "cortex-m4") == 0
+    assert "without quantize and dequantize" in " ".join(capsys.readouterr().out.split())
+    assert run("plan", path, "--device", "cortex-m4", "--pareto") == 0
+    assert "cycles, at least" in capsys.readouterr().out
+
+
 def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(capsys, chain):
     assert run("plan", chain, "--device", "cortex-m4", "--json") == 0
     record = json.loads(capsys.readouterr().out)

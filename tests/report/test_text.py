@@ -10,6 +10,7 @@ from tinyweave.report.text import (
     bar,
     bound_line,
     clean,
+    foreseen_lines,
     instructions_line,
     memory_rows,
     proof_lines,
@@ -90,6 +91,22 @@ def test_the_verdict_says_by_how_much_where_and_what_would_do():
         "  peak: 900 B live at conv_2d_2, step 3: input 400, conv_2d_2 (output) 600; 100 B of them shared",
         "  listed boards with room for it: nrf52840",
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "cycles", "said"),
+    [
+        ([], 64_000, "time: about 64,000 cycles, 1.00 ms at 64 MHz, estimated from the layers' shapes for a cortex-m4;"),
+        (["cast"], 64_000, "at least 64,000 cycles, 1.00 ms at 64 MHz, without cast, whose kernels have no timings; estimated"),
+        (["a", "b", "c"], 64_000, "without a, b and c, whose"),
+        (["cast"], None, "time: not known without cast"),
+        (None, None, ""),
+    ],
+)
+def test_a_time_says_what_it_leaves_out(missing: list[str] | None, cycles: int | None, said: str):
+    plan = {"cycles_missing": missing, "cycles_at_least": cycles, "latency_ms_at_least": cycles and cycles / 64_000}
+    lines = foreseen_lines({"plan": plan, "device": {"core": "cortex-m4", "clock_hz": 64_000_000}})
+    assert said in " ".join(lines) and len(lines) == bool(said)
 
 
 def test_what_each_technique_saves():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from ..kernels.layer_cycles import Part, layer_cycles
 from ..kernels.table import variant_for
@@ -18,23 +19,41 @@ Call = tuple[int, Part, int]
 """An op, the part of its output that one call computes, and how many calls compute such a one."""
 
 
-def plan_cycles(plan: Plan, core: str) -> int | None:
-    """Of one inference, by the shapes that kernels work on. None where a kernel of it has no constants."""
-    found = list(_per_part(plan, core))
-    return None if None in found else round(sum(filter(None, found)))
+class Foreseen(NamedTuple):
+    """Cycles of one inference, foreseen from shapes.
+
+    at_least: those of the ops whose kernels have constants; None where no kernel has. missing: the kinds of the other ops.
+    """
+
+    at_least: int | None
+    missing: tuple[str, ...]
+
+    @property
+    def cycles(self) -> int | None:
+        """Those of the whole inference; None where a kind is missing."""
+        return None if self.missing else self.at_least
+
+
+def plan_cycles(plan: Plan, core: str) -> Foreseen:
+    """Return the cycles of one inference on `core`, by the shapes that its kernels work on."""
+    parts = list(_per_part(plan, core))
+    known = [cycles for _, cycles in parts if cycles is not None]
+    missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
+    return Foreseen(round(sum(known)) if any(known) or not missing else None, tuple(missing))
 
 
 def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = ()) -> float:
     """The same to choose between plans of one graph, without the kernels that have no constants. slow: names of ops that are to
     have the kernels for all cores."""
-    return sum(filter(None, _per_part(plan, core, slow)))
+    return sum(cycles for _, cycles in _per_part(plan, core, slow) if cycles is not None)
 
 
-def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[float | None]:
+def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[tuple[int, float | None]]:
+    """Yield per part of an op the op's index and the cycles of all calls that compute such a part."""
     for index, part, count in kernel_calls(plan):
         op, variant = plan.graph.ops[index], plan.variants[index]
         once = layer_cycles(plan.graph, op, variant_for(plan.graph, op).name if op.name in slow else variant, core, part)
-        yield None if once is None else count * once
+        yield index, None if once is None else count * once
 
 
 def kernel_calls(plan: Plan) -> Iterator[Call]:

@@ -49,7 +49,6 @@ def record(
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
     executed, least = sum(layer.macs for layer in layers), macs(graph)
-    foreseen = _foreseen(plan, device) if plan else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": _excess(profile.flash if profile else None, limits.flash),
@@ -106,8 +105,7 @@ def record(
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
             "kept": dict(plan.kept) if plan else None,
-            "cycles": foreseen,
-            "latency_ms": _foreseen_ms(foreseen, device),
+            **_foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
         "peak": _peak(summit, plan) if summit else None,
@@ -140,7 +138,7 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, de
                 "macs": executed,
                 "mac_overhead": _overhead(executed, least),
                 "arena": arena,
-                "cycles": _foreseen(plan, device),
+                **{key: value for key, value in _foreseen(plan, device).items() if key.startswith("cycles")},
                 "fits": None if over is None else not over,
             }
         )
@@ -168,9 +166,18 @@ def _energy_mj(cycles: Cycles | None, profile: api.Profile | None, device: Devic
     return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
 
 
-def _foreseen(plan: Plan, device: Device | None) -> int | None:
-    """The cycles that follow from the shapes of a plan's layers, where the core's timings are known."""
-    return plan_cycles(plan, device.core) if device and device.core in TIMINGS else None
+def _foreseen(plan: Plan | None, device: Device | None) -> Record:
+    """Return what follows from the shapes of a plan's layers of the time that it takes, where the core's timings are known."""
+    if plan is None or device is None or device.core not in TIMINGS:
+        return dict.fromkeys(("cycles", "cycles_at_least", "cycles_missing", "latency_ms", "latency_ms_at_least"))
+    foreseen = plan_cycles(plan, device.core)
+    return {
+        "cycles": foreseen.cycles,
+        "cycles_at_least": foreseen.at_least,
+        "cycles_missing": list(foreseen.missing),
+        "latency_ms": _foreseen_ms(foreseen.cycles, device),
+        "latency_ms_at_least": _foreseen_ms(foreseen.at_least, device),
+    }
 
 
 def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:

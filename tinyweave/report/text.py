@@ -295,16 +295,20 @@ def show_front(out: Console, record: Record) -> None:
     points = record["points"]
     heading(out, f"{record['model']['name']}: the least RAM for the work{by_rows(record)}")
     largest, blocks = points[0]["arena"], _draws_blocks(out)
-    rows = [("MACs", "times", "cycles, about", "arena", "")]
+    missing = list(dict.fromkeys(kind for point in points for kind in point["cycles_missing"] or ()))
+    rows = [("MACs", "times", f"cycles, {'at least' if missing else 'about'}", "arena", "")]
     for point in points:
         times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.3f}"
         drawn = bar(point["arena"], largest, MAX_BAR, blocks)
-        rows.append((f"{point['macs']:,}", times, _count(point["cycles"]), f"{point['arena']:,} B", drawn))
-    if all(point["cycles"] is None for point in points):
+        rows.append((f"{point['macs']:,}", times, _count(point["cycles_at_least"]), f"{point['arena']:,} B", drawn))
+    if all(point["cycles_at_least"] is None for point in points):
         rows = [(*row[:2], *row[3:]) for row in rows]
     for line, point in zip(align(rows, frozenset({0, 1, 2, 3} - {len(rows[0]) - 1})), (None, *points), strict=True):
         fits = point is not None and point["fits"]
         out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
+    if missing:
+        out.print()
+        show_lines(out, [f"cycles are estimated {without_text(missing)}"])
     if record["limit"] is not None:
         out.print()
         fitting = [point for point in points if point["fits"]]
@@ -331,12 +335,24 @@ def bound_line(record: Record) -> str:
 
 def foreseen_lines(record: Record) -> list[str]:
     """How long a plan takes on its device, before anything was built."""
-    count, device = record["plan"]["cycles"], record["device"]
-    if count is None:
+    plan, device = record["plan"], record["device"]
+    if plan["cycles_missing"] is None:
         return []
-    latency_ms = record["plan"]["latency_ms"]
-    time = "" if latency_ms is None else f" {duration(latency_ms)} at {clock(device)},"
-    return [f"time: about {count:,} cycles,{time} estimated from the layers' shapes for a {device['core']}; see 'profile'"]
+    without = without_text(plan["cycles_missing"])
+    if plan["cycles_at_least"] is None:
+        return [f"time: not known {without}; 'profile' counts them"]
+    about = "at least" if without else "about"
+    latency_ms = plan["latency_ms_at_least"]
+    time = "" if latency_ms is None else f", {duration(latency_ms)} at {clock(device)}"
+    said = f"time: {about} {plan['cycles_at_least']:,} cycles{time}, {f'{without}; ' if without else ''}"
+    return [f"{said}estimated from the layers' shapes for a {device['core']}; see 'profile'"]
+
+
+def without_text(missing: Sequence[str]) -> str:
+    """Say which kinds of layers an estimate leaves out; empty for none."""
+    *others, last = missing or [""]
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"without {names}, whose kernels have no timings" if last else ""
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
