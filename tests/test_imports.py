@@ -28,7 +28,20 @@ MAY_IMPORT = {
     "nas": {"ir", "ops", "plan", "cost"},
     "simulate": {"ir", "ops", "kernels", "plan", "cost", "codegen", "toolchain"},
     "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "version"},
-    "api": {"ir", "ops", "importers", "exporters", "passes", "devices", "plan", "cost", "codegen", "simulate", "version"},
+    "api": {
+        "files",
+        "ir",
+        "ops",
+        "importers",
+        "exporters",
+        "passes",
+        "devices",
+        "plan",
+        "cost",
+        "codegen",
+        "simulate",
+        "version",
+    },
     "cli": {"api", "report", "devices", "files", "ir", "plan", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}

@@ -26,6 +26,7 @@ from .cost.cycles import Cycles
 from .cost.macs import macs
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
+from .files import read_file
 from .importers import tflite
 from .ir import CompileError, Graph, shortened
 from .ops import SPECS
@@ -199,10 +200,7 @@ def load(path: str | Path, io: str = "model", name: str | None = None, *, layout
 def read(path: str | Path, name: str | None = None) -> Model:
     """Import a .tflite file as it is, also one that cannot be compiled: what `reorder` needs."""
     path = Path(path)
-    try:
-        file = path.read_bytes()
-    except OSError as error:
-        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a readable .tflite file") from error
+    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
     graph = tflite.from_tflite(file, path.stem)
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 

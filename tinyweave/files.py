@@ -1,6 +1,6 @@
-"""Write results so that all of them are there or none.
+"""Read files of bounded size, and write results so that all of them are there or none.
 
-In: target paths and contents. Out: finished files and folders; a CompileError of one line where a target cannot be written.
+In: paths and contents. Out: contents, finished files and folders; a CompileError of one line where that cannot be done.
 Scratch lies in the folder that the results go to, so that both are on one file system and no other folder must be writable.
 """
 
@@ -16,6 +16,22 @@ from pathlib import Path
 from .ir import CompileError
 
 SCRATCH = ".tinyweave-"  # how the names of scratch folders begin
+
+
+def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
+    """Return a file's bytes; raise CompileError where it cannot be read or has more than `limit` of them.
+
+    No more than that is read, because a file may claim any size, and a device such as /dev/zero has none.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else None
+        raise CompileError(f"cannot read '{path}': {said or error}", what_to_do) from error
+    if len(content) > limit:
+        raise CompileError(f"'{path}' has more than {limit:,} bytes", what_to_do)
+    return content
 
 
 @contextmanager

@@ -25,10 +25,13 @@ from ..ops.window import Size, same_padding
 SCHEMA_VERSION = 3
 IDENTIFIER = b"TFL3"
 ABSENT = -1  # an optional input that is not there
-MAX_COUNT = 1 << 16  # tensors
-MAX_OPS = 1 << 12  # planning takes time that grows with their square; the largest network known here has some hundreds
+# Limits on what a file may ask for. Each is several times what the largest of a hundred real networks needs.
+MAX_FILE = 1 << 26  # bytes
+MAX_COUNT = 1 << 16  # tensors; and operands of all ops together
+MAX_OPS = 1 << 11  # the time of some passes grows with their square
 MAX_RANK = 8
-MAX_BYTES = 1 << 24  # of one tensor: more than any microcontroller has room for, and planning looks at every element
+MAX_BYTES = 1 << 24  # of one tensor, and of all state: more than any microcontroller has room for
+MAX_TOTAL = 1 << 27  # bytes of all tensors, because the passes look at every element
 TYPES = {
     tflite.TensorType.FLOAT32: "float32",
     tflite.TensorType.INT32: "int32",
@@ -148,6 +151,9 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [_kind(file.model, operator, position) for position, operator in enumerate(operators)]
+    operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
+    if operands > MAX_COUNT:
+        raise CompileError(f"the ops have {operands} operands", f"at most {MAX_COUNT} are supported")
     reads = [_indices(file.vector(o, "Inputs"), ABSENT, count) for o in operators]
     writes = [_indices(file.vector(o, "Outputs"), 0, count) for o in operators]
     handles = {}
@@ -206,6 +212,7 @@ def _assignments(
         name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
         tensors[name] = Tensor(name, (), "int8")  # holds the name until the value is read
         value = _tensor(file, part.table.Tensors(reads[1]), f"{name}.initial", written=False)
+        file.claim(value.bytes, True, name)
         tensors[name] = replace(value, name=name, data=None, role="state")
         yield _initial_assignment(value, name, tensors)
 
@@ -252,17 +259,29 @@ def _interface(names: Mapping[int, str], handles: Container[int], index: int) ->
 
 
 class _File:
-    """Reads vectors, texts and buffers. Honest parts do not overlap: what is read may not exceed twice the file."""
+    """Reads vectors, texts and buffers. Honest parts do not overlap: what is read may not exceed twice the file.
+
+    Room for tensors must be claimed before they get any: a few bytes of a file may ask for gigabytes.
+    """
 
     def __init__(self, data: bytes, model: tflite.Model):
         self.data, self.model = data, model
         self._left = 2 * len(data)
+        self._tensors = self._state = 0
         self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
 
     def _spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
             raise ValueError("its parts overlap")
+
+    def claim(self, count: int, is_state: bool, name: str) -> None:
+        """Count the bytes of a tensor; raise CompileError when all of them, or all state, have too many."""
+        self._tensors += count
+        self._state += count if is_state else 0
+        for what, total, most in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
+            if total > most:
+                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {most:,} are supported", tensor=name)
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
         """A vector of numbers, empty when absent."""
@@ -326,9 +345,11 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
     dtype, shape = TYPES[table.Type()], tuple(map(int, file.vector(table, "Shape")))
     if any(extent < 0 for extent in shape):
         raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
-    size = prod(shape) * itemsize(dtype)
-    if size > MAX_BYTES:
+    # axes of extent 0 leave no bytes, but the others must be moderate too
+    if (size := prod(max(extent, 1) for extent in shape) * itemsize(dtype)) > MAX_BYTES:
         raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
+    size = prod(shape) * itemsize(dtype)
+    file.claim(size, table.IsVariable(), name)
     quant = _quant(file, table.Quantization(), name, len(shape))
     if quant and dtype in ("int4", "int8", "uint8", "int16"):
         low, high = limits(dtype)
@@ -368,6 +389,8 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:
         raise CompileError("has a custom quantisation", "use scales and zero points", tensor=name)
+    if table.ScaleLength() > MAX_COUNT:
+        raise CompileError(f"has {table.ScaleLength()} scales", f"at most {MAX_COUNT} are supported", tensor=name)
     scale = tuple(map(float, file.vector(table, "Scale")))
     if not any(scale):
         return None

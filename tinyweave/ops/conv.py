@@ -28,7 +28,7 @@ from .constraints import (
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Window, activation_range
-from .window import Padding, Size, extent, output_size, positions, taps, window_is_valid
+from .window import Padding, Size, extent, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -170,8 +170,13 @@ def window_fits(graph: Graph, op: Op) -> bool:
     return window_is_valid(graph.input(op).shape, kernel_size(graph, op), op.attrs)
 
 
+def window_is_bounded(graph: Graph, op: Op) -> bool:
+    """the padded input may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    return window_is_moderate(graph.input(op).shape, kernel_size(graph, op), infer(graph, op)[0], op.attrs["padding"])
+
+
 FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
-LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, activation_is_known)
+LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, window_is_bounded, activation_is_known)
 
 ALSO_INT16: dict[Constraint, Constraint] = {
     input_is_int8_or_int4: input_is_narrow,

@@ -282,9 +282,9 @@ def operands_are_constant(graph: Graph, op: Op) -> bool:
 
 
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
-    """no axis of the input and the outputs must be longer than 16777216"""
+    """no axis of the input and the outputs may be longer than 1048576"""
     shapes = (_x(graph, op), *(out.shape for out in graph.outputs_of(op)))
-    return all(extent <= 1 << 24 for shape in shapes for extent in shape)
+    return all(extent <= 1 << 20 for shape in shapes for extent in shape)
 
 
 def axis_is_in_range(graph: Graph, op: Op) -> bool:

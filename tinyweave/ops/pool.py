@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import activation_is_known, arity, input_is_int8_or_int4, output_has_input_type, rank_is_4, same_quantisation
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
-from .window import output_size, positions, taps, window_is_valid
+from .window import output_size, positions, taps, window_is_moderate, window_is_valid
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -72,6 +72,11 @@ def window_fits(graph: Graph, op: Op) -> bool:
     return window_is_valid(x.shape, kernel, op.attrs) and all(max(padding[a]) < kernel[a] for a in (0, 1))
 
 
+def window_is_bounded(graph: Graph, op: Op) -> bool:
+    """the padded input may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    return window_is_moderate(graph.input(op).shape, op.attrs["kernel"], infer(graph, op)[0], op.attrs["padding"])
+
+
 CONSTRAINTS = (
     arity(1),
     input_is_int8_or_int4,
@@ -79,6 +84,7 @@ CONSTRAINTS = (
     rank_is_4,
     same_quantisation,
     window_fits,
+    window_is_bounded,
     activation_is_known,
 )
 

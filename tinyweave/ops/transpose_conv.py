@@ -6,6 +6,8 @@ Source: TFLite transpose_conv.cc, reference_integer_ops transpose_conv.h.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +22,7 @@ from .constraints import (
 from .conv import rescaled
 from .fixed_point import quantize_multipliers
 from .spec import Arrays, OpSpec, OptionalArrays, Shape
-from .window import positions
+from .window import MOST_PADDED, MOST_POSITIONS, positions
 
 DATA, BIAS = 2, 3
 
@@ -44,10 +46,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     assert x is not None and weights is not None
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
-    (n, h, w, _), (channels, kernel_h, kernel_w, _) = x.shape, weights.shape
-    # everything that windows reach, at least as large as what is kept of it; float64 sums are exact below 2^53
-    reach = [max((h - 1) * stride_h + kernel_h, top + out_shape[1]), max((w - 1) * stride_w + kernel_w, left + out_shape[2])]
-    total = np.zeros((n, *reach, channels))
+    (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
+    total = np.zeros(_reach(graph, op))  # float64 sums are exact below 2^53
     centred, filters = x.astype(np.float64) - graph.input(op, DATA).zero_point, weights.astype(np.float64)
     for ky in range(kernel_h):
         for kx in range(kernel_w):
@@ -57,6 +57,14 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     sums = total[:, top : top + out_shape[1], left : left + out_shape[2]].astype(np.int64)
     biased = sums if bias is None else sums + bias
     return [rescaled(graph.output(op), op.attrs["activation"], biased, *requant(graph, op))]
+
+
+def _reach(graph: Graph, op: Op) -> Shape:
+    """Everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
+    x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
+    stride, padding = op.attrs["stride"], op.attrs["padding"]
+    ends = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
+    return (x[0], *ends, channels)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -93,6 +101,12 @@ def stride_is_positive(graph: Graph, op: Op) -> bool:
     return min(op.attrs["stride"]) > 0 and all(0 <= p[0] < k for p, k in zip(padding, kernel, strict=True))
 
 
+def window_is_bounded(graph: Graph, op: Op) -> bool:
+    """what the windows reach may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    x, weights = graph.input(op, DATA).shape, graph.input(op, 1).shape
+    return prod(_reach(graph, op)) <= MOST_PADDED and all(x[a] * weights[a] <= MOST_POSITIONS for a in (1, 2))
+
+
 def bias_is_constant(graph: Graph, op: Op) -> bool:
     """the bias, where there is one, must be a constant vector with one element per channel, int32, or int64 for int16 data"""
     bias, wanted = graph.optional_input(op, BIAS), "int64" if graph.output(op).dtype == "int16" else "int32"
@@ -107,6 +121,7 @@ CONSTRAINTS = (
     weights_are_symmetric_int8,
     shapes_match,
     stride_is_positive,
+    window_is_bounded,
     bias_is_constant,
     activation_is_known,
 )

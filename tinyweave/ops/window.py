@@ -6,10 +6,15 @@ Sizes are (h, w), paddings ((top, bottom), (left, right)).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Bounds on what one op can make the references and the counts of positions allocate.
+MOST_PADDED = 1 << 25  # elements of a map with its padding
+MOST_POSITIONS = 1 << 24  # windows times taps along one axis
 
 Size = tuple[int, int]
 Padding = tuple[Size, Size]
@@ -56,3 +61,9 @@ def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, An
     if min(*kernel, *stride, *dilation, *shape) < 1 or min(*padding[0], *padding[1]) < 0:
         return False
     return all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
+
+
+def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: tuple[int, ...], padding: Padding) -> bool:
+    """Whether [n, h, w, c] maps, the input one padded, and their windows stay within the bounds above."""
+    padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
+    return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[1 + axis] <= MOST_POSITIONS for axis in (0, 1))

@@ -9,27 +9,28 @@ from dataclasses import replace
 
 from .. import ops
 from ..ir import Graph, Op, is_constant, rebuild
+from .effort import effort
 from .tensor_map import TensorMap
 
-# of all results, and as many MACs: no microcontroller has the Flash for more; bounds what a hostile file can make us compute
-MAX_BYTES = 1 << 24
+MAX_BYTES = 1 << 23  # of all results: no microcontroller has the Flash for more
+MAX_EFFORT = 1 << 26  # a file of a few bytes may ask for hours of folding
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # sees the constants as they are found
     kept: list[Op] = []
-    left = MAX_BYTES
+    room, left = MAX_BYTES, MAX_EFFORT
     for op in graph.ops:
         if not _is_known(known, op):
             kept.append(op)
             continue
         ops.check(replace(known, ops=(op,)))
-        work = sum(tensor.bytes for tensor in known.outputs_of(op)) + ops.SPECS[op.kind].macs(known, op, False)
-        if work > left:
+        size, work = sum(tensor.bytes for tensor in known.outputs_of(op)), effort(known, op)
+        if size > room or work > left:
             kept.append(op)
             continue
-        left -= work
+        room, left = room - size, left - work
         arrays = [None if tensor is None else tensor.data for tensor in known.inputs_of(op)]
         for tensor, data in zip(known.outputs_of(op), ops.spec_for(known, op).reference(known, op, arrays), strict=True):
             tensors[tensor.name] = replace(tensor, data=data, role="constant")

@@ -19,8 +19,10 @@ from ..ops.elementwise import mul_rescale
 from ..ops.fixed_point import INT32_MAX
 from ..ops.pieces import PIECES
 from ..ops.window import positions
+from .effort import effort
 
 BYTES = ("int8", "uint8")
+MAX_EFFORT = 1 << 27  # of all monotone ops; beyond it their outputs can hold anything
 TAME_BITS = 12  # scale ratios below 2^12 move no product of two bytes out of int32
 
 
@@ -53,9 +55,14 @@ class Taps(NamedTuple):
 def ranges(graph: Graph) -> dict[str, Range]:
     """The range of every int8 and uint8 tensor."""
     known = {t.name: _at_first(t) for t in graph.tensors.values() if t.dtype in BYTES}
+    left = MAX_EFFORT
     for op in graph.ops:
         rule = RULES.get(op.kind)
         outputs = graph.outputs_of(op)
+        work = effort(graph, op) if rule is _monotone else 0
+        if work > left:
+            continue
+        left -= work
         if rule is not None and all(t is None or t.data is not None or t.name in known for t in graph.inputs_of(op)):
             for tensor, found in zip(outputs, rule(graph, op, known), strict=True):
                 if tensor.name in known and tensor.role == "activation":

@@ -41,11 +41,15 @@ def without(graph: Graph, op: Op, equal: str) -> Graph:
     def renamed(names: Iterable[str | None]) -> tuple[str | None, ...]:
         return tuple(stays if name == goes else name for name in names)
 
-    ops = (o for o in graph.ops if o.name != op.name)
-    return rebuild(
-        graph,
-        ops=tuple(replace(o, inputs=renamed(o.inputs), outputs=tuple(n for n in renamed(o.outputs) if n)) for o in ops),
+    # most ops know nothing of the name: to leave them as they are is what keeps long chains fast
+    ops = (
+        replace(o, inputs=renamed(o.inputs), outputs=tuple(n for n in renamed(o.outputs) if n))
+        if goes in o.inputs or goes in o.outputs
+        else o
+        for o in graph.ops
+        if o.name != op.name
     )
+    return rebuild(graph, ops=tuple(ops))
 
 
 def same_kind(a: Tensor, b: Tensor) -> bool:
