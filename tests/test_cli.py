@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -378,6 +379,18 @@ def test_inputs_from_files(chain, tmp_path):
     assert read_inputs(None, model) == []
 
 
+def bomb(path: Path, size: int) -> None:
+    """An archive of few bytes that says of its member that it has `size` of them."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", bytes(1000))
+        archive.filelist[0].file_size = size
+
+
+def sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
 def test_wrong_inputs(chain, tmp_path):
     model = api.load(chain)
     cases = {
@@ -387,6 +400,8 @@ def test_wrong_inputs(chain, tmp_path):
         "is not a NumPy file": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
         "is not a NumPy": ("e.npz", lambda p: p.write_bytes(b"PK not a zip")),
         "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
+        "unpacked it has 1,": ("h.npz", lambda p: bomb(p, 1 << 30)),
+        "has more than 536,870,912 bytes": ("i.bin", lambda p: sparse(p, 6 << 30)),
         "allow_pickle": ("g.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
     }
     for message, (name, make) in cases.items():

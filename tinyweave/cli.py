@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
-from .files import finished_folder, write_file, write_files
+from .files import finished_folder, read_file, write_file, write_files
 from .ir import CompileError, Tensor
 from .plan import Plan, to_json
 from .report import figure, tables, text
@@ -40,6 +41,8 @@ from .report.trace import trace
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 NOTHING_TWICE = ("layer", "unfused", "stream2d")  # schedules without work that --max-mac-overhead could allow
+MAX_INPUTS = 1 << 29  # bytes of samples
+MAX_RECORD = 1 << 26  # bytes of a file of `profile --json`
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
@@ -627,17 +630,20 @@ def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
     if path is None:
         return []
     wanted = [model.graph.tensors[name] for name in model.graph.inputs]
+    raw = read_file(path, MAX_INPUTS, "give a .npy, .npz or .bin file, with fewer samples if it is too large")
     try:
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
+            with zipfile.ZipFile(BytesIO(raw)) as members:
+                unpacked = sum(member.file_size for member in members.infolist())
+            if unpacked > MAX_INPUTS:
+                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_INPUTS:,} are supported")
+            with np.load(BytesIO(raw), allow_pickle=False) as archive:
                 arrays = [archive[key] for key in archive.files]
         elif path.suffix == ".npy":
-            arrays = [np.load(path, allow_pickle=False)]
+            arrays = [np.load(BytesIO(raw), allow_pickle=False)]
         else:
-            return _raw_samples(path, path.read_bytes(), wanted)
-    except OSError as error:
-        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a .npy, .npz or .bin file") from error
-    except (ValueError, EOFError, MemoryError, KeyError, zipfile.BadZipFile) as error:
+            return _raw_samples(path, raw, wanted)
+    except (OSError, ValueError, EOFError, MemoryError, KeyError, zipfile.BadZipFile) as error:
         raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
     if len(arrays) != len(wanted):
         raise CompileError(
@@ -679,9 +685,7 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
 def _read_record(path: Path) -> dict[str, Any]:
     """The record that `profile --json` printed into a file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CompileError(f"cannot read '{path}': {error.strerror or error}", "give a file of 'profile --json'") from error
+        found = json.loads(read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
     except (ValueError, RecursionError) as error:
         raise CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
     if not text.can_be_compared(found):

@@ -13,7 +13,7 @@ from .effort import effort
 from .tensor_map import TensorMap
 
 MAX_BYTES = 1 << 23  # of all results: no microcontroller has the Flash for more
-MAX_EFFORT = 1 << 26  # a file of a few bytes may ask for hours of folding
+MAX_EFFORT = 1 << 28  # a file of a few bytes may ask for hours of folding
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
