@@ -43,7 +43,7 @@ def flash(parts: Mapping[str, int]) -> int:
 def code_bytes() -> Mapping[str, int]:
     """Bytes of code and constants of each of the kernels' C files, of which a linker keeps what is called."""
     compiler, found = toolchain.arm(), dict[str, int]()
-    flags = [*emulated.flags_for(api.DEFAULT_CORE, compiler), "-idirafter", str(emulated.FOLDER / "include")]
+    flags = [*emulated.flags_for(api.DEFAULT_CORE, compiler), "-DTW_PLAIN_C", "-idirafter", str(emulated.FOLDER / "include")]
     with tempfile.TemporaryDirectory() as folder:
         for path in sorted(KERNELS.glob("*.c")):
             made = Path(folder) / f"{path.stem}.o"

@@ -33,8 +33,10 @@ def main() -> int:
     given = [str(options.first), str(options.count), *options.only]
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernels.so"
-        flags = ["-std=c99", "-O1", "-g", "-shared", "-fPIC", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
-        subprocess.run(["gcc", *flags, "-o", library, *sorted(FOLDER.glob("*.c"))], check=True)
+        sources = sorted(FOLDER.glob("*.c"))
+        common = ["gcc", "-std=c99", "-DTW_PLAIN_C", "-shared", "-fPIC"]
+        flags = ["-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+        subprocess.run([*common, *flags, "-o", library, *sources], check=True)
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         command = [sys.executable, "-m", "kernels.twins", library, *given]
@@ -42,7 +44,7 @@ def main() -> int:
             return 1
         print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)
         plain = Path(folder) / "plain.so"
-        subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "-o", plain, *sorted(FOLDER.glob("*.c"))], check=True)
+        subprocess.run([*common, "-O2", "-o", plain, *sources], check=True)
         for core, names in CORES.items():
             count = sum(name in names or name[-4:] in names for name in options.only)
             if not count:

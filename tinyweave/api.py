@@ -78,11 +78,13 @@ class Profile:
     """What one invoke on an emulated core took, all of it measured but cycles; ram and flash in bytes.
 
     cycles: estimated, of the whole and per step; None for a core whose timings are not known. waits: cycles that a read of
-    the device's Flash waits, counted in them where its caches miss; None: not known, and none are counted.
+    the device's Flash waits, counted in them where its caches miss; None: not known, and none are counted. foreign: kernels
+    of the device's core that ran as plain C, for want of its instructions on `core`; there are no cycles then.
     """
 
     core: str
     compiler: str
+    foreign: tuple[str, ...]
     instructions: int
     per_step: tuple[int, ...]
     cycles: Cycles | None
@@ -442,7 +444,7 @@ def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
-    firmware, sizes = emulated.build(folder, model.name, core), compare.output_bytes(model.graph)
+    firmware, sizes = compare.core_build(plan, folder, model.name, core), compare.output_bytes(model.graph)
     if not inputs:
         return []
     *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
@@ -506,20 +508,22 @@ def _profile(
 ) -> Profile:
     """The totals come from the build that ships, the split by step from one with the trace hook on."""
     inputs, outputs = compare.pack(model.graph, sample), compare.output_bytes(model.graph)
-    firmware = emulated.build(folder, model.name, core)
+    firmware = compare.core_build(plan, folder, model.name, core)
     waits = device.flash_waits if device and device.core == core else None
     caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
     run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, **compare.by_rows(plan))
     a, b = run(firmware, caches=caches), run(firmware, fill=1)
-    whole, steps = emulated.cycles(core, a, waits), None
+    others = planning.foreign(plan.variants, core)
+    whole, steps = None if others else emulated.cycles(core, a, waits), None
     per_step: Sequence[int] = ()
     if by_step:
-        traced = run(emulated.build(folder, model.name, core, trace=True), caches=caches)
-        per_step, steps = traced.per_step, emulated.cycles(core, traced, waits)
+        traced = run(compare.core_build(plan, folder, model.name, core, trace=True), caches=caches)
+        per_step, steps = traced.per_step, None if others else emulated.cycles(core, traced, waits)
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
         compiler=firmware.compiler,
+        foreign=tuple(others),
         instructions=a.instructions,
         per_step=tuple(per_step),
         cycles=whole[0] if whole else None,
@@ -583,7 +587,7 @@ def deploy(
 def _other_flash(model: Model, made: Plan, folder: Path, core: str, kernels: str) -> int:
     """Bytes of Flash beside the constants of layers: measured, for what was written, and the code that may be added for kernels
     of the core `kernels`, estimated."""
-    sizes = emulated.build(folder, model.name, core).sizes
+    sizes = compare.core_build(made, folder, model.name, core).sizes
     constants = planning.constant_bytes(made.graph, made.variants)
     return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(made, kernels)
 

@@ -73,7 +73,8 @@ def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, roomy: bool, 
         folder.mkdir()
         arena = emit_to(graph, folder, core)
         program = host.build(folder, graph.name, sanitize=True)
-        firmware = emulated.build(folder, graph.name, emulated.nearest(core or CORE, CORE))
+        nearest = emulated.nearest(core or CORE, CORE)
+        firmware = emulated.build(folder, graph.name, nearest, plain=nearest != (core or CORE))
         samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
         state, expected = ops.initial_state(graph), []
         for x in samples:

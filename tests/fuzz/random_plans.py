@@ -30,7 +30,7 @@ from tinyweave.plan.overlap import lags, rules, views
 from tinyweave.plan.place import Rule
 from tinyweave.simulate import compare
 
-FLAGS = ("-std=c99", "-fPIC", "-O2", "-fno-sanitize=all")
+FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")
 GUARD = 256
 PLANS = 4  # of each network
 SAMPLES = 2

@@ -25,6 +25,7 @@ from tinyweave.ops import SPECS, conv
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
+PLAIN = "-DTW_PLAIN_C"  # kernels for instructions that a compiler's target lacks
 ZIG = (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else ()
 THUMB = ("-ffreestanding", "-mthumb")
 BARE = ("-isystem", str(SIMULATE / "include"))  # <string.h> for a target without a C library
@@ -61,25 +62,25 @@ def run(command: list[str | Path], **options: object) -> None:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_no_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *c99(command[0]), "-O2", "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *c99(command[0]), "-O2", PLAIN, "-c", *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *CPP, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *CPP, PLAIN, "-c", *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("header", sorted(FOLDER.glob("*.h")), ids=lambda path: path.stem)
 def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
     command = compiler("gcc")
     (tmp_path / "twice.c").write_text(f'#include "{header}"\n#include "{header}"\ntypedef int unit;\n')
-    run([*command, *c99("gcc"), "-fsyntax-only", tmp_path / "twice.c"])
+    run([*command, *c99("gcc"), PLAIN, "-fsyntax-only", tmp_path / "twice.c"])
 
 
 def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
     """The kernels as a library that stops at undefined behaviour and, with gcc, at accesses outside; what to run it with."""
-    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", "-shared", "-fPIC", *flags]
+    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", PLAIN, "-shared", "-fPIC", *flags]
     if shutil.which("gcc"):
         run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *files])
         found = subprocess.run(
@@ -257,7 +258,7 @@ def test_rings_and_twins_cover_every_kernel_with_views() -> None:
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("kernels") / "kernels.so"
     command = COMPILERS["gcc"] if shutil.which("gcc") else compiler("zig")
-    run([*command, "-std=c99", "-O2", "-shared", "-fPIC", "-o", path, *C_FILES])
+    run([*command, "-std=c99", "-O2", PLAIN, "-shared", "-fPIC", "-o", path, *C_FILES])
     return ctypes.CDLL(str(path))
 
 

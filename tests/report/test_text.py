@@ -11,6 +11,7 @@ from tinyweave.report.text import (
     bound_line,
     clean,
     foreseen_lines,
+    cycle_lines,
     instructions_line,
     memory_rows,
     proof_lines,
@@ -53,6 +54,7 @@ def known(**changes):
     base = {
         "device": {"name": "stm32f746", "core": "cortex-m7"},
         "core": "cortex-m7",
+        "plain_c": [],
         "macs": 1000,
         "instructions": 2500,
         "limits": {"ram": 1000, "memories": None, "flash": 5000},
@@ -143,6 +145,12 @@ def test_a_foreign_core_is_named():
     )
     line = instructions_line(known(device={"name": "rp2040", "core": "cortex-m0plus"}))
     assert "rp2040 has a cortex-m0plus, which is not emulated" in line
+
+
+def test_kernels_that_ran_as_plain_c_are_named_and_have_no_cycles():
+    board = known(device={"name": "ra8d1", "core": "cortex-m85"}, plain_c=["tw_add_s8_mve"], cycles=None)
+    assert instructions_line(board).endswith("tw_add_s8_mve ran as plain C, without the instructions of that core")
+    assert cycle_lines(board) == ["cycles: not estimated, for 1 kernel ran as plain C"]
 
 
 def test_the_proof_names_places_and_compilers():

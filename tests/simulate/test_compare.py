@@ -13,7 +13,7 @@ from cases.tiny import NETWORKS
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.plan import Plan, plan
-from tinyweave.simulate import compare
+from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 
 pytestmark = pytest.mark.emulator
@@ -45,6 +45,16 @@ def test_right_code_is_right(name: str, tmp_path: Path) -> None:
     assert result.max_abs_diff == 0
     assert {place: dict(used) for place, used in result.touched.items()} == {"host": made.arena, "cortex-m4": made.arena}
     assert set(result.compilers) == {"host", "cortex-m4"}
+
+
+def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"](), core="cortex-m55")
+    folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
+    result = compare.verify(made, folder, made.graph.name, cases, cores=["cortex-m33"])
+    assert result.ok
+    assert "-DTW_PLAIN_C" in result.compilers["cortex-m33"]
+    with pytest.raises(CompileError, match="no Arm MVE instructions"):
+        emulated.build(folder, made.graph.name, "cortex-m33")
 
 
 def test_a_wrong_layer_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,15 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 from simulate.tiny_c import ARENA, INPUTS, body
 
-from tinyweave import ops
+from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
+from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
 from tinyweave.plan import plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
-from tinyweave.simulate.run import Fault, Run, touched
+from tinyweave.simulate.emulated import COMPILERS, flags_for
+from tinyweave.simulate.run import FOLDER, Fault, Run, touched
 
 pytestmark = pytest.mark.emulator
 pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
@@ -111,3 +114,62 @@ def test_without_qemu_another_core_stands_for_it(write_model: Callable[..., Path
     assert emulated.nearest("cortex-m85", "", "cortex-m4") == "cortex-m4"
     with pytest.raises(CompileError, match="needs qemu-system-arm, which is not installed; install QEMU"):
         emulated.invoke(firmware, ARENA, INPUTS, [32])
+
+
+# macros that say which instructions a compiler may use
+FEATURES = re.compile(
+    r"__(ARM_FEATURE_(DSP|SIMD32|MVE|CLZ|IDIV|LDREX|QBIT|SAT|UNALIGNED)|ARM_ARCH|riscv_(atomic|compressed|mul|flen))"
+)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_each_compiler_is_given_the_instructions_of_a_core(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = []
+    for name in dict.fromkeys([COMPILERS[CORES[core].isa]().name, "zig"]):
+        for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
+            monkeypatch.setenv(variable, "" if name == "gcc" else name)
+        compiler = COMPILERS[CORES[core].isa]()
+        (tmp_path / "empty.c").write_text("")
+        toolchain.compile_c(
+            compiler, [*flags_for(core, compiler), "-dM", "-E", tmp_path / "empty.c", "-o", tmp_path / "macros"]
+        )
+        macros = dict(re.findall(r"#define (\w+) (.+)", (tmp_path / "macros").read_text()))
+        features.append({key: int(value, 0) for key, value in macros.items() if FEATURES.fullmatch(key)})
+        features[-1]["float"] = bool(int(macros.get("__ARM_FP", "0"), 0) & 4)
+        features[-1]["double"] = bool(int(macros.get("__ARM_FP", "0"), 0) & 8)
+        features[-1]["__ARM_FEATURE_MVE"] = features[-1].get("__ARM_FEATURE_MVE", 0) & 1  # kernels use no floats there
+        assert bool(features[-1].get("__ARM_FEATURE_DSP")) == (core in DSP)
+        assert bool(features[-1]["__ARM_FEATURE_MVE"]) == (core in MVE)
+    assert features[0] == features[-1]
+
+
+@pytest.mark.parametrize("core", [core for core in DSP if core in CORES])
+def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    graph, counts = NETWORKS["chain"](), {}
+    for compiler in dict.fromkeys([toolchain.arm().name, "zig"]):
+        monkeypatch.setenv("TINYWEAVE_ARM_CC", "" if compiler == "gcc" else compiler)
+        for kernels in ("portable", core):
+            made = plan(graph, core=kernels)
+            for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
+                (tmp_path / file).write_text(text)
+            firmware = emulated.build(tmp_path, graph.name, core)
+            x = compare.pack(graph, compare.samples(graph, 1, 0, [])[0])
+            run = emulated.invoke(firmware, made.arena, x, compare.output_bytes(graph))
+            assert run.instructions is not None
+            counts[compiler, kernels] = run.instructions
+        assert counts[compiler, core] < counts[compiler, "portable"]
+    fewest, *_, most = sorted(count for (_, kernels), count in counts.items() if kernels == core)
+    assert most < 1.5 * fewest, counts
+
+
+@pytest.mark.parametrize("row", [row for row in VARIANTS if row.cores], ids=lambda row: row.name)
+def test_a_kernel_without_its_instructions_does_not_compile(row: Variant, tmp_path: Path) -> None:
+    """Unless plain C in its place is asked for."""
+    compiler, core = toolchain.arm(), "cortex-m4" if row.cores == MVE else "cortex-m3"
+    files = [path for path in sources([row.name]) if path.suffix == ".c"]
+    flags = [*flags_for(core, compiler), "-idirafter", FOLDER / "include", "-fsyntax-only"]
+    with pytest.raises(CompileError, match=r"no Arm (DSP|MVE) instructions: compile for a core with them"):
+        toolchain.compile_c(compiler, [*flags, *files])
+    toolchain.compile_c(compiler, [*flags, "-DTW_PLAIN_C", *files])

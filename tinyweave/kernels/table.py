@@ -326,6 +326,11 @@ def own_kernels(core: str) -> frozenset[str]:
     return frozenset(row.name for row in VARIANTS if core in row.cores)
 
 
+def foreign(names: Iterable[str], core: str) -> list[str]:
+    """Of the kernels with these names, the ones that need instructions of cores other than `core`, sorted."""
+    return sorted({name for name in names if name and (cores := BY_NAME[name].cores) and core not in cores})
+
+
 def alike(core: str) -> str:
     """Of the cores with the same kernels the one whose cycles are taken to compare plans, so that all get the same."""
     return "cortex-m55" if core in MVE else "cortex-m4" if core in DSP else "cortex-m3"

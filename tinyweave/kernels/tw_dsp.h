@@ -1,7 +1,7 @@
-/* tw_dsp.h - instructions of the Arm DSP extension (Cortex-M4, M7, M33), in plain C where a core or compiler lacks them.
+/* tw_dsp.h - instructions of the Arm DSP extension (Cortex-M4, M7, M33).
  *
- * A word is a pair of 16-bit lanes, low and high. Kernels written with these give the same bytes everywhere. arm_acle.h has
- * some of them, not SMMULR, SMMLAR and the rotated SXTB16; so all are inline assembly.
+ * A word is a pair of 16-bit lanes, low and high. arm_acle.h has some of the instructions, not SMMULR, SMMLAR and the rotated
+ * SXTB16; so all are inline assembly. With TW_PLAIN_C they are plain C where the core lacks them: the same bytes, far slower.
  */
 #ifndef TW_DSP_H
 #define TW_DSP_H
@@ -12,8 +12,10 @@
 
 #if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && defined(__thumb2__)
 #define TW_HAS_DSP 1
-#else
+#elif defined(TW_PLAIN_C)
 #define TW_HAS_DSP 0
+#else
+#error "no Arm DSP instructions: compile for a core with them, as with -mcpu=cortex-m4, or define TW_PLAIN_C to run slowly"
 #endif
 
 #if defined(__GNUC__)

@@ -1,5 +1,5 @@
-/* tw_mve.h - what kernels with the Arm MVE extension, Helium (Cortex-M55, M85), share. Each has its plain C beside it, for the
- * host and for compilers that lack it, which gives the same bytes.
+/* tw_mve.h - what kernels with the Arm MVE extension, Helium (Cortex-M55, M85), share. Each has its plain C beside it, which
+ * gives the same bytes far slower; TW_PLAIN_C chooses it where the core lacks MVE.
  *
  * VQRDMULH rounds as tw_high_mul does. VRSHL rounds half up; where a negative half must go away from zero, 1 is taken off
  * what is negative before it, as tw_rounding_shift does.
@@ -12,8 +12,10 @@
 #if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
 #define TW_HAS_MVE 1
 #include <arm_mve.h>
-#else
+#elif defined(TW_PLAIN_C)
 #define TW_HAS_MVE 0
+#else
+#error "no Arm MVE instructions: compile for a core with them, as with -mcpu=cortex-m55, or define TW_PLAIN_C to run slowly"
 #endif
 
 #define TW_MVE_LANES 16  /* bytes of a vector */

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME, own_kernels
+from ..kernels.table import BY_NAME, foreign, own_kernels
 from ..ops import macs
 from .baselines import first_rows, patches
 from .build import (
@@ -51,7 +51,20 @@ MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
-__all__ = ["SCHEDULES", "Buffer", "Place", "Plan", "Stage", "Tile", "check", "from_json", "front", "own_kernels", "plan"]
+__all__ = [
+    "SCHEDULES",
+    "Buffer",
+    "Place",
+    "Plan",
+    "Stage",
+    "Tile",
+    "check",
+    "foreign",
+    "from_json",
+    "front",
+    "own_kernels",
+    "plan",
+]
 __all__ += ["code_to_add", "constant_bytes", "plan_in_order", "plan_in_stages", "scratch_name", "to_json", "trades_flash"]
 
 

@@ -99,6 +99,7 @@ def record(
         "energy_mj": _energy_mj(cycles, profile, device),
         "core": profile.core if profile else None,
         "compiler": profile.compiler if profile else None,
+        "plain_c": list(profile.foreign) if profile else None,
         "plan": {
             "steps": len(plan.stages) if plan else None,
             "lower_bound": plan.lower_bound if plan else None,

@@ -491,6 +491,8 @@ def show_instructions(out: Console, record: Record) -> None:
 
 def cycle_lines(record: Record) -> list[str]:
     """What one inference takes on the device, estimated, and what the estimate rests on."""
+    if record["cycles"] is None and record["plain_c"]:
+        return [f"cycles: not estimated, for {_counted(len(record['plain_c']), 'kernel')} ran as plain C"]
     if record["cycles"] is None:
         return (
             [] if record["core"] is None else [f"cycles: not estimated, for nobody has published timings of {record['core']}"]
@@ -518,6 +520,8 @@ def instructions_line(record: Record) -> str:
     device = record["device"]
     if device and device["core"] != record["core"]:
         line += f"; {device['name']} has a {device['core']}, which is not emulated: its counts and code size differ"
+    if record["plain_c"]:
+        line += f"; {', '.join(record['plain_c'])} ran as plain C, without the instructions of that core"
     return line
 
 

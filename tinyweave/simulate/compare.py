@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
-from ..plan import Plan
+from ..plan import Plan, foreign
 from ..plan.rows import row_bytes
 from . import emulated, host
 from .run import Round, Run, touched
@@ -215,6 +215,11 @@ def by_rows(plan: Plan) -> dict[str, dict[int, int]]:
     }
 
 
+def core_build(plan: Plan, folder: Path, name: str, core: str, *, trace: bool = False) -> emulated.Firmware:
+    """The C of a plan built for `core`, in plain C where its kernels are for another one."""
+    return emulated.build(folder, name, core, trace=trace, plain=bool(foreign(plan.variants, core)))
+
+
 def output_bytes(graph: Graph) -> list[int]:
     return [graph.tensors[name].bytes for name in graph.outputs]
 
@@ -228,7 +233,7 @@ def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
 
 
 def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Runner]:
-    firmware = emulated.build(folder, name, core)
+    firmware = core_build(plan, folder, name, core)
     graph, sizes = plan.graph, output_bytes(plan.graph)
     return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
         firmware, plan.arena, pack(graph, sample), sizes, fill=fill, earlier=_rounds(graph, earlier), **by_rows(plan)
@@ -298,7 +303,7 @@ def first_layer(
         program = host.build(folder, name, trace=True)
         run = host.invoke(program, plan.arena, pack(graph, sample), output_bytes(graph), **options)
     else:
-        firmware = emulated.build(folder, name, core, trace=True)
+        firmware = core_build(plan, folder, name, core, trace=True)
         run = emulated.invoke(firmware, plan.arena, pack(graph, sample), output_bytes(graph), **options)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.handed}

@@ -3,7 +3,8 @@
 In: nothing. Out: CORES, by the name that devices/*.toml use. `isa` chooses the compiler here and the registers, the
 disassembler and the calling convention in emulator.py. Cores without floats in hardware compute them in the compiler's
 library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, only single precision on a Cortex-M7, and no
-Cortex-M55, which QEMU plays; nor does it know of itself that a Cortex-M0 cannot access words at odd addresses.
+Cortex-M55, which QEMU plays; nor does it know of itself that a Cortex-M0 cannot access words at odd addresses. zig leaves out
+the extensions that a core may lack (DSP of the Cortex-M33, floats, MVE) unless its flags name them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CORES = {
     "cortex-m3": _cortex_m("cortex-m3", "cortex_m3", "UC_CPU_ARM_CORTEX_M3"),
     "cortex-m4": _cortex_m("cortex-m4", "cortex_m4+vfp4d16sp", "UC_CPU_ARM_CORTEX_M4", "fpv4-sp-d16"),
     "cortex-m7": _cortex_m("cortex-m7", "cortex_m7+fp_armv8d16sp", "UC_CPU_ARM_CORTEX_M7", "fpv5-sp-d16"),
-    "cortex-m33": _cortex_m("cortex-m33", "cortex_m33+fp_armv8d16sp", "UC_CPU_ARM_CORTEX_M33", "fpv5-sp-d16"),
+    "cortex-m33": _cortex_m("cortex-m33", "cortex_m33+dsp+fp_armv8d16sp", "UC_CPU_ARM_CORTEX_M33", "fpv5-sp-d16"),
     "cortex-m55": _cortex_m("cortex-m55", "cortex_m55+mve+fp_armv8d16", "mps3-an547", "auto", "qemu"),
     "rv32imc": Core(
         "riscv",

@@ -62,8 +62,11 @@ def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -
     return [*flags, "-fno-asynchronous-unwind-tables", *(["-fno-sanitize=all"] if zig else [])]
 
 
-def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False) -> Firmware:
-    """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step."""
+def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False, plain: bool = False) -> Firmware:
+    """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step.
+
+    With `plain`, kernels for instructions that `core` lacks become plain C; without it they do not compile.
+    """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     if importlib.util.find_spec("elftools") is None:
@@ -71,6 +74,7 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     compiler = COMPILERS[CORES[core].isa]()
     zig = compiler.name == "zig"
     flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace"] if trace else [])]
+    flags += ["-DTW_PLAIN_C"] if plain else []
     said = " ".join(flags)
     roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]

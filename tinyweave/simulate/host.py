@@ -41,7 +41,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     """
     compiler = toolchain.host()
     files = [*toolchain.sources(Path(folder), model), FOLDER / "host.c"]
-    flags = ["-std=c99", optimize, *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
+    flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
 
