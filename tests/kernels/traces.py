@@ -34,7 +34,7 @@ from tinyweave.simulate.worker import worker
 GAP, ALIGN = 64, 16
 INPUT, OUTPUT, SCRATCH, STATE = range(4)  # roles, as in trace.c
 RENAMED = tuple(f"-D{name}=tw_traced_{name}" for name in ("memcpy", "memmove", "memset"))
-WATCHED = ("-std=c99", "-fPIC", "-fsanitize=thread", *RENAMED)
+WATCHED = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-fsanitize=thread", *RENAMED)
 SCALAR = {  # so that each access is one of the source, by the compiler's name
     "gcc": ("-O1", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"),
     "clang": ("-O1", "-fno-vectorize", "-fno-slp-vectorize", "-fno-sanitize=undefined"),
@@ -171,7 +171,7 @@ def library(plan: Plan, folder: Path) -> ctypes.CDLL:
     kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
     model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")
     target = folder / "traced.so"
-    plain = ["-std=c99", "-fPIC", "-O0", *quiet, *RENAMED]
+    plain = ["-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O0", *quiet, *RENAMED]
     toolchain.compile_c(compiler, [*plain, "-c", "-I", folder, model, "-o", folder / "model.o"])
     toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
     toolchain.compile_c(compiler, ["-shared", folder / "model.o", folder / "trace.o", *kernels, "-o", target])

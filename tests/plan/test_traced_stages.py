@@ -122,7 +122,7 @@ def traced(made: Plan, folder: Path) -> list[Call]:
         (folder / file).write_text(text)
     (folder / "recorder.h").write_text(recorder((folder / "m.c").read_text()))
     (folder / "recorder.c").write_text(RECORDER)
-    library, flags = folder / "m.so", ["-std=c11", "-O0", "-w", "-shared", "-fPIC", "-I", FOLDER, "-I", folder]
+    library, flags = folder / "m.so", ["-std=c11", "-DTW_PLAIN_C", "-O0", "-w", "-shared", "-fPIC", "-I", FOLDER, "-I", folder]
     sources = [folder / "recorder.c", FOLDER / "tw_tile.c"]
     (folder / "main.c").write_text('#include "recorder.h"\n#include "m.c"\n')
     toolchain.compile_c(toolchain.host(), [*flags, folder / "main.c", *sources, "-o", library])
