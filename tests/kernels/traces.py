@@ -222,7 +222,7 @@ def on_host(name: str, chosen: Sequence[Chosen], folder: Path) -> list[Seen]:
     size = plan.arena["sram"]
     block = np.random.default_rng(0).integers(0, 256, size + 64, dtype=np.uint8)
     begin = block.ctypes.data + -block.ctypes.data % 64
-    memory = (ctypes.c_void_p * 1)(begin)
+    memory = (ctypes.c_size_t * 2)(begin, size)  # where it lies, and its bytes
     watch.trace.arena = begin
     assert loaded[f"{name}_init"](memory) == 0
     invoke = ctypes.cast(loaded[f"{name}_invoke"], ctypes.c_void_p)
