@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases.graphs import Net
 
 from tinyweave import api
 from tinyweave.plan import Plan, plan
@@ -57,6 +58,17 @@ def test_memory_that_is_short_costs_time(model: api.Model):
 def test_where_nothing_fits_the_smallest_is_shown(model: api.Model):
     made = api.plan(model, limits=api.Limits(100, None), optimize="speed", core=CORE)
     assert size(made) == size(api.plan(model, optimize="size"))
+
+
+def test_where_not_even_the_input_fits_few_kernels_are_taken_back():
+    """Only that of the first layer, whose scratch lies beside the input; the others need less than it."""
+    net = Net(64, 64, 8)
+    graph = net.finish("input", net.conv(net.conv(net.conv("image", 4, 3, 4), 6, 3, 2), 8, 3, 2))
+    told: list[tuple[str, int, int]] = []
+    made = plan(graph, core=CORE, most=100, progress=lambda *step: told.append(step))
+    assert size(made) == size(plan(graph))
+    assert made.variants[:3] == ("tw_conv_2d_s8", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
+    assert told == [("plans compared", number, 0) for number in range(3)], "all fast, none fast, and those that may be"
 
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "rv32imc", "xtensa-lx7", "cortex-m85"])

@@ -32,7 +32,7 @@ from .build import (
 from .check import check
 from .faster import with_kernels_of
 from .flash import code_to_add, constant_bytes, for_constants, trades_flash
-from .forms import FORMS, Form, pick
+from .forms import FORMS, Form, Progress, pick
 from .fuse import NEVER, Cut, best_stages, stage_front
 from .kept import what_to_keep
 from .memories import excess, spread
@@ -83,6 +83,7 @@ def plan(
     slack: float = 0.0,
     flash: int | None = None,
     other_flash: int | None = None,
+    progress: Progress | None = None,
 ) -> Plan:
     """The plan of `graph`, in which views lie in place.
 
@@ -104,7 +105,7 @@ def plan(
     no more than `most` bytes, or the largest of `maps`, the one of the least memory that takes at most 1 + `slack` times the
     cycles, estimated, of the fastest, see forms.py; computing maps again as far as that was allowed is not held against a plan.
     Kernels that keep more constants than others share what these leave of `flash` bytes, in which besides constants lie
-    `other_flash`, estimated if left out.
+    `other_flash`, estimated if left out. `progress` is told of each plan that is compared.
     """
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, schedule, max_mac_overhead)
@@ -117,7 +118,8 @@ def plan(
         allowed = (1 + slack) * (max_mac_overhead or 1)
         forms = forms[:2] if any(ends) else forms
         room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
-        made = pick(graph, core, how, forms, most=max(limits, default=NEVER), flash=room, allowed=allowed)
+        least = max(limits, default=NEVER)
+        made = pick(graph, core, how, forms, most=least, flash=room, allowed=allowed, progress=progress)
     else:
         made = how(FOR_ALL)
         assert made is not None
@@ -175,10 +177,12 @@ def front(
     stream_outputs: bool = False,
     max_mac_overhead: float = MOST_OVERHEAD,
     core: str = "",
+    progress: Progress | None = None,
 ) -> list[Plan]:
     """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
 
     Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
+    `progress` is told of each plan.
     """
     ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, "best", max_mac_overhead)
@@ -191,7 +195,11 @@ def front(
         for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
             if any(is_fused(net, ops) for ops in stages):
                 drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **ends._asdict())))
-    plans = [finish(each) for each in drafts]
+    plans = []
+    for number, each in enumerate(drafts):
+        if progress:
+            progress("plans of the front", number, len(drafts))
+        plans.append(finish(each))
     overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
     budgets = [_again(graph, "best", overhead) for overhead in overheads]
     for most, kept in zip(budgets, what_to_keep(graph, ends.streamed, budgets), strict=True):

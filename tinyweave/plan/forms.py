@@ -7,7 +7,7 @@ scratch, and stages call them for less at a time: either is a trade of bytes for
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from ..ir import Graph
@@ -15,11 +15,14 @@ from ..kernels.layer_cycles import layer_cycles
 from ..kernels.table import BY_NAME, alike
 from .build import Kernels
 from .flash import one_by_one, within_flash, worth_flash
+from .fuse import NEVER
 from .plan import Plan
 from .timing import cycles_to_compare, kernel_calls
 
 Form = Literal["least", "rows", "ops"]  # of whatever form that needs least memory; in stages of whole rows; op by op
 FORMS: tuple[Form, ...] = ("least", "rows", "ops")
+Progress = Callable[[str, int, int], None]
+"""Called while planning: what, how many of it are done, of how many in all; 0 where that is not known."""
 
 
 class How(Protocol):
@@ -39,13 +42,23 @@ class _Tried(NamedTuple):
         return self.bytes * self.cycles
 
 
-def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int, flash: int, allowed: float) -> Plan:
+def pick(
+    graph: Graph,
+    core: str,
+    how: How,
+    forms: Sequence[Form],
+    *,
+    most: int,
+    flash: int,
+    allowed: float,
+    progress: Progress | None = None,
+) -> Plan:
     """Of the plans with kernels for `core` that need at most `most` bytes and take at most `allowed` times the cycles of the
     fastest the one with the least product of bytes and cycles; where none needs so little, the smallest that was found.
 
     Where the fast kernels of a step need too much, or much for little, those for all cores take their place, the ones with most
     scratch first; likewise where their constants are more than `flash` bytes, while those that need more of these get what is
-    left.
+    left. `progress` is told of each plan before it is made.
     """
     like, given = alike(core), within_flash(graph, core, flash)
     names = one_by_one(graph, given)
@@ -57,24 +70,37 @@ def pick(graph: Graph, core: str, how: How, forms: Sequence[Form], *, most: int,
     def near(fewest: float) -> list[_Tried]:
         return [one for one in tried if one.bytes <= most and one.cycles <= allowed * fewest]
 
+    def planned(kernels: Kernels, form: Form, below: int = NEVER) -> _Tried | None:
+        if progress:
+            progress("plans compared", len(tried), 0)
+        made = how(kernels, form, below)
+        return None if made is None else _Tried(sum(made.arena.values()), cycles_to_compare(made, like), made)
+
     for form in forms:
         below = min((one.cost / fewest for one in near(fewest) if fewest), default=most + 1)
         starts = [given]
         for kernels in starts:
-            while (made := how(kernels, form, min(most + 1, math.ceil(below)))) is not None:
-                tried.append(_Tried(sum(made.arena.values()), cycles_to_compare(made, like), made))
+            while (now := planned(kernels, form, min(most + 1, math.ceil(below)))) is not None:
+                tried.append(now)
+                if len(tried) == 1 and now.bytes > most:
+                    portable = planned(given._replace(kept=frozenset(op.name for op in graph.ops)), form)
+                    if portable is not None and portable.bytes > most:  # then nothing fits: what needs least is wanted
+                        tried.append(portable)
+                        most, forms = portable.bytes, (form,)
                 if kernels is given:
-                    more = worth_flash(made.graph, made.variants, kernel_calls(made), core, flash)
+                    more = worth_flash(now.plan.graph, now.plan.variants, kernel_calls(now.plan), core, flash)
                     starts += [given._replace(roomy=more)] if more else []
-                dearest, scratch = _dearest(made, most)
+                dearest, scratch = _dearest(now.plan, most)
                 kernels = kernels._replace(kept=kernels.kept | dearest)
                 if not dearest:
                     break
-                if tried[-1].bytes <= most:
-                    slower = cycles_to_compare(made, like, dearest)
+                if now.bytes <= most:
+                    slower = cycles_to_compare(now.plan, like, dearest)
                     least = min((one.cost for one in near(fewest)), default=math.inf)
-                    if slower > allowed * fewest or (tried[-1].bytes - scratch) * slower >= least:
+                    if slower > allowed * fewest or (now.bytes - scratch) * slower >= least:
                         break
+        if len(forms) == 1:  # also where nothing fits: the other forms need no less
+            break
     fitting = [one for one in tried if one.bytes <= most]
     if not fitting:
         return min(tried, key=lambda one: one.bytes).plan
