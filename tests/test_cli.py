@@ -11,6 +11,7 @@ import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -169,6 +170,44 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     assert "--stream-outputs" in (tmp_path / "c" / "heads.h").read_text()
     assert "cannot hand out a network output row by row" in bad(capsys, "plan", chain, "--stream-outputs")
     assert "cannot stream outputs" in bad(capsys, "plan", path, "--stream-outputs", "--schedule", "layer")
+
+
+def test_constants_alone_decide_that_a_plan_does_not_fit_its_flash_and_an_estimate_that_it_may_not(capsys, chain):
+    assert run("plan", chain, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    flash, (least, most) = record["flash"], record["flash"]["estimate"]
+    assert 0 < flash["constants"] < least < most and flash["total"] is record["excess"]["flash"] is record["fits"] is None
+    for limit, code, fits, over, said in (
+        (flash["constants"] - 1, 1, False, 1, "1 B too many"),
+        (flash["constants"], 0, None, None, "may not fit"),
+        (least, 0, None, None, "which is perhaps too many"),
+        (most - 1, 0, None, None, "may not fit"),
+        (most, 0, True, 0, "at least 0 B left"),
+    ):
+        assert run("plan", chain, "--flash", limit, "--json") == code
+        record = json.loads(capsys.readouterr().out)
+        assert (record["fits"], record["excess"]["flash"]) == (fits, over), limit
+        assert run("plan", chain, "--flash", limit) == code
+        printed = capsys.readouterr().out
+        assert said in printed and f"{flash['constants']:,}" in printed
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "rv32imc"])
+def test_what_a_build_adds_to_the_constants_lies_in_the_range_that_plan_prints(capsys, chain, core, emulator):
+    assert run("plan", chain, "--device", core, "--json") == 0
+    foreseen = json.loads(capsys.readouterr().out)["flash"]
+    assert run("profile", chain, "--device", core, "--json") == 0
+    measured = json.loads(capsys.readouterr().out)["flash"]
+    assert foreseen["constants"] == measured["constants"] <= measured["weights"] + measured["tables"]
+    least, most = foreseen["estimate"]
+    assert least <= measured["total"] <= most and measured["estimate"] is None
+
+
+def test_a_board_has_no_room_for_more_flash_than_lies_beside_its_chip():
+    measured = SimpleNamespace(arena={"sram": 1}, static=0, stack=0, flash=2_600_000)
+    boards = {board.name for board in api.boards_that_fit(measured)}
+    assert "rp2040" not in boards and {"rp2350", "esp32-s3"} <= boards
 
 
 def test_limits_of_a_device_and_their_overrides(capsys, chain):

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import plan as planning
-from .codegen import Origin, Source, emit, identifier
+from .codegen import Origin, Source, constant_bytes, emit, identifier
 from .cost import counts
 from .cost.chain import Chain, chain_of
 from .cost.cycles import Cycles
@@ -37,6 +37,7 @@ from .plan import Plan
 from .plan.ablation import ablation as planning_ablation
 from .plan.explain import Explanation
 from .plan.explain import explain as explain_tensor
+from .plan.flash import code_range
 from .plan.memories import excess as memory_excess
 from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
@@ -127,6 +128,20 @@ class Limits:
             return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
         room = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
         return memory_excess(arena, memories) + max(0, rest - room)
+
+
+class FlashNeed(NamedTuple):
+    """Bytes of Flash of a plan before it is built: its constants, exact, and with code and parameters at least and at most."""
+
+    constants: int
+    least: int
+    most: int
+
+    def excess(self, limit: int | None) -> int | None:
+        """Return the bytes over `limit` if the constants alone exceed it, 0 if all fits, None where only a build can tell."""
+        if limit is None or self.constants <= limit < self.most:
+            return None
+        return max(0, self.constants - limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +295,13 @@ def device_limits(device: Device) -> Limits:
     """Return what a device has: nothing is limited where it is a core alone."""
     maps = device.memory_maps
     return Limits(sum(maps[0].values()) if maps else None, device.flash, maps)
+
+
+def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
+    """Return what a plan needs of Flash, on the core of `device` or a Cortex-M4."""
+    constants = constant_bytes(plan)
+    least, most = code_range(plan, device.core if device else DEFAULT_CORE)
+    return FlashNeed(constants, constants + least, constants + most)
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:

@@ -127,15 +127,17 @@ def test_the_verdict_without_flash_limit_and_without_limits():
         known(limits={"ram": 2048, "memories": None, "flash": None}, excess={"ram": 0, "flash": None}, fits=True)
     )
     assert lines[0] == "fits stm32f746" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
-    assert verdict_lines(known(fits=None))[0].startswith("no limit given")
+    unlimited = {"ram": None, "memories": None, "flash": None}
+    assert verdict_lines(known(limits=unlimited, fits=None))[0].startswith("no limit given")
 
 
 def test_a_plan_is_judged_by_its_arena_and_says_so():
     ram = {"total": None, "arena": 900, "memories": {"sram": 900}, "static": None, "stack": None}
-    flash = dict.fromkeys(("total", "weights", "tables", "code"))
-    lines = verdict_lines(known(ram=ram, flash=flash, excess={"ram": 0, "flash": None}, fits=True, boards=None))
+    flash = dict.fromkeys(("total", "weights", "tables", "code")) | {"constants": 3500, "estimate": [3900, 4600]}
+    lines = verdict_lines(known(ram=ram, flash=flash, excess={"ram": 0, "flash": 0}, fits=True, boards=None))
     assert lines[1] == "  RAM: 900 of 1,000 B, 100 B left (arena alone; deploy measures stack and static data)"
-    assert not any("Flash" in line for line in lines)
+    about = "(constants 3,500; code estimated, deploy measures it)"
+    assert lines[2] == f"  Flash: about 3,900 to 4,600 of 5,000 B, at least 400 B left {about}"
 
 
 def test_a_foreign_core_is_named():

@@ -2,6 +2,6 @@
 
 from .c import identifier
 from .header import Origin, survives
-from .model import Source, emit
+from .model import Source, constant_bytes, emit
 
-__all__ = ["Origin", "Source", "emit", "identifier", "survives"]
+__all__ = ["Origin", "Source", "constant_bytes", "emit", "identifier", "survives"]

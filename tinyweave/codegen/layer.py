@@ -33,17 +33,21 @@ def stored(tensor: Tensor) -> np.ndarray:
 class Constants:
     """The arrays of <m>_weights.h, in the order in which they were first asked for."""
 
-    texts: list[str] = field(default_factory=list)
-    names: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)
 
     def add(self, name: str, values: np.ndarray, ctype: str) -> str:
         """The C name of an array with these values: `name`, or that of an equal array already there."""
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))  # equal bytes are equal arrays
         key = (ctype, values.tobytes())
-        if key not in self.names:
-            self.names[key] = name
-            self.texts.append(c.array(ctype, name, values))
-        return self.names[key]
+        return self.arrays.setdefault(key, (name, values))[0]
+
+    @property
+    def texts(self) -> list[str]:
+        return [c.array(ctype, name, values) for (ctype, _), (name, values) in self.arrays.items()]
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(content) for _, content in self.arrays)
 
 
 @dataclass(frozen=True)

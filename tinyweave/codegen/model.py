@@ -38,16 +38,8 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     """The C of `plan`; `name` must be a C identifier."""
     if name != c.identifier(name):
         raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{c.identifier(name)}'")
-    at = _addresses(plan)
-    constants = Constants()
-    codes: dict[int, Code | None] = {}
-    for stage in plan.stages:
-        is_fused = stage.tiles is not None
-        maps, part = (map_names(plan, stage, _labels(plan)), ranges(plan, stage)) if is_fused else (None, {})
-        for index in stage.ops:
-            layer = Layer(plan, plan.graph.ops[index], at, constants, maps, part.get(index, ""))
-            codes[index] = EMITTERS[layer.op.kind](layer) if plan.variants[index] else None
-    reset = _reset_lines(plan, at, constants)
+    at, constants = _addresses(plan), Constants()
+    codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])
     files = {
         f"{name}.h": header(plan, name, origin),
@@ -57,6 +49,28 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     if has_memory_header(plan):
         files[f"{name}_memory.h"] = memory_header(plan, name, origin)
     return Source(name, files | {path.name: path.read_text() for path in kernels})
+
+
+def constant_bytes(plan: Plan) -> int:
+    """Return the bytes of all arrays in <m>_weights.h, as `emit` writes them."""
+    at, constants = _addresses(plan), Constants()
+    _codes(plan, at, constants)
+    _reset_lines(plan, at, constants)
+    for which in ("input", "output"):
+        _access(plan, "", which, constants)
+    return constants.bytes
+
+
+def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int, Code | None]:
+    """Return what each op's emitter writes, None for an op without code; its arrays go to `constants`."""
+    codes: dict[int, Code | None] = {}
+    for stage in plan.stages:
+        is_fused = stage.tiles is not None
+        maps, part = (map_names(plan, stage, _labels(plan)), ranges(plan, stage)) if is_fused else (None, {})
+        for index in stage.ops:
+            layer = Layer(plan, plan.graph.ops[index], at, constants, maps, part.get(index, ""))
+            codes[index] = EMITTERS[layer.op.kind](layer) if plan.variants[index] else None
+    return codes
 
 
 def _has_tiles(plan: Plan) -> bool:

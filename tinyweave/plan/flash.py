@@ -18,6 +18,12 @@ from .plan import Plan
 from .timing import Call
 
 LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
+# what the code and parameters of real networks need at least and at most, see bench/code_size.py: per byte of its kernels'
+# files, of which a linker keeps what is called, by whether the kernels are a core's own (files with many functions)
+KEPT, OWN_KEPT = (0.8, 1.45), (0.45, 1.1)
+PER_LAYER, PER_FUSED = (80, 120), (50, 220)  # bytes; for a layer in a fused stage more
+SOFT_FLOATS = 6_000  # bytes of the compiler's library, on cores without floats in hardware
+HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85", "xtensa-lx6", "xtensa-lx7")
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
@@ -42,6 +48,24 @@ def code_to_add(made: Plan, core: str) -> int:
     """Bytes of the code of kernels that keep more constants, those that ops could have and none of them has; estimated."""
     names = {variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, roomy=True)).roomy}
     return code_bytes({*made.variants, *names} - {""}) - code_bytes({*made.variants} - {""})
+
+
+def code_range(plan: Plan, core: str) -> tuple[int, int]:
+    """Return the fewest and the most bytes of code and parameters that a plan is estimated to need on `core`.
+
+    The constants of its layers are not among them, nor what else the firmware does.
+    """
+    variants = [BY_NAME[name] for name in plan.variants if name]
+    fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
+    floats = any("float32" in variant.types or "float" in variant.name for variant in variants)
+    least = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
+    most = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
+    kernels = code_bytes({variant.name for variant in variants})
+    low, high = (
+        round(share * kernels) + layer * len(variants) + more * fused
+        for share, layer, more in zip((least, most), PER_LAYER, PER_FUSED, strict=True)
+    )
+    return low, high + (SOFT_FLOATS if floats and core not in HARD_FLOATS else 0)
 
 
 def trades_flash(graph: Graph, core: str) -> bool:

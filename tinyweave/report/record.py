@@ -49,10 +49,13 @@ def record(
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
     executed, least = sum(layer.macs for layer in layers), macs(graph)
+    needed = api.flash_need(plan, device) if plan else None
+    estimate = needed if needed and not profile else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
-        "flash": _excess(profile.flash if profile else None, limits.flash),
+        "flash": estimate.excess(limits.flash) if estimate else _excess(profile.flash if profile else None, limits.flash),
     }
+    is_open = estimate is not None and limits.flash is not None and over["flash"] is None
     return {
         "tinyweave": __version__,
         "model": {
@@ -72,7 +75,7 @@ def record(
             "flash": limits.flash,
         },
         "excess": over,
-        "fits": _fits(over.values()),
+        "fits": _fits(over.values(), is_open=is_open),
         "ram": {
             "total": profile.ram if profile else None,
             "arena": arena,
@@ -84,6 +87,8 @@ def record(
         },
         "flash": {
             "total": profile.flash if profile else None,
+            "constants": needed.constants if needed else None,
+            "estimate": [estimate.least, estimate.most] if estimate else None,
             "weights": profile.weights if profile else None,
             "tables": profile.tables if profile else None,
             "code": profile.code if profile else None,
@@ -286,10 +291,12 @@ def _excess(need: int | None, cap: int | None) -> int | None:
     return None if need is None or cap is None else max(0, need - cap)
 
 
-def _fits(over: Collection[int | None]) -> bool | None:
-    """Whether nothing that is known exceeds its limit; None when nothing could be compared."""
+def _fits(over: Collection[int | None], *, is_open: bool) -> bool | None:
+    """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
     known = [value for value in over if value is not None]
-    return not any(known) if known else None
+    if any(known):
+        return False
+    return True if known and not is_open else None
 
 
 def _verify(verification: Verification | None) -> Record:

@@ -444,14 +444,15 @@ def verdict_lines(record: Record) -> list[str]:
     """Fits or not, by how many bytes, where the peak is, and which boards would do."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else None
-    if record["fits"] is None:
+    if limits["ram"] is limits["flash"] is None:
         lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
     else:
-        target = f" {device}" if device else ""
-        lines = [f"{'fits' if record['fits'] else 'does not fit'}{target}"]
+        said = {True: "fits", False: "does not fit", None: "may not fit"}[record["fits"]]
+        lines = [f"{said} {device}" if device else said]
     need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
     for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
         if need is None:
+            lines += [flash_estimate_line(record)] if key == "flash" and flash["estimate"] else []
             continue
         if limits[key] is None:
             lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
@@ -467,6 +468,25 @@ def verdict_lines(record: Record) -> list[str]:
     if record["boards"] is not None:
         lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
     return lines
+
+
+def flash_estimate_line(record: Record) -> str:
+    """Return what a plan needs of Flash: its constants, exact, and an estimate with its range of what a build adds."""
+    flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
+    constants, (least, most) = flash["constants"], flash["estimate"]
+    if over:
+        return f"  Flash: constants alone {constants:,} of {limit:,} B, {over:,} B too many"
+    against = (
+        f" of {limit:,} B" if limit is not None else " B, no limit known" + (" (pass --flash)" if record["device"] else "")
+    )
+    if limit is None:
+        state = ""
+    elif over == 0:
+        state = f", at least {limit - most:,} B left"
+    else:
+        state = f", which is {'probably' if least > limit else 'perhaps'} too many"
+    note = f"(constants {constants:,}; code estimated, deploy measures it)"
+    return f"  Flash: about {least:,} to {most:,}{against}{state} {note}"
 
 
 def peak_text(peak: Record) -> str:

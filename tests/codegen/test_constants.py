@@ -1,0 +1,34 @@
+"""What is said of a plan's constants before anything is emitted, against the text that is emitted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cases import maps, tiny
+from fuzz.generate import random_network
+
+from tinyweave.codegen import Origin, constant_bytes, emit
+from tinyweave.ir import Graph
+from tinyweave.plan import plan
+
+BITS = {"float": 32}
+
+
+def bytes_in_header(text: str) -> int:
+    """The sum of all arrays that a `_weights.h` declares."""
+    declared = re.findall(r"^static const (\w+) \w+\[(\d+)\] = \{", text, re.MULTILINE)
+    assert len(declared) == text.count("static const ")
+    return sum((BITS.get(ctype) or int(re.sub(r"\D", "", ctype))) // 8 * int(count) for ctype, count in declared)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [tiny.chain(), tiny.edges(), tiny.residual(), maps.heads(), *(random_network(seed, 14) for seed in range(8))],
+    ids=lambda graph: graph.name,
+)
+@pytest.mark.parametrize("core", ["", "cortex-m4"])
+def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
+    made = plan(graph, core=core)
+    header = emit(made, "net", Origin("net.tflite", "0")).files["net_weights.h"]
+    assert constant_bytes(made) == bytes_in_header(header)
