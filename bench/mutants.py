@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
+MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
 # room -> its files, and the tests that guard it, the likeliest to fail first
 ROOMS = {
     "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels/test_kernels.py", KINDS, "tests/kernels", "tests/codegen")),
@@ -206,9 +207,11 @@ def own_tests(mutant: Mutant) -> list[list[str]]:
     path = Path(mutant.file)
     steps = [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem.strip('_')}*.py"))]
     if path.suffix in (".c", ".h"):
-        kernels = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
-        kinds = " or ".join(sorted({kind for row in kernels for kind in row.kinds} if len(kernels) < 8 else ()))
-        steps += [[KINDS, "-k", kinds]] if kinds else []
+        for row in (row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}):
+            core = next(iter(row.cores), "")
+            steps += [["tests/kernels/test_kernels.py", "-k", row.name]] if core else []
+            steps += [[KINDS, "-k", f"{kind} and {core or 'not cortex'}"] for kind in row.kinds[:1]]
+        steps = steps[:MOST_KERNELS]
     seen: list[str] = []
     for tests in ROOMS[mutant.room][1]:
         steps.append([tests, *(f"--ignore={test}" for test in seen if test.startswith(f"{tests}/"))])
@@ -249,6 +252,8 @@ def failure(tree: Path, tests: Sequence[str], limit_s: int) -> str:
     said, _ = process.communicate()
     if process.returncode in (0, 5):  # 5: no test was collected
         return ""
+    if process.returncode == 4:
+        raise SystemExit(f"pytest refuses {tests}: {said[-300:]}")
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
     return failed[1] if failed else " ".join(said[-200:].split()) or f"exit code {process.returncode}"
 
