@@ -23,7 +23,7 @@ from tinyweave import api
 from tinyweave.cli import main, read_inputs
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.plan import trades_flash
@@ -386,6 +386,37 @@ def test_every_cut_of_a_file_is_one_line(capsys, chain, tmp_path):
 
 def test_a_file_name_cannot_write_control_codes(capsys, tmp_path):
     assert "\x1b" not in bad(capsys, "inspect", tmp_path / "\x1b[31mred.tflite")
+
+
+def renamed(graph: Graph, names: dict[str, str]) -> Graph:
+    """The graph with some of its tensors called otherwise."""
+
+    def new(old: tuple[str | None, ...]) -> tuple:
+        return tuple(names.get(name, name) for name in old)
+
+    tensors = {names.get(n, n): replace(t, name=names.get(n, n)) for n, t in graph.tensors.items()}
+    ops = tuple(replace(op, inputs=new(op.inputs), outputs=new(op.outputs)) for op in graph.ops)
+    return replace(graph, tensors=tensors, ops=ops, inputs=new(graph.inputs), outputs=new(graph.outputs))
+
+
+def test_names_of_tensors_and_files_cannot_write_control_codes(capsys, tmp_path):
+    evil = "\x1b[2Jgone\0\a\u202eback\u2066\x7f|`<b>\n# title"
+    model = tmp_path / "\x1b[31mred*.tflite"
+    model.write_bytes(to_tflite(renamed(tiny.chain(), {"image": evil, "conv": f"{evil}2", "scores": f"{evil}3"})))
+    files = {f"--{option}": tmp_path / f"a.{end}" for option, end in (("csv", "csv"), ("figure", "svg"))}
+    for words in (
+        ("inspect", model),
+        ("plan", model, "--explain", f"{evil}2"),
+        ("plan", model),
+        ("reorder", model, *(word for pair in files.items() for word in pair)),
+        ("compile", model, "-o", tmp_path / "c", "--device", "stm32f746"),
+    ):
+        assert run(*words) == 0
+        printed = capsys.readouterr()
+        assert printed.err == "" and all(line.isprintable() for line in printed.out.splitlines()), words
+    ElementTree.fromstring(files["--figure"].read_text())
+    for path in [files["--csv"], *(tmp_path / "c").iterdir()]:
+        assert all(line.isprintable() for line in path.read_text(encoding="utf-8").replace("\t", " ").split("\n")), path.name
 
 
 def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):

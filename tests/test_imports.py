@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "importers": {"ir", "ops"},
     "exporters": {"ir", "ops"},
     "passes": {"ir", "ops"},
-    "devices": {"ir"},
+    "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
     "toolchain": {"ir"},
     "plan": {"ir", "ops", "kernels", "devices", "toolchain"},

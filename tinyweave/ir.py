@@ -33,7 +33,12 @@ class CompileError(Exception):
         where = f"op {self.op.name} ({self.op.kind}): " if self.op else ""
         where += f"tensor '{shortened(self.tensor)}': " if self.tensor else ""
         text = where + self.why + (f"; {self.what_to_do}" if self.what_to_do else "")
-        return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+        return printable(" ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """Return text out of a file with `?` for what is no printable character: it may hold codes for the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(name: str, limit: int = 200) -> str:

@@ -107,29 +107,6 @@ def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None
     assert run.outputs == [expected[output].tobytes() for output in graph.outputs]
 
 
-def test_hostile_names_stay_inside_comments() -> None:
-    graph = NETWORKS["chain"]()
-    evil = 'x*/ int evil; /*\n#error "\\'
-    tensors = {(evil if n == "image" else n): (replace(t, name=evil) if n == "image" else t) for n, t in graph.tensors.items()}
-    ops_ = tuple(replace(op, inputs=tuple(evil if n == "image" else n for n in op.inputs)) for op in graph.ops)
-    renamed = replace(graph, tensors=tensors, ops=ops_, inputs=(evil,))
-    text = "".join(source_of(renamed).files[file] for file in ("chain.c", "chain.h"))
-    assert "*/ int evil" not in text
-    assert '\n#error "' not in text
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("kws", "kws"), ("My-Model v2", "my_model_v2"), ("2fast", "m_2fast"), ("int", "m_int"), ("__a__", "a")]
-)
-def test_identifier(text: str, name: str) -> None:
-    assert c.identifier(text) == name
-
-
-def test_identifier_of_nothing_is_refused() -> None:
-    with pytest.raises(CompileError, match="--name"):
-        c.identifier("..")
-
-
 @pytest.mark.parametrize("value", [0.0, 1.0, -2.5, 0.1, 1e-30, 3.4e38, 1 / 3, 123456789.0, 1.1754944e-38])
 def test_float_literals_read_back_exactly(value: float) -> None:
     text = c.float_literal(value)

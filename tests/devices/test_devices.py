@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
 import pytest
 
 from tinyweave.api import Limits, device_limits, emulated_core
 from tinyweave.cost.cycles import millijoules
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
+from tinyweave.devices.device import CACHE_KEYS, FOLDER, KEYS, MEMORY_KEYS, Cache
 from tinyweave.devices.device import CORES as CORES_ALONE
-from tinyweave.devices.device import Cache
 from tinyweave.ir import CompileError
 from tinyweave.simulate.cores import CORES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 KIB = 1024
 
@@ -155,7 +164,6 @@ def test_not_sizes(text: str):
 GOOD = """
 name = "Mine"
 core = "cortex-m4"
-isa = "armv7e-m"
 clock_hz = 48_000_000
 sources = ["the schematic"]
 [[memory]]
@@ -214,6 +222,41 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ("bytes = 8192", "byts = 8192", r"memory\[2\].byts: is not a key, did you mean 'bytes'"),
         ("0x2000_5000", "0x2000_4000", "memory: 'a' and 'b' overlap"),
         ("0x1000_0000", "-4", r"memory\[1\]: has a negative number"),
+        # numbers that take gigabytes or that Python refuses to print
+        ("48_000_000", "9" * 5000, "not TOML: .*digit"),
+        ("48_000_000", "0x" + "F" * 60_000, "clock_hz: is a number of more than 64 bits; at most"),
+        ("48_000_000", "-0x" + "F" * 60_000, "not TOML"),
+        ("48_000_000", "1" + "0" * 15, "clock_hz: is 1000000000000000; at most"),
+        ("8192", "0x" + "F" * 60_000, r"memory\[2\].bytes: is a number of more than 64 bits"),
+        ("8192", "0", r"memory\[2\].bytes: '0' is not a size"),
+        ("8192", "-5", r"memory\[2\].bytes: is -5"),
+        ('"24k"', '"999999999999m"', r"memory\[1\].bytes: is 1048575999998951424; at most 4,294,967,296"),
+        ("0x1000_0000", "0xFFFF_FFFF", r"memory\[1\]: does not end within 4 GiB"),
+        ("0x1000_0000", "0b" + "1" * 60_000, r"memory\[1\].address: is a number of more than 64 bits"),
+        # names that go into C, into the terminal and into files
+        ('name = "a"', 'name = "\u00e4"', r"memory\[0\].name: is no name for a memory"),
+        ('name = "a"', 'name = "a b"', r"memory\[0\].name: is no name for a memory"),
+        ('name = "a"', 'name = "2a"', r"memory\[0\].name: is no name for a memory"),
+        ('name = "a"', f'name = "{"a" * 32}"', r"memory\[0\].name: is no name for a memory"),
+        ('name = "a"', 'name = "a\\u0000"', r"memory\[0\].name: is no name for a memory"),
+        ('name = "a"', 'name = "D"', "memory: 2 of them are called 'd'"),
+        ('"Mine"', r'"\u001b[31mred"', r"name: is '\\x1b\[31mred', not a name"),
+        ('"Mine"', f'"{"x" * 65}"', "name: is 'xxx.*xxx\\.\\.\\., not a name"),
+        ('"Mine"', r'"\u202emine"', r"name: is '\\u202emine', not a name"),
+        ('["the schematic"]', r'["a\u0007b"]', "sources: must be one line of at most 1000 printable"),
+        ('["the schematic"]', '["x"]\naliases = ["a/b"]', "aliases: is 'a/b', not a name"),
+        ('["the schematic"]', '["x"]\nnote = "two\\nlines"', "note: must be one line"),
+        ('["the schematic"]', str(["x"] * 101).replace("'", '"'), "sources: must be a list of strings, at most 100"),
+        # what is deep or long is not shown
+        ("48_000_000", "{" + "a." * 2000 + "b = 1}", "clock_hz: is a table, not int"),
+        ("48_000_000", "[" * 300 + "]" * 300, "clock_hz: is a list, not int"),
+        ("clock_hz", "a" * 5000 + " = 1\nclock_hz", "a{60}: is not a key"),
+        ('name = "a"', 'name = "a"\nname = "b"', "not TOML: .*overwrite"),
+        # what follows from the core
+        ("clock_hz", 'isa = "armv6-m"\nclock_hz', "isa: is 'armv6-m', but a cortex-m4 has 'armv7e-m': leave the key out"),
+        ("clock_hz", 'nearest = "cortex-m7"\nclock_hz', "nearest: is 'cortex-m7', but a cortex-m4 has ''"),
+        ("cortex-m4", "cortex-m4f", "core: is 'cortex-m4f', which needs isa, and nearest"),
+        ('"cortex-m4"', '"cortex-m23"\nisa = "armv8-m.base"\nnearest = "z80"', "nearest: is 'z80', not one of cortex-m0"),
         ('["the schematic"]', "[1]", "sources: must be a list of strings"),
         ('name = "d"', 'external = 1\nname = "d"', r"memory\[3\].external: is true or false"),
         ('name = "d"', 'external = true\nname = "d"', r"memory\[3\].external: .* for a memory of kind 'flash' only"),
@@ -235,6 +278,35 @@ def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, n
     assert "mine.toml" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_the_instruction_set_follows_from_the_core_and_may_be_given(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    assert find(str(path)).isa == "armv7e-m"
+    path.write_text(GOOD.replace("clock_hz", 'isa = "ARMv7E-M"\nclock_hz'))
+    assert find(str(path)).isa == "armv7e-m"
+    path.write_text(GOOD.replace('"cortex-m4"', '"cortex-m23"\nisa = "armv8-m.base"\nnearest = "cortex-m0plus"'))
+    device = find(str(path))
+    assert (device.isa, emulated_core(device)) == ("armv8-m.base", "cortex-m0plus")
+    assert not any("isa" in tomllib.loads(file.read_text()) for file in FOLDER.glob("*.toml"))
+
+
+def test_the_page_on_devices_has_a_complete_file_and_every_key(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "DEVICES.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mychip.toml").write_text(example)
+    device = read(tmp_path / "mychip.toml")
+    assert device.ram == 320 * KIB and device.flash == 9 * KIB * KIB and len(device.caches) == 2
+    record = tomllib.loads(example)
+    follow = {"isa", "nearest"}
+    assert set(KEYS) - follow == set(record), "the example has every key that does not follow from another"
+    assert set(MEMORY_KEYS) == set().union(*record["memory"]) and set(CACHE_KEYS) == set().union(*record["cache"])
+    tables = page.split("| key | type | meaning |")[1:]
+    for keys, table in zip((KEYS, MEMORY_KEYS, CACHE_KEYS), tables, strict=True):
+        first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+        assert sorted(re.findall(r"`(\w+)`", " ".join(first))) == sorted(keys)
+    assert all(core in page for core in CORES_ALONE)
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(CompileError, match="No such file"):
         find(str(tmp_path / "absent.toml"))
@@ -245,7 +317,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(CompileError, match="not TOML"):
         find(str(binary))
     deep = tmp_path / "deep.toml"
-    deep.write_text("a = " + "[" * 100_000)
+    deep.write_text("a = " + "[" * 60_000)
     with pytest.raises(CompileError, match="not TOML"):
         find(str(deep))
     flash_only = tmp_path / "flash.toml"

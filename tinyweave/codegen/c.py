@@ -8,22 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import CompileError
-
 WIDTH = 118
-RESERVED = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "class delete new private protected public template this throw try catch namespace operator using virtual".split()
-)
-
-
-def identifier(text: str) -> str:
-    """`text` as a C and C++ identifier in lower case."""
-    name = re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")
-    if not name:
-        raise CompileError(f"'{text}' cannot be made into a C name", "name the model with --name, for example --name kws")
-    return f"m_{name}" if name[0].isdigit() or name in RESERVED else name
 
 
 def integer(value: int) -> str:
@@ -85,11 +70,9 @@ def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> s
 
 
 def comment(lines: Sequence[str]) -> str:
-    """A block comment; nothing in `lines` can end it."""
-    safe = [
-        " ".join(line.splitlines()).replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()
-        for line in lines
-    ]
+    """Return a block comment in printable ASCII; nothing in `lines` can end it, or escape its line as a trigraph does."""
+    plain = (re.sub(r"[^ -~]", "?", " ".join(line.splitlines())) for line in lines)
+    safe = [re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", line) for line in plain]
     if len(safe) == 1:
         return f"/* {safe[0]} */\n"
     return "/* " + "\n".join([safe[0], *(f" * {line}".rstrip() for line in safe[1:])]) + "\n */\n"

@@ -21,6 +21,7 @@ from . import c
 from .emitters import EMITTERS
 from .header import Origin, banner, has_memory_header, header, memory_header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
+from .names import check_memories, identifier
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
@@ -36,8 +37,9 @@ class Source:
 
 def emit(plan: Plan, name: str, origin: Origin) -> Source:
     """The C of `plan`; `name` must be a C identifier."""
-    if name != c.identifier(name):
-        raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{c.identifier(name)}'")
+    if name != identifier(name):
+        raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{identifier(name)}'")
+    check_memories(plan.arena)
     at, constants = _addresses(plan), Constants()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
     kernels = sources([variant for variant in plan.variants if variant], ["tw_tile.c"] if _has_tiles(plan) else [])

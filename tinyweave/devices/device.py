@@ -10,6 +10,7 @@ import difflib
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..files import read_file
 from ..ir import CompileError
 
 if sys.version_info >= (3, 11):
@@ -25,6 +27,25 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
+FORM = "docs/DEVICES.md has every key, and a complete file"
+KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
+MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external")
+CACHE_KEYS = ("kind", "bytes", "line", "ways")
+# what a file may say; generous, so that nothing absurd is computed with, printed or written into C
+MAX_FILE = 1 << 16  # bytes
+MAX_TABLES = 100  # memories, caches, aliases, sources
+MAX_TEXT = 1000  # characters of a note or source
+MAX_SHOWN = 60  # characters of a wrong value in a message
+MAX_NUMBER = {
+    "bytes": 1 << 32,
+    "address": 1 << 32,
+    "wait_states": 1000,
+    "line": 1 << 16,
+    "ways": 1 << 10,
+    "clock_hz": 10**11,
+    "run_ma": 10**6,
+    "volts": 1000,
+}
 KINDS = ("sram", "dtcm", "itcm", "flash", "psram")
 CACHES = ("code", "data", "unified")
 CORE_ALONE = "a core without a board: no limits but those of --ram and --flash, and no clock, so cycles but no milliseconds"
@@ -146,7 +167,7 @@ def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
     for run in runs:
         stems = {memory.name.rstrip("0123456789") for memory in run}
         name = stems.pop() if len(run) > 1 and len(stems) == 1 else run[0].name
-        name = "sram" if len(runs) == 1 else re.sub(r"\W|^(?=\d|$)", "_", name.lower())
+        name = "sram" if len(runs) == 1 else name.lower()
         while name in found:
             name += "_2"
         found[name] = sum(memory.bytes for memory in run)
@@ -176,50 +197,41 @@ def find(name_or_path: str) -> Device:
 
 def parse_size(text: str | int) -> int:
     """Bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
-    match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", str(text).strip(), re.ASCII)
+    text = str(text)
+    match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", text.strip(), re.ASCII)
     if not match or int(match[1]) == 0:
-        raise CompileError(f"'{text}' is not a size", "write bytes (65536), KiB (64k) or MiB (1m)")
+        raise CompileError(f"'{text[:MAX_SHOWN]}' is not a size", "write bytes (65536), KiB (64k) or MiB (1m)")
     return int(match[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[match[2].lower()]
 
 
 def read(path: Path) -> Device:
-    """The device that a TOML file describes; its first mistake as one line that names the file and the key."""
+    """Return the device that a TOML file describes; its first mistake is one line that names the file and the key."""
+    raw = read_file(path, MAX_FILE, "give a family name or a readable TOML file")
     try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CompileError(
-            f"cannot read '{path}': {error.strerror or error}", "give a family name or a readable TOML file"
-        ) from error
+        record = tomllib.loads(raw.decode())
     except (ValueError, RecursionError) as error:
-        raise CompileError(f"{path}: not TOML: {error}", "see the files in tinyweave/devices for the form") from error
-    known = ("name", "core", "isa", "clock_hz", "nearest", "aliases", "sources", "note", "run_ma", "volts", "memory", "cache")
-    _reject_unknown(path, record, known, "")
-    banks = _get(path, record, "memory", list, "")
-    memories = tuple(_memory(path, bank, f"memory[{index}].") for index, bank in enumerate(banks))
-    buffers = _get(path, record, "cache", list, "") if "cache" in record else []
-    caches = tuple(_cache(path, cache, f"cache[{index}].") for index, cache in enumerate(buffers))
-    kinds = sorted(cache.kind for cache in caches)
-    if len(set(kinds)) < len(kinds) or ("unified" in kinds and len(kinds) > 1):
-        raise _mistake(path, "cache", "there is one of code and one of data, or one that is unified")
+        raise CompileError(f"{path}: not TOML: {error}", FORM) from error
+    _reject_unknown(path, record, KEYS, "")
+    memories = tuple(_memory(path, bank, f"memory[{index}].") for index, bank in enumerate(_tables(path, record, "memory")))
+    caches = tuple(_cache(path, cache, f"cache[{index}].") for index, cache in enumerate(_tables(path, record, "cache")))
+    _check_together(path, memories, caches)
     if ("run_ma" in record) != ("volts" in record):
         raise _mistake(path, "run_ma", "goes with volts")
-    ordered = sorted(memories, key=lambda memory: memory.address)
-    for low, high in pairwise(ordered):
-        if low.address + low.bytes > high.address:
-            raise _mistake(path, "memory", f"'{low.name}' and '{high.name}' overlap")
+    core = _name(path, record, "core")
+    isa, nearest = _of_core(path, record, core)
     device = Device(
-        name=_get(path, record, "name", str, "").lower(),
-        core=_get(path, record, "core", str, "").lower(),
-        isa=_get(path, record, "isa", str, "").lower(),
-        clock_hz=_positive(path, record, "clock_hz", "", int),
+        name=_name(path, record, "name"),
+        core=core,
+        isa=isa,
+        clock_hz=_number(path, record, "clock_hz", "", int),
         memories=memories,
         sources=_strings(path, record, "sources"),
-        aliases=tuple(alias.lower() for alias in _strings(path, record, "aliases")),
-        nearest=_get(path, record, "nearest", str, "").lower() if "nearest" in record else "",
-        note=_get(path, record, "note", str, "") if "note" in record else "",
+        aliases=tuple(_checked_name(path, "aliases", alias) for alias in _strings(path, record, "aliases")),
+        nearest=nearest,
+        note=_text(path, "note", _get(path, record, "note", str, "")) if "note" in record else "",
         caches=caches,
-        run_ma=_positive(path, record, "run_ma", "") if "run_ma" in record else None,
-        volts=_positive(path, record, "volts", "") if "volts" in record else None,
+        run_ma=_number(path, record, "run_ma", "") if "run_ma" in record else None,
+        volts=_number(path, record, "volts", "") if "volts" in record else None,
     )
     if not device.ram:
         raise _mistake(path, "memory", "no bank of kind 'sram' or 'dtcm'")
@@ -232,38 +244,77 @@ def _shipped() -> tuple[Device, ...]:
 
 
 def _memory(path: Path, bank: Any, where: str) -> Memory:
-    keys = ("name", "kind", "bytes", "address", "wait_states", "external")
-    kind, size = _kind_and_bytes(path, bank, where, KINDS, keys)
-    address = _get(path, bank, "address", int, where)
+    kind, size = _kind_and_bytes(path, bank, where, KINDS, MEMORY_KEYS)
+    name = _get(path, bank, "name", str, where)
+    if not re.fullmatch(r"[A-Za-z]\w{0,30}", name, re.ASCII):
+        said = "is no name for a memory: a letter, then up to 30 letters, digits or _, because C will call it so"
+        raise _mistake(path, f"{where}name", said)
+    address = _number(path, bank, "address", where, int, least=0)
+    if address + size > MAX_NUMBER["address"]:
+        raise _mistake(path, where.rstrip("."), "does not end within 4 GiB of addresses")
     external = bank.get("external", False)
     if not isinstance(external, bool) or (external and kind != "flash"):
         raise _mistake(path, f"{where}external", "is true or false, and true for a memory of kind 'flash' only")
-    waits = _get(path, bank, "wait_states", int, where) if "wait_states" in bank else None
-    if address < 0 or (waits is not None and waits < 0):
-        raise _mistake(path, where.rstrip("."), "has a negative number")
-    return Memory(_get(path, bank, "name", str, where), kind, size, address, waits, external)
+    waits = _number(path, bank, "wait_states", where, int, least=0) if "wait_states" in bank else None
+    return Memory(name, kind, size, address, waits, external)
 
 
 def _cache(path: Path, cache: Any, where: str) -> Cache:
-    kind, size = _kind_and_bytes(path, cache, where, CACHES, ("kind", "bytes", "line", "ways"))
-    line, ways = (int(_positive(path, cache, key, where, int)) for key in ("line", "ways"))
+    kind, size = _kind_and_bytes(path, cache, where, CACHES, CACHE_KEYS)
+    line, ways = (_number(path, cache, key, where, int) for key in ("line", "ways"))
     if line & (line - 1) or size % (line * ways):
         raise _mistake(path, where.rstrip("."), "lines must be a power of two, and bytes a multiple of line times ways")
     return Cache(kind, size, line, ways)
 
 
 def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
-    """What a memory and a cache both have, of a table with no keys but these."""
+    """Return what a memory and a cache both have, of a table with no keys but these."""
     if not isinstance(table, dict):
         raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
     _reject_unknown(path, table, keys, where)
     kind = _get(path, table, "kind", str, where)
     if kind not in kinds:
-        raise _mistake(path, f"{where}kind", f"is '{kind}', not one of {', '.join(kinds)}")
+        raise _mistake(path, f"{where}kind", f"is {_shown(kind)}, not one of {', '.join(kinds)}")
+    given = _get(path, table, "bytes", (int, str), where)
+    if isinstance(given, int):
+        given = _bounded(path, f"{where}bytes", given)
     try:
-        return kind, parse_size(_get(path, table, "bytes", (int, str), where))
+        size = parse_size(given)
     except CompileError as error:
         raise _mistake(path, f"{where}bytes", error.why) from error
+    return kind, _bounded(path, f"{where}bytes", size)
+
+
+def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cache]) -> None:
+    """Raise CompileError where two memories have one name or overlap, or where the caches cannot be together."""
+    names = Counter(memory.name.lower() for memory in memories)
+    for name, count in names.items():
+        if count > 1:
+            raise _mistake(path, "memory", f"{count} of them are called '{name}', whose case does not matter")
+    for low, high in pairwise(sorted(memories, key=lambda memory: memory.address)):
+        if low.address + low.bytes > high.address:
+            raise _mistake(path, "memory", f"'{low.name}' and '{high.name}' overlap")
+    kinds = sorted(cache.kind for cache in caches)
+    if len(set(kinds)) < len(kinds) or ("unified" in kinds and len(kinds) > 1):
+        raise _mistake(path, "cache", "there is one of code and one of data, or one that is unified")
+
+
+def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
+    """Return instruction set and stand-in of a core: those of the table, with which keys of the file must agree."""
+    known = CORES.get(core)
+    isa = _name(path, record, "isa") if "isa" in record else None
+    nearest = _name(path, record, "nearest") if "nearest" in record else None
+    if known is None and (isa is None or nearest is None):
+        said = f"is '{core}', which needs isa, and nearest as the core that stands for it; they follow from {', '.join(CORES)}"
+        raise _mistake(path, "core", said)
+    if nearest and nearest not in CORES:
+        raise _mistake(path, "nearest", f"is '{nearest}', not one of {', '.join(CORES)}")
+    if known is None:
+        return isa or "", nearest or ""
+    for key, given, right in (("isa", isa, known[0]), ("nearest", nearest, known[1])):
+        if given is not None and given != right:
+            raise _mistake(path, key, f"is '{given}', but a {core} has '{right}': leave the key out")
+    return known
 
 
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
@@ -272,30 +323,77 @@ def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, 
     value = record[key]
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
         names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise _mistake(path, f"{where}{key}", f"is {value!r}, not {names}")
+        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {names}")
     return value
 
 
-def _positive(path: Path, record: dict[str, Any], key: str, where: str, kind: type | tuple[type, ...] = (int, float)) -> Any:
+def _tables(path: Path, record: dict[str, Any], key: str) -> list[Any]:
+    tables = _get(path, record, key, list, "") if key in record or key == "memory" else []
+    if len(tables) > MAX_TABLES:
+        raise _mistake(path, key, f"there are {len(tables)}, at most {MAX_TABLES} are supported")
+    return list(tables)
+
+
+def _number(
+    path: Path, record: dict[str, Any], key: str, where: str, kind: type | tuple[type, ...] = (int, float), *, least: int = 1
+) -> Any:
+    """Return a number of at least `least`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
     value = _get(path, record, key, kind, where)
-    if not 0 < value < math.inf:
-        raise _mistake(path, f"{where}{key}", f"is {value}, not positive")
+    if least == 0 and value < 0:
+        raise _mistake(path, where.rstrip("."), "has a negative number")
+    if least == 1 and not 0 < value < math.inf:
+        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not positive")
+    return _bounded(path, f"{where}{key}", value)
+
+
+def _bounded(path: Path, where: str, value: Any) -> Any:
+    most = MAX_NUMBER[where.rpartition(".")[2]]
+    if not 0 <= value <= most:
+        raise _mistake(path, where, f"is {_shown(value)}; at most {most:,} is supported")
     return value
+
+
+def _name(path: Path, record: dict[str, Any], key: str) -> str:
+    return _checked_name(path, key, _get(path, record, key, str, ""))
+
+
+def _checked_name(path: Path, key: str, name: str) -> str:
+    """Return a name in lower case that can be typed as an option, printed, and written into a comment of C."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
+        raise _mistake(path, key, f"is {_shown(name)}, not a name of at most 64 letters, digits and . _ + -")
+    return name.lower()
+
+
+def _text(path: Path, key: str, text: str) -> str:
+    if len(text) > MAX_TEXT or not text.isprintable():
+        raise _mistake(path, key, f"must be one line of at most {MAX_TEXT} printable characters")
+    return text
 
 
 def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
     values = _get(path, record, key, list, "") if key in record else []
-    if not all(isinstance(value, str) for value in values):
-        raise _mistake(path, key, "must be a list of strings")
-    return tuple(values)
+    if len(values) > MAX_TABLES or not all(isinstance(value, str) for value in values):
+        raise _mistake(path, key, f"must be a list of strings, at most {MAX_TABLES}")
+    return tuple(_text(path, key, value) for value in values)
 
 
-def _reject_unknown(path: Path, record: dict[str, Any], known: tuple[str, ...], where: str) -> None:
+def _reject_unknown(path: Path, record: dict[str, Any], known: Sequence[str], where: str) -> None:
     for key in record:
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            raise _mistake(path, f"{where}{key}", "is not a key" + (f", did you mean '{close[0]}'?" if close else ""))
+            close = difflib.get_close_matches(key[:MAX_SHOWN], known, n=1)
+            hint = f", did you mean '{close[0]}'?" if close else ""
+            raise _mistake(path, f"{where}{key[:MAX_SHOWN]}", f"is not a key{hint}")
+
+
+def _shown(value: Any) -> str:
+    """Return a value of the file for a message: tables may be as deep and numbers as long as the file."""
+    if isinstance(value, (dict, list)):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return "a number of more than 64 bits"
+    shown = repr(value)
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[: MAX_SHOWN - 3]}..."
 
 
 def _mistake(path: Path, key: str, what: str) -> CompileError:
-    return CompileError(f"{path}: {key}: {what}", "see the files in tinyweave/devices for the form")
+    return CompileError(f"{path}: {key}: {what}", FORM)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..codegen.layer import shape_text
 from ..cost.macs import per_op
-from ..ir import Graph, Op, Tensor, is_constant
+from ..ir import Graph, Op, Tensor, is_constant, printable
 from ..plan import Plan
 from ..plan.explain import kernel_reason
 from ..plan.overlap import views
@@ -136,5 +136,5 @@ def order_csv(record: dict[str, Any]) -> str:
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))
     for name, order in record["orders"].items():
         for number, step in enumerate(order["steps"]):
-            writer.writerow((name, number + 1, step["op"], step["kind"], step["bytes"], " ".join(step["tensors"])))
+            writer.writerow((name, number + 1, step["op"], step["kind"], step["bytes"], printable(" ".join(step["tensors"]))))
     return lines.getvalue()

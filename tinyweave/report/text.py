@@ -18,7 +18,7 @@ from rich.text import Text
 from ..codegen.model import buffer_labels
 from ..cost.cycles import milliseconds
 from ..devices import Device
-from ..ir import shortened
+from ..ir import printable, shortened
 from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.picture import memory_picture
@@ -46,7 +46,7 @@ def console() -> Console:
 
 def clean(text: str, limit: int = 60) -> str:
     """Text out of a file, safe to print and at most `limit` characters long."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    shown = printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
 
 
