@@ -53,7 +53,7 @@ def measured(path: Path, core: str) -> list[Row]:
                 api.write(api.source(part, plan), Path(folder))
                 firmware = emulated.build(Path(folder), part.name, core, trace=True)
                 run = emulated.invoke(firmware, plan.arena, sample, compare.output_bytes(part.graph))
-            cycles = emulated.cycles(core, run)
+            cycles = emulated.by_step(emulated.cycles(core, run))
             took = [step.likely for step in cycles] if cycles else run.per_step
             for stage, count in zip(plan.stages, took, strict=False):
                 (index,) = stage.ops

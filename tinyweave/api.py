@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from .plan.order import Order, best_order, each_its_own, live_owners
 from .plan.overlap import views
 from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
-from .simulate.run import touched
+from .simulate.run import Part, touched
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
@@ -53,6 +53,7 @@ REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all co
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
+Count = TypeVar("Count")
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 
 
@@ -78,9 +79,10 @@ class Model:
 class Profile:
     """What one invoke on an emulated core took, all of it measured but cycles; ram and flash in bytes.
 
-    cycles: estimated, of the whole and per step; None for a core whose timings are not known. waits: cycles that a read of
-    the device's Flash waits, counted in them where its caches miss; None: not known, and none are counted. foreign: kernels
-    of the device's core that ran as plain C, for want of its instructions on `core`; there are no cycles then.
+    per_layer: instructions by layer; of one in a stage that runs row by row those of its kernel's calls, where that is known.
+    cycles: estimated, of the whole, per step and per layer; None or empty for a core whose timings are not known. waits: cycles
+    that a read of the device's Flash waits, counted where its caches miss; None: not known, and none are counted. foreign:
+    kernels of the device's core that ran as plain C, for want of its instructions on `core`; there are no cycles then.
     """
 
     core: str
@@ -88,8 +90,10 @@ class Profile:
     foreign: tuple[str, ...]
     instructions: int
     per_step: tuple[int, ...]
+    per_layer: Mapping[str, int]
     cycles: Cycles | None
     cycles_per_step: tuple[Cycles, ...]
+    cycles_per_layer: Mapping[str, Cycles]
     waits: int | None
     arena: dict[str, int]
     touched: dict[str, int]
@@ -528,7 +532,7 @@ def _profile(
     device: Device | None = None,
     by_step: bool = True,
 ) -> Profile:
-    """The totals come from the build that ships, the split by step from one with the trace hook on."""
+    """The totals come from the build that ships, the split by step and layer from one with the trace hook on."""
     inputs, outputs = compare.pack(model.graph, sample), compare.output_bytes(model.graph)
     firmware = compare.core_build(plan, folder, model.name, core)
     waits = device.flash_waits if device and device.core == core else None
@@ -536,26 +540,37 @@ def _profile(
     run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, **compare.by_rows(plan))
     a, b = run(firmware, caches=caches), run(firmware, fill=1)
     others = planning.foreign(plan.variants, core)
-    whole, steps = None if others else emulated.cycles(core, a, waits), None
-    per_step: Sequence[int] = ()
+    traced = a
     if by_step:
-        traced = run(compare.core_build(plan, folder, model.name, core, trace=True), caches=caches)
-        per_step, steps = traced.per_step, None if others else emulated.cycles(core, traced, waits)
+        fused = [(step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
+        layers = {plan.graph.ops[index].name: step for step, stage in fused for index in stage.ops}
+        traced = run(compare.core_build(plan, folder, model.name, core, trace=True), caches=caches, layers=layers)
+    whole, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (a, traced))
+    steps = emulated.by_step(parts)
     assert a.instructions is not None and a.stack is not None
     return Profile(
         core=core,
         compiler=firmware.compiler,
         foreign=tuple(others),
         instructions=a.instructions,
-        per_step=tuple(per_step),
-        cycles=whole[0] if whole else None,
-        cycles_per_step=tuple(steps or ()),
+        per_step=tuple(traced.per_step),
+        per_layer=_by_layer(plan, traced.per_step, traced.per_part),
+        cycles=next(iter(whole.values()), None),
+        cycles_per_step=tuple(steps),
+        cycles_per_layer=_by_layer(plan, steps, parts),
         waits=waits,
         arena=dict(plan.arena),
         touched=touched(a, b),
         stack=a.stack,
         **firmware.sizes,
     )
+
+
+def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[Part, Count]) -> dict[str, Count]:
+    """Return the count of each layer: of the step that it is, or in a stage that runs row by row of its own part."""
+    found = {layer: count for (_, layer), count in parts.items() if layer}
+    alone = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
+    return found | {plan.graph.ops[stage.ops[0]].name: count for stage, count in alone}
 
 
 def deploy(

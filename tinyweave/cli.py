@@ -114,7 +114,7 @@ CompareWith = Annotated[
     Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
 ]
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Also write the steps as a trace for Perfetto or Chrome.")
+    Path | None, typer.Option("--trace", metavar="FILE", help="Also write the layers as a trace for Perfetto or Chrome.")
 ]
 Samples = Annotated[
     int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")

@@ -69,7 +69,9 @@ def test_constants_are_counted_where_they_are_read():
 def test_a_plan_adds_scratch_and_instructions():
     model = tiny.chain()
     plan = api.planning.plan(model, "layer")
-    rows = plan_layers(plan, "cortex-m4", [10, 20, 30, 40, 50], [11, 21, 31, 41, 51])
+    names = [op.name for op in model.ops]
+    counts = [dict(zip(names, range(first, 60, 10), strict=True)) for first in (10, 11)]
+    rows = plan_layers(plan, "cortex-m4", *counts)
     assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
     assert [row.cycles for row in rows] == [11, 21, 31, 41, 51]
     assert [row.kernel for row in rows] == list(plan.variants)

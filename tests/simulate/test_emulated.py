@@ -88,6 +88,34 @@ def test_instructions_of_a_step_are_those_counted_by_hand(write_model: Write) ->
     assert got.instructions == sum(got.per_step)
 
 
+LAYERS = """
+__attribute__((used)) static const int32_t first_0[4] = {1, 2, 3, 4};
+__attribute__((used)) static const int32_t second_1[2] = {5, 6};
+__attribute__((naked, used)) static void helper(void) { __asm__ volatile("bx lr"); }
+__attribute__((naked, used)) static void kernel(void)
+{
+    __asm__ volatile("push {r4, lr}\\n movs r4, #3\\n 1: subs r4, #1\\n bne 1b\\n bl helper\\n pop {r4, pc}");
+}
+"""
+
+
+def test_kernel_calls_of_a_step_are_counted_by_layer(write_model: Write) -> None:
+    """A loop that calls one kernel for two layers, and a helper for none: its own instructions are what is left."""
+    calls = ("1: ldr r0, =first_0 + 4", "bl kernel", "ldr r0, =second_1", "bl kernel", "movs r0, #0", "bl helper")
+    loop = (*calls, "subs r4, #1", "bne 1b")
+    ends = ("movs r0, #0", "bl tw_trace", "movs r0, #0", "pop {r4, pc}", ".ltorg")
+    folder = write_model(LAYERS + assembly("push {r4, lr}", "movs r4, #5", *loop, *ends))
+    got = run(folder, trace=True, layers={"first_0": 0, "second_1": 0, "missing_2": 0}, caches={"code": (32, 16, 1)})
+    spent = got.per_part
+    kernel = 2 + 3 * 2 + 1 + 1 + 1
+    assert spent == {(0, "first_0"): 5 * kernel, (0, "second_1"): 5 * kernel, (0, ""): 2 + 5 * (len(loop) + 1) + 4}
+    assert got.per_step == [got.instructions] == [sum(spent.values())]
+    whole = run(folder, trace=True, caches={"code": (32, 16, 1)})
+    assert whole.instructions == got.instructions and list(whole.blocks) == [(0, "")]
+    assert sum(missed["code"] for missed in got.misses.values()) == whole.misses[0, ""]["code"] > 10
+    assert all(missed["code"] for missed in got.misses.values())
+
+
 @pytest.mark.parametrize(
     ("lines", "depth"),
     [
@@ -335,14 +363,15 @@ def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.Monkey
 def test_blocks_tell_how_often_they_ran_and_were_left_by_a_branch(write_model: Write) -> None:
     loop = ("1: adds r2, r2, #1", "cmp r2, r3", "bne 1b")
     got = run(write_model(assembly("push {r4, lr}", "movs r2, #0", "movs r3, #100", *loop, "movs r0, #0", "pop {r4, pc}")))
-    found = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1]]
+    found = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1, ""]]
     assert found == [(3 + 3, 1, 1), (3, 99, 98), (2, 1, 0)], "the return goes out of what is counted"
-    assert sum(block.instructions * block.executions for block in got.blocks[-1]) == got.instructions
+    assert sum(block.instructions * block.executions for block in got.blocks[-1, ""]) == got.instructions
     taken = 1 + 98
-    assert emulated.cycles("cortex-m4", got) == [
-        (3 + 2 + 300 + 1 + 3 + taken, 3 + 2 + 300 + 1 + 3 + 2 * taken, 309 + 3 * taken)
-    ]
-    assert emulated.cycles("rv32imc", got) is None
+    assert emulated.cycles("cortex-m4", got) == {
+        (-1, ""): (3 + 2 + 300 + 1 + 3 + taken, 3 + 2 + 300 + 1 + 3 + 2 * taken, 309 + 3 * taken)
+    }
+    assert emulated.by_step(emulated.cycles("cortex-m4", got)) == [], "it was not traced"
+    assert emulated.cycles("rv32imc", got) == {}
 
 
 @pytest.mark.parametrize(("cache", "misses"), [((64, 16, 4), 4), ((32, 16, 2), 8), ((32, 16, 1), 8), ((128, 32, 4), 2)])
@@ -361,11 +390,11 @@ def test_caches_miss_what_they_cannot_hold(write_model: Write, cache: tuple[int,
     )
     folder = write_model(assembly(*lines, "movs r0, #0", "pop {r4, pc}", ".balign 32", "3: .space 64, 7"))
     got = run(folder, caches={"data": cache})
-    assert got.misses == {-1: {"data": misses}}
+    assert got.misses == {(-1, ""): {"data": misses}}
     assert got.instructions == run(folder).instructions
-    code = run(folder, caches={"code": (1024, 16, 64)}).misses[-1]["code"]
+    code = run(folder, caches={"code": (1024, 16, 64)}).misses[-1, ""]["code"]
     assert code in (2, 3), "lines of 28 bytes of code"
-    assert run(folder, caches={"unified": (1024, 16, 64)}).misses[-1]["unified"] == code + 4
+    assert run(folder, caches={"unified": (1024, 16, 64)}).misses[-1, ""]["unified"] == code + 4
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m55"])

@@ -30,6 +30,7 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
         "## Layers",
         "Bytes in, out and live are activations; live counts everything that must be in RAM while the layer runs.",
         _code(align(rows, right)),
+        _loops(record),
         "## Arena",
         _code([clean(line, WIDE) for line in picture]),
     ]
@@ -61,6 +62,12 @@ def _proof_method(record: Record) -> str:
         "The arena was filled with noise before each run and the first input was run twice over complementary noise: a byte "
         "that differs from both was written, and a result that depends on the noise would show."
     )
+
+
+def _loops(record: Record) -> str:
+    """What the loops of stages took, which is no layer's."""
+    loops = [f"step {step['step'] + 1} {step['loop']['instructions']:,}" for step in record["steps"] or () if step["loop"]]
+    return f"Stages take instructions for their loops besides: {', '.join(loops)}." if loops else ""
 
 
 def _memory(record: Record) -> str:

@@ -40,7 +40,7 @@ def record(
 ) -> Record:
     """Everything that is known of one model, ready for json.dumps."""
     graph = model.graph
-    took = (profile.core, profile.per_step, [step.likely for step in profile.cycles_per_step]) if profile else ()
+    took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     layers = plan_layers(plan, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
@@ -118,7 +118,48 @@ def record(
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
+        "steps": _steps(plan, profile) if plan and profile else None,
     }
+
+
+def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
+    return {layer: count.likely for layer, count in cycles.items()}
+
+
+def _steps(plan: Plan, profile: api.Profile) -> list[Record]:
+    """What each step took; of one that runs row by row also what is not its layers', which is its loop's."""
+    counts = {"instructions": (profile.per_step, profile.per_layer)}
+    counts["cycles"] = ([step.likely for step in profile.cycles_per_step], _likely(profile.cycles_per_layer))
+    found = []
+    for step, stage in enumerate(plan.stages):
+        names = [plan.graph.ops[index].name for index in stage.ops]
+        whole = {key: steps[step] if steps else None for key, (steps, _) in counts.items()}
+        rest = {
+            key: steps[step] - sum(layers.get(name, 0) for name in names) if steps else None
+            for key, (steps, layers) in counts.items()
+        }
+        is_split = stage.schedule is not None and any(name in profile.per_layer for name in names)
+        found.append({"step": step, "layers": names, **whole, "loop": rest if is_split else None})
+    return found
+
+
+def costs(record: Record) -> list[Record]:
+    """Return what took time, in the order of execution: the layers, and after those of a stage what else the stage took.
+
+    Where nothing is known of the layers of a stage, its entry is the whole stage.
+    """
+    layers = {layer["name"]: layer for layer in record["layers"]}
+    found = []
+    for step in record["steps"]:
+        own = [layers[name] for name in step["layers"]]
+        found += own
+        rest = {"step": step["step"], "kind": "", "kernel": None, "output": own[-1]["output"], "live": own[-1]["live"]}
+        if step["loop"]:
+            found.append({**rest, "name": "(loop)", "macs": 0, **step["loop"]})
+        elif all(layer["instructions"] is None for layer in own):
+            whole = {key: step[key] for key in ("instructions", "cycles")}
+            found.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
+    return found
 
 
 def _peak(summit: Layer, plan: Plan | None) -> Record:

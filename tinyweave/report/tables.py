@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..plan.streaming import plan_macs
 class Layer:
     """One op: bytes of its activations in and out, of its constants, and live while it runs; of a plan its kernel, and why.
 
-    instructions, cycles: when measured, and estimated; those of a fused stage are at its last op.
+    instructions, cycles: when measured, and estimated; in a stage that runs row by row those of its kernel's calls.
     """
 
     step: int
@@ -51,19 +51,18 @@ def graph_layers(graph: Graph) -> list[Layer]:
     return _rows(graph, order, _live_of_graph(graph), per_op(graph, clipped=True))
 
 
-def plan_layers(plan: Plan, core: str = "", instructions: Sequence[int] = (), cycles: Sequence[int] = ()) -> list[Layer]:
-    """The rows of a plan in its order; what its steps took on `core` is shown at the last op of each stage."""
+def plan_layers(
+    plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
+) -> list[Layer]:
+    """The rows of a plan in its order; instructions and cycles: what ops took on `core`, by name, as far as it is known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
-    rows = _rows(plan.graph, order, live, plan_macs(plan))
-    last = dict(order)
-    found = []
-    for row, (step, index) in zip(rows, order, strict=True):
-        spent = (counts[step] if counts and last[step] == index else None for counts in (instructions, cycles))
-        count, estimate = spent
+    rows = []
+    for row, (_, index) in zip(_rows(plan.graph, order, live, plan_macs(plan)), order, strict=True):
+        counts = {"instructions": (instructions or {}).get(row.name), "cycles": (cycles or {}).get(row.name)}
         why = kernel_reason(plan, index, core) if core else None
-        found.append(replace(row, kernel=plan.variants[index] or None, why=why, instructions=count, cycles=estimate))
-    return found
+        rows.append(replace(row, kernel=plan.variants[index] or None, why=why, **counts))
+    return rows
 
 
 def peak(layers: Sequence[Layer]) -> Layer | None:

@@ -23,7 +23,7 @@ from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.picture import memory_picture
 from .explanation import explanation_lines
-from .record import Record
+from .record import Record, costs
 
 WIDTH = 100
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
@@ -171,7 +171,7 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
     """Where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
-    layers = record["layers"]
+    layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = align(*profile_rows(record))
     room = max(MIN_BAR, min(MAX_BAR, (out.width if out.is_terminal else WIDTH) - max(map(len, lines)) - 1))
@@ -193,13 +193,11 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """What each layer took, as cells, headed, and which columns are numbers; a fused stage's is at its last layer."""
+    """What each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
-    stages: dict[int, int] = {}
-    for layer in record["layers"]:
-        stages[layer["step"]] = stages.get(layer["step"], 0) + layer["macs"]
-        count, cycles, macs = layer["instructions"], layer["cycles"], stages[layer["step"]]
+    for layer in costs(record):
+        count, cycles, macs = layer["instructions"], layer["cycles"], layer["macs"]
         each = f"{count / macs:.2f}" if count and macs else "-"
         ms = f"{milliseconds(cycles, clock_hz):.2f}" if cycles is not None and clock_hz else "-"
         cells = [str(layer["step"] + 1), layer["name"], _kernel(layer), _count(layer["macs"] or None), _count(count)]
@@ -234,17 +232,21 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
     rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
     rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
     key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
-    old, new = ({layer["name"]: layer[key] for layer in found["layers"]} for found in (before, record))
+    old, new = ({_title(entry): entry[key] for entry in costs(found)} for found in (before, record))
     names = dict.fromkeys([*old, *new])
     rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
     return rows
+
+
+def _title(entry: Record) -> str:
+    return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
 def can_be_compared(found: Any) -> bool:
     """Whether this, out of a file, has what `change_rows` reads."""
     try:
         counts = [*(found[key] for key in ("macs", "instructions", "cycles")), *(found[part][key] for part, key in TOTALS)]
-        layers = [(layer["name"], layer["instructions"], layer["cycles"]) for layer in found["layers"]]
+        layers = [(_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(found)]
     except (KeyError, TypeError):
         return False
     numbers = [*counts, *(count for _, *both in layers for count in both)]

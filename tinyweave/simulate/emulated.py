@@ -25,7 +25,7 @@ from ..cost.cycles import cycles as instruction_cycles
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
-from .run import FOLDER, Block, Dump, Fault, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import FOLDER, Block, Dump, Fault, Part, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import worker
 
 PAGE = 4096
@@ -97,6 +97,7 @@ class _Elf:
     ram: tuple[int, bytes]
     code: tuple[int, int]
     symbols: Mapping[str, int]
+    places: Mapping[str, tuple[int, int]]  # of functions and constants: where they begin and end
     functions: tuple[tuple[int, str], ...]  # by address
     sizes: Mapping[str, int]
 
@@ -123,6 +124,7 @@ def _read_elf(path: Path) -> _Elf:
     trace = sum(s["st_size"] for s in found if s.name == "tw_trace")
     start = parts[".text"][0]
     return _Elf(
+        places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in found if s["st_size"]},
         flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
         ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
         code=(start, start + length[".text"]),
@@ -160,6 +162,7 @@ def invoke(
     streamed: Mapping[int, int] | None = None,
     handed: Mapping[int, int] | None = None,
     caches: Mapping[str, tuple[int, int, int]] | None = None,
+    layers: Mapping[str, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Run:
@@ -168,8 +171,10 @@ def invoke(
     `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
     bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed: outputs
     that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or `unified`
-    -> bytes, bytes of a line, ways; empty when invoke begins. Raises Fault for an access to what is not the model's, a write to
-    guard bytes or below the stack pointer, a failing call, rows that do not come once and in order, and when a limit is passed.
+    -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be counted by
+    themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises Fault for an
+    access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that do not come
+    once and in order, and when a limit is passed.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -200,6 +205,8 @@ def invoke(
         "streamed": dict(streamed or {}),
         "handed": dict(handed or {}),
         "caches": dict(caches or {}),
+        "layers": {name: (step, *elf.places[name]) for name, step in (layers or {}).items() if name in elf.places},
+        "invoke": elf.places.get(f"{firmware.model}_invoke", (0, 0)),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
@@ -214,13 +221,15 @@ def invoke(
     if answer["stack_image"][:below] != stack[:below]:
         raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")
     functions: dict[str, int] = {}
-    blocks: dict[int, list[Block]] = {}
-    for step, ran in answer["blocks"].items():
+    blocks: dict[Part, list[Block]] = {}
+    for part, ran in answer["blocks"].items():
         for address, count, instructions, executions, taken in ran:
             name, at = _function(elf, address)[0], address - elf.flash[0]
             functions[name] = functions.get(name, 0) + instructions * executions
-            blocks.setdefault(step, []).append(Block(elf.flash[1][at : at + count], instructions, executions, taken))
-    steps = answer.get("steps") or {step: sum(b.instructions * b.executions for b in ran) for step, ran in blocks.items()}
+            blocks.setdefault(part, []).append(Block(elf.flash[1][at : at + count], instructions, executions, taken))
+    steps = answer.get("steps") or {step: 0 for step, _ in blocks}
+    for (step, _), ran in blocks.items():
+        steps[step] += sum(block.instructions * block.executions for block in ran)
     return Run(
         outputs=answer["outputs"][-1],
         fill=fill,
@@ -275,22 +284,29 @@ def _hook() -> Path:
     )
 
 
-def cycles(core: str, run: Run, waits: int | None = None) -> list[Cycles] | None:
-    """The estimated cycles of a run on `core`, per step, or in one of an untraced run; None for a core without timings.
+def cycles(core: str, run: Run, waits: int | None = None) -> dict[Part, Cycles]:
+    """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
 
     waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
     """
-    if core not in TIMINGS or not run.blocks:
-        return None
-    found = []
-    for step in range(max(run.blocks) + 1) if max(run.blocks) >= 0 else run.blocks:
+    found = {}
+    for part, ran in run.blocks.items() if core in TIMINGS else ():
         total = Cycles(0, 0, 0)
-        for block in run.blocks.get(step, ()):
+        for block in ran:
             total = total.plus(*instruction_cycles(core, _disassembled(block.code), block.executions, block.taken))
-        missed = run.misses.get(step, {})
+        missed = run.misses[part]
         data = missed.get("data", 0) + missed.get("unified", 0)
-        found.append(total if waits is None else waiting(total, missed.get("code", 0), data, waits))
+        found[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
     return found
+
+
+def by_step(found: Mapping[Part, Cycles]) -> list[Cycles]:
+    """Return the cycles of each step, its layers' included, from those of the parts of a traced run."""
+    steps = [Cycles(0, 0, 0)] * (max((step for step, _ in found), default=-1) + 1)
+    for (step, _), part in found.items():
+        if step >= 0:
+            steps[step] = steps[step].plus(*part)
+    return steps
 
 
 @lru_cache(maxsize=1 << 15)

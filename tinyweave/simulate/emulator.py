@@ -92,7 +92,18 @@ class Cache(ctypes.Structure):
         ("sets", ctypes.c_uint32),
         ("ways", ctypes.c_uint32),
         ("lines", ctypes.c_void_p),
-        ("misses", ctypes.c_uint64),
+    ]
+
+
+class Layer(ctypes.Structure):
+    """tw_layer of hook.c."""
+
+    _fields_ = [
+        ("begin", ctypes.c_uint32),
+        ("end", ctypes.c_uint32),
+        ("blocks", ctypes.c_void_p),
+        ("code_misses", ctypes.c_uint64),
+        ("data_misses", ctypes.c_uint64),
     ]
 
 
@@ -102,7 +113,12 @@ class Counter(ctypes.Structure):
     _fields_ = [
         ("first", ctypes.c_uint32),
         ("slots", ctypes.c_uint32),
-        ("blocks", ctypes.c_void_p),
+        ("layers", ctypes.POINTER(Layer)),
+        ("layer", ctypes.POINTER(Layer)),
+        ("layer_count", ctypes.c_uint32),
+        ("invoke", ctypes.c_uint32),
+        ("invoke_bytes", ctypes.c_uint32),
+        ("in_invoke", ctypes.c_uint32),
         ("last", ctypes.c_void_p),
         ("end", ctypes.c_uint64),
         ("instructions", ctypes.c_uint64),
@@ -111,6 +127,7 @@ class Counter(ctypes.Structure):
         ("look_at_stack", ctypes.c_uint32),
         ("unaligned", ctypes.c_uint32),
         ("stack_register", ctypes.c_int),
+        ("argument_register", ctypes.c_int),
         ("read_register", ctypes.c_void_p),
         ("write_register", ctypes.c_void_p),
         ("status_register", ctypes.c_int),
@@ -263,7 +280,7 @@ class Machine:
         for what, (bytes_, line, ways) in self.request["caches"].items():
             sets = bytes_ // line // ways
             lines = (ctypes.c_uint32 * (sets * ways))()
-            cache = Cache(line.bit_length() - 1, sets, ways, ctypes.addressof(lines), 0)
+            cache = Cache(line.bit_length() - 1, sets, ways, ctypes.addressof(lines))
             self.caches[what] = cache, lines
             for part in ("code", "data") if what == "unified" else (what,):
                 setattr(self.counter, part, ctypes.addressof(cache))
@@ -272,11 +289,18 @@ class Machine:
         library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
         hook = ctypes.CDLL(self.request["hook"])
         first, end = self.request["code"]
-        self.blocks = (Block * ((end - first + 1) // 2))()
+        places = [(0, 0), *((begin, end) for _, begin, end in self.request["layers"].values())]
+        self.layers = (Layer * len(places))(*places)  # the first is what is no layer's
+        invoke, invoke_end = self.request["invoke"]
         self.counter = Counter(
             first=first,
-            slots=len(self.blocks),
-            blocks=ctypes.addressof(self.blocks),
+            slots=(end - first + 1) // 2,
+            layers=self.layers,
+            layer=self.layers,
+            layer_count=len(places),
+            invoke=invoke,
+            invoke_bytes=invoke_end - invoke if len(places) > 1 else 0,
+            argument_register=self.isa.arguments[0],
             limit=self.request["limit_instructions"],
             lowest_stack=self.stack_top,
             stack_register=self.isa.stack,
@@ -353,7 +377,7 @@ class Machine:
             self.failure = error
             self.engine.emu_stop()
             return
-        block = self.blocks[(address - self.counter.first) // 2]
+        block = Block.from_address(self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(Block))
         if block.bytes:
             self.failure = ValueError(f"the block at 0x{address:08x} had another length before")
             self.engine.emu_stop()
@@ -374,29 +398,47 @@ class Machine:
             self.failure = error
             self.engine.emu_stop()
 
-    def credit(self, step: int) -> None:
-        """Add to a step what ran since the last call of this, and begin to count anew."""
-        table = np.frombuffer(self.blocks, COUNTS)
-        now = np.stack([table["executions"], table["taken"]])
-        if step in self.step_counts:
-            self.step_counts[step] += now
-        else:
-            self.step_counts[step] = now
-        table["executions"] = table["taken"] = 0
-        misses = self.step_misses.setdefault(step, dict.fromkeys(self.caches, 0))
-        for what, (cache, _) in self.caches.items():
-            misses[what] += cache.misses
-            cache.misses = 0
+    def begin_counts(self) -> None:
+        """Count anew, in tables whose memory is taken page by page as layers need it."""
+        self.tables = [np.zeros(self.counter.slots, COUNTS) for _ in self.layers]
+        for layer, table in zip(self.layers, self.tables, strict=True):
+            layer.blocks, layer.code_misses, layer.data_misses = table.ctypes.data, 0, 0
+        self.counter.layer, self.counter.last = self.layers, None
+        self.counter.instructions = self.counter.look_at_stack = self.counter.in_invoke = 0
+        for _, lines in self.caches.values():
+            ctypes.memset(lines, 0, ctypes.sizeof(lines))
 
-    def spent(self, step: int) -> list[tuple[int, int, int, int, int]]:
-        """Of a step, per block: address, bytes, instructions, how often it ran, how often it was not left at its end."""
-        executions, taken = self.step_counts[step]
-        first, blocks = self.counter.first, self.blocks
-        return [
-            (first + 2 * slot, blocks[slot].bytes, blocks[slot].instructions, int(executions[slot]), int(taken[slot]))
-            for slot in np.flatnonzero(executions).tolist()
-            if not blocks[slot].flags & IS_TRACE
-        ]
+    def credit(self, step: int) -> None:
+        """Add to a step what ran outside of layers since the last call of this, and count that anew."""
+        table, rest = self.tables[0], self.layers[0]
+        now = np.stack([table["executions"], table["taken"]])
+        self.step_counts[step] = self.step_counts.get(step, 0) + now
+        table["executions"] = table["taken"] = 0
+        before = self.step_misses.get(step, {})
+        self.step_misses[step] = {what: before.get(what, 0) + count for what, count in self.missed(rest).items()}
+        rest.code_misses = rest.data_misses = 0
+
+    def missed(self, layer: Layer) -> dict[str, int]:
+        """Per cache the lines of it that a layer missed."""
+        counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
+        return {what: counts[what] for what in self.caches}
+
+    def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> list[tuple[int, int, int, int, int]]:
+        """Per block that ran: address, bytes, instructions, how often it ran, how often it was not left at its end."""
+        ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
+        columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def report(self) -> dict[str, Any]:
+        """What ran of each part of invoke, and what caches missed: by step and layer, "" for the rest of a step."""
+        self.credit(self.step)
+        rest, *tables = self.tables
+        blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}
+        misses = {(step, ""): missed for step, missed in self.step_misses.items()}
+        for (name, (step, *_)), layer, table in zip(self.request["layers"].items(), self.layers[1:], tables, strict=True):
+            if ran := self.spent(table, table["executions"], table["taken"]):
+                blocks[step, name], misses[step, name] = ran, self.missed(layer)
+        return {"blocks": blocks, "misses": misses}
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function to its end and return its result; the counts start anew."""
@@ -405,12 +447,7 @@ class Machine:
             write(register, value)
         write(isa.stack, self.stack_top)
         write(isa.link, RETURN | isa.mark)
-        self.counter.instructions = self.counter.look_at_stack = 0
-        self.counter.last = None
-        for cache, lines in self.caches.values():
-            cache.misses = 0
-            ctypes.memset(lines, 0, ctypes.sizeof(lines))
-        ctypes.memset(self.blocks, 0, ctypes.sizeof(self.blocks))
+        self.begin_counts()
         try:
             self.engine.emu_start(self.request["functions"][function] | isa.mark, RETURN)
         except unicorn.UcError as error:
@@ -451,9 +488,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             answer["status"] = answer["status"] or machine.call(function, STRUCT, STRUCT + IO)
             answer["seconds"] = time.process_time() - start
             answer["instructions"] = machine.counter.instructions
-            machine.credit(machine.step)
-            answer["misses"] = machine.step_misses
-            answer["blocks"] = {step: machine.spent(step) for step in machine.step_counts}
+            answer |= machine.report()
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 function = "output"

@@ -26,6 +26,9 @@ Dump = tuple[int, str, int, int]
 # what happens to the memory: an inference on these inputs, or with None a reset
 Round = Sequence[bytes] | None
 
+# of invoke: a traced step, -1 if not traced, and a layer in it that is counted by itself, or "" for the rest of the step
+Part = tuple[int, str]
+
 
 class Fault(CompileError):  # noqa: N818 - the processor's word for it
     """The generated code did what it must not do: an access outside its memory, undefined behaviour, an endless loop."""
@@ -62,8 +65,8 @@ class Run:
 
     The rest is measured on the emulator only. instructions: of invoke alone. init_instructions: of init. per_step: of invoke,
     per traced step; what comes before the first step belongs to it, what follows the last one to the last. functions: of
-    invoke, per C function. blocks: per traced step, or under -1 of an untraced run, what of the code ran; misses: likewise, per
-    cache how many of its lines were read from Flash; both are empty on QEMU. stack: the most bytes of it that any of the
+    invoke, per C function. blocks: per part of invoke what of the code ran; misses: likewise, per cache how many of its lines
+    were read from Flash; both are empty on QEMU. stack: the most bytes of it that any of the
     model's functions used. seconds: of processor time that emulating invoke took.
     """
 
@@ -77,10 +80,15 @@ class Run:
     init_instructions: int | None = None
     per_step: list[int] = field(default_factory=list)
     functions: dict[str, int] = field(default_factory=dict)
-    blocks: dict[int, list[Block]] = field(default_factory=dict)
-    misses: dict[int, dict[str, int]] = field(default_factory=dict)
+    blocks: dict[Part, list[Block]] = field(default_factory=dict)
+    misses: dict[Part, dict[str, int]] = field(default_factory=dict)
     stack: int | None = None
     seconds: float | None = None
+
+    @property
+    def per_part(self) -> dict[Part, int]:
+        """Instructions of each part of invoke."""
+        return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
         """The final bytes of an arena."""
