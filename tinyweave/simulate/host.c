@@ -1,6 +1,6 @@
 /* host.c - runs an emitted model in a process of its own, for host.py, which speaks to it through stdin and stdout.
  *
- * Compiled together with the model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. Every memory is mapped between two
+ * It is compiled once for all models; host_model.c leads to the one that it is linked with. Every memory is mapped between two
  * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
  * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of each streamed input or 0, the same
  * of outputs, rounds {1, data of all inputs: an inference; or 0: a reset}, of which the last is an inference, whether to report
@@ -17,13 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include TW_MODEL_HEADER
-
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
-#define CALL(name) JOIN(TW_MODEL, name)
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#include "host_model.h"
 
 typedef struct { char name[64]; uint8_t *mapped; int64_t size, base, bytes; } memory;
 
@@ -31,7 +25,7 @@ static const int64_t guard = (int64_t)1 << 20; /* inaccessible bytes on either s
 
 typedef struct { void *data; size_t bytes; } block; /* the model's struct has one of a memory, in the order of the request */
 
-static memory memories[sizeof(CALL(memory)) / sizeof(block)];
+static memory *memories;
 static int64_t memory_count;
 static int64_t report_steps;
 static volatile int64_t last_step = -1;
@@ -81,14 +75,14 @@ static uint8_t *arena(const memory *m) { return m->mapped + guard + m->base; }
 /* Says where an access went that the guard pages caught, or that the sanitizer trapped. */
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    char where[160] = "", step[48] = "", text[320];
+    char where[160] = "", step[48] = "", text[512];
     const int64_t address = (int64_t)(intptr_t)info->si_addr;
     (void)context;
     if (last_step >= 0) {
         snprintf(step, sizeof step, " after step %lld", (long long)last_step);
     }
     if (signal_number == SIGILL || signal_number == SIGTRAP || signal_number == SIGFPE) {
-        snprintf(text, sizeof text, TEXT(TW_MODEL) "_%s%s: undefined behaviour (trapped)", running, step);
+        snprintf(text, sizeof text, "%s_%s%s: undefined behaviour (trapped)", host_model.name, running, step);
         stop(text);
     }
     snprintf(where, sizeof where, "at address 0x%llx", (unsigned long long)address);
@@ -101,7 +95,7 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
             snprintf(where, sizeof where, "%lld bytes past the end of %s", (long long)(offset - m->bytes), m->name);
         }
     }
-    snprintf(text, sizeof text, TEXT(TW_MODEL) "_%s%s: access outside of the model's memory, %s", running, step, where);
+    snprintf(text, sizeof text, "%s_%s%s: access outside of the model's memory, %s", host_model.name, running, step, where);
     stop(text);
 }
 
@@ -228,13 +222,13 @@ static int write_rows(void *user, int32_t output, int32_t first, int32_t count, 
 }
 
 /* One inference. */
-static int64_t infer(const CALL(memory) *pointers, ends *of)
+static int64_t infer(const block *blocks, ends *of)
 {
-    const CALL(io) io = {of, read_rows, write_rows};
+    const host_io io = {of, read_rows, write_rows};
     const tensors *inputs = &of->inputs, *outputs = &of->outputs;
     running = "input";
     for (int64_t i = 0; i < inputs->count; ++i) {
-        void *to = CALL(input)(pointers, (int32_t)i);
+        void *to = host_model.input(blocks, (int32_t)i);
         if ((to == NULL) != (inputs->row_bytes[i] != 0)) {
             stop("the model streams other inputs than the caller said");
         }
@@ -245,10 +239,10 @@ static int64_t infer(const CALL(memory) *pointers, ends *of)
     memset(outputs->rows, 0, (size_t)outputs->count * sizeof *outputs->rows);
     last_step = -1;
     running = "invoke";
-    const int64_t status = CALL(invoke)(pointers, &io);
+    const int64_t status = host_model.invoke(blocks, &io);
     running = "output";
     for (int64_t i = 0; i < outputs->count && status == 0; ++i) {
-        const void *from = CALL(output)(pointers, (int32_t)i);
+        const void *from = host_model.output(blocks, (int32_t)i);
         if ((from == NULL) != (outputs->row_bytes[i] != 0)) {
             stop("the model hands out other outputs by rows than the caller said");
         }
@@ -263,17 +257,18 @@ static int64_t infer(const CALL(memory) *pointers, ends *of)
 
 static void serve(void)
 {
-    CALL(memory) pointers;
     int64_t status;
 
     memory_count = take_number();
-    if (memory_count != (int64_t)(sizeof memories / sizeof memories[0])) {
+    if (memory_count * (int64_t)sizeof(block) != host_model.memory_bytes) {
         stop("the model has another number of memories than the caller gave");
     }
+    memories = allocate(memory_count * (int64_t)sizeof *memories);
+    block *blocks = allocate(host_model.memory_bytes);
     for (int64_t i = 0; i < memory_count; ++i) {
         map(&memories[i]);
-        const block entry = {arena(&memories[i]), (size_t)memories[i].bytes};
-        memcpy((uint8_t *)&pointers + i * (int64_t)sizeof entry, &entry, sizeof entry);
+        blocks[i].data = arena(&memories[i]);
+        blocks[i].bytes = (size_t)memories[i].bytes;
     }
     ends of;
     of.inputs = take_tensors();
@@ -294,18 +289,18 @@ static void serve(void)
     last_step = -1;
     report_steps = 0;
     running = "init";
-    status = CALL(init)(&pointers);
+    status = host_model.init(blocks);
     for (int64_t round = 0; round < rounds && status == 0; ++round) {
         if (data[round] == NULL) {
             running = "reset";
-            CALL(reset)(&pointers);
+            host_model.reset(blocks);
             continue;
         }
         report_steps = report_last && round == rounds - 1;
         results[round] = allocate(output_bytes);
         of.inputs.data = data[round];
         of.outputs.data = results[round];
-        status = infer(&pointers, &of);
+        status = infer(blocks, &of);
     }
     give("D", 1);
     give_number(status);
@@ -321,6 +316,8 @@ static void serve(void)
         munmap(memories[i].mapped, (size_t)(memories[i].size + 2 * guard));
     }
     fflush(stdout);
+    free(memories);
+    free(blocks);
     free(data);
     free(results);
     free_tensors(&of.inputs);

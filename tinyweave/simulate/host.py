@@ -40,17 +40,18 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     `sanitize` traps undefined behaviour, and accesses outside of C objects where the compiler has AddressSanitizer.
     """
     compiler = toolchain.host()
-    files = [*toolchain.sources(Path(folder), model), FOLDER / "host.c"]
+    ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
+    files = toolchain.sources(Path(folder), model)
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
 
-    kernels = toolchain.objects(compiler, [*flags, "-g"], files[:-1])
+    compiled = toolchain.objects(compiler, [*flags, "-g"], [*files, *ours[1:]])
 
     def make(path: Path) -> None:
-        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, files[-1], *kernels, "-o", path])
+        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, ours[0], *compiled, "-o", path])
 
-    path = toolchain.cached(model, compiler, [*flags, *model_flags], files, make)
+    path = toolchain.cached(model, compiler, [*flags, *model_flags], [*files, *ours], make)
     return Program(path, model, f"{compiler.version}: {' '.join(flags)}")
 
 
