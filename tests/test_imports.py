@@ -91,7 +91,7 @@ def test_heavy_dependencies_are_imported_where_they_are_used(path: Path) -> None
 
 
 # modules that only ever run as processes of their own
-WORKERS: set[str] = {"emulator.py"}
+WORKERS: set[str] = {"emulator.py", "litert_process.py"}
 
 
 # what an independent check may know: what a plan is, and what the ops and the kernels do

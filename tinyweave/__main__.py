@@ -1,13 +1,16 @@
 """Start the command line: the command `tinyweave`, or `python -m tinyweave`.
 
-Nothing is imported before the signals are taken care of: 128 + the signal's number is the exit code at any moment.
+Nothing is imported before the signals are taken care of: 128 + the signal's number is the exit code at any moment. Nothing at
+all is imported from the current folder, where `python -m` looks first.
 """
 
-from __future__ import annotations
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]
 
 import os
 import signal
-import sys
 from types import FrameType
 
 END = tuple(number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -414,8 +413,7 @@ def _verify(
     progress: Progress | None,
 ) -> Verification:
     cores = [core] if isinstance(core, str) else core or ()
-    reference = _litert(model) if importlib.util.find_spec("ai_edge_litert") else None
-    return compare.verify(plan, folder, model.name, cases, cores=cores, reference=reference, progress=progress)
+    return compare.verify(plan, folder, model.name, cases, cores=cores, reference=_litert(model), progress=progress)
 
 
 def _litert(model: Model) -> compare.Reference:
@@ -462,7 +460,7 @@ def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
     else:
         fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
     if not np.array_equal(SPECS[op.kind].reference(graph, op, [fed])[0], values):
-        raise CompileError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
+        raise litert.CannotRunError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
     return fed
 
 

@@ -2,13 +2,12 @@
 
 In: PATH, the installed ziglang package, and TINYWEAVE_CC, TINYWEAVE_ARM_CC, TINYWEAVE_RISCV_CC ("zig", or a command line).
 Out: a Toolchain, and built files in a cache folder that is keyed by everything that went into them. A missing compiler is a
-CompileError.
+CompileError. Nothing of the folder that this process was started in is run, whatever PATH and sys.path say.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from .ir import CompileError
@@ -61,14 +61,32 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
     if words == ["zig"]:
         return _zig(variable)
     if words:
-        return _describe(tuple(words), f"{variable} names it")
+        named = os.path.abspath(words[0]) if os.path.dirname(words[0]) else which(words[0]) or words[0]
+        return _describe((named, *words[1:]), f"{variable} names it")
     for program in programs:
-        if shutil.which(program):
-            return _describe((program,), f"{variable} may name another")
-    if importlib.util.find_spec("ziglang"):
-        return _zig(variable)
+        if path := which(program):
+            return _describe((path,), f"{variable} may name another")
+    if path := _zig_of_package():
+        return _describe((path, "cc"), "pip install ziglang")
     what_to_do = f"pip install ziglang, install {wanted}, or set {variable}"
     raise CompileError(f"found no C compiler: neither {wanted} nor ziglang", what_to_do)
+
+
+def which(program: str) -> str | None:
+    """Return the path of a program in PATH, of whose folders only those count that are absolute."""
+    paths = (shutil.which(os.path.join(folder, program)) for folder in search_path())
+    return next((path for path in paths if path), None)
+
+
+def search_path() -> list[str]:
+    """Return the folders of PATH, without those that depend on the folder that this process runs in."""
+    return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+
+
+def import_folders() -> list[str]:
+    """Return where this process imports from, without the folder that it runs in."""
+    here = os.path.realpath(os.curdir)
+    return [folder for folder in sys.path if os.path.isabs(folder) and os.path.realpath(folder) != here]
 
 
 def _words(forced: str, variable: str) -> list[str]:
@@ -79,11 +97,16 @@ def _words(forced: str, variable: str) -> list[str]:
 
 
 def _zig(variable: str) -> Toolchain:
-    if importlib.util.find_spec("ziglang"):
-        return _describe((sys.executable, "-m", "ziglang", "cc"), "pip install ziglang")
-    if shutil.which("zig"):
-        return _describe(("zig", "cc"), "pip install ziglang")
+    if path := _zig_of_package() or which("zig"):
+        return _describe((path, "cc"), "pip install ziglang")
     raise CompileError(f"{variable} asks for zig, which is not installed", "pip install ziglang")
+
+
+def _zig_of_package() -> str | None:
+    """The program that the package ziglang brings."""
+    found = PathFinder.find_spec("ziglang", import_folders())
+    folders = found.submodule_search_locations or () if found else ()
+    return next((path for folder in folders if (path := shutil.which(os.path.join(folder, "zig")))), None)
 
 
 def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
@@ -96,8 +119,11 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 
 
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
-    """Run the compiler; what it says about an error is the CompileError's text."""
-    words = tuple(map(str, arguments))
+    """Run the compiler in a folder of our own; paths may be relative to this process's, words may not.
+
+    What it says about an error is the CompileError's text.
+    """
+    words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
     _run(
         (*toolchain.command, *words),
         f"{toolchain.name} could not build the C code",
@@ -108,10 +134,18 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
 def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
     # zig keeps its own cache, by default in a home folder that may be read-only
     zig = str(cache_folder() / "zig")
-    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ | {"LC_ALL": "C"}
+    environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ
+    environment |= {"LC_ALL": "C", "PATH": os.pathsep.join(search_path())}  # compilers look for assembler and linker there
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", env=environment, timeout=COMPILE_LIMIT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            cwd=cache_folder(),
+            timeout=COMPILE_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompileError(f"{why}: {error}", what_to_do) from error

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pickle
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import Variant
 from tinyweave.plan import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.simulate import compare, emulated
+from tinyweave.simulate.messages import decode, encode
 from tinyweave.simulate.worker import worker
 
 GAP, ALIGN = 64, 16
@@ -198,10 +197,9 @@ def on_core(name: str, chosen: Sequence[Chosen], core: str, folder: Path) -> lis
 
     def watched(request: Mapping[str, Any], limit_s: float) -> Any:
         tables = {"owner": watch.owner.tobytes(), "parts": bytes(watch.parts), "ops": len(watch.written)}
-        data = pickle.dumps({**request, "watch": tables})
         with worker(command, {"PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}).session(limit_s) as child:
-            child.send(struct.pack("=q", len(data)) + data)
-            answer = pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+            child.send(encode({**request, "watch": tables}))
+            answer = decode(child.receive)
         result = answer.pop("watch")
         ctypes.memmove(watch.parts, result.pop("parts"), ctypes.sizeof(watch.parts))
         watch.written[:] = np.frombuffer(result.pop("written"), np.int32)

@@ -27,10 +27,9 @@ KINDS = sorted((SAME | UNSIGNED) & set(GENERATORS) - {"shape"})
 AT_MOST = 40
 
 
-@pytest.fixture(scope="module")
-def litert() -> Iterator[Worker]:
-    with Worker() as worker:
-        yield worker
+@pytest.fixture
+def litert(one_litert: Worker) -> Worker:
+    return one_litert
 
 
 def as_uint8(array: np.ndarray) -> np.ndarray:

@@ -76,6 +76,7 @@ def known(**changes):
             "ok": True,
             "samples": 5,
             "reference": "LiteRT reference kernels",
+            "without_litert": None,
             "max_abs_diff": 0,
             "first_difference": None,
             "compilers": {"host": "gcc -O2", "cortex-m7": "arm-gcc -O2"},
@@ -160,6 +161,13 @@ def test_the_proof_names_places_and_compilers():
     assert lines[0] == "verified: every output byte is equal, 5 inputs"
     assert lines[1] == "  reference: LiteRT reference kernels"
     assert any("cortex-m7" in line and "arm-gcc -O2" in line for line in lines)
+
+
+def test_the_proof_says_what_litert_had_no_part_in():
+    verify = known()["verify"] | {"reference": "numpy reference", "without_litert": "LiteRT died with code -6 on this model"}
+    lines = proof_lines(known(verify=verify))
+    assert lines[0] == "verified against the numpy reference alone: every output byte is equal, 5 inputs"
+    assert lines[1:3] == ["  reference: numpy reference", "  not compared with LiteRT: LiteRT died with code -6 on this model"]
 
 
 @pytest.mark.parametrize(

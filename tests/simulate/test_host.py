@@ -168,7 +168,7 @@ def test_two_memories(write_model: Write) -> None:
 
 def test_missing_compilers_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain, "import_folders", list)
     toolchain._find.cache_clear()
     try:
         for find, variable in ((toolchain.host, "TINYWEAVE_CC"), (toolchain.arm, "TINYWEAVE_ARM_CC")):

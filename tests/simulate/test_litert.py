@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +14,19 @@ import tflite
 from cases.draw import single_op
 from cases.ops import Case, cases
 
+from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Quant, Tensor
-from tinyweave.simulate import litert
+from tinyweave.ir import CompileError, Graph, Quant, Tensor
+from tinyweave.simulate import litert, messages
+from tinyweave.simulate.litert import CannotRunError
 
 pytestmark = [
     pytest.mark.litert,
     pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="needs ai-edge-litert: pip install 'tinyweave[verify]'"),
 ]
+
+
+RUN = litert.run  # in a process of its own; tests share one otherwise
 
 
 def tensor(name: str, shape: tuple[int, ...], scale: float, zero_point: int) -> Tensor:
@@ -45,27 +53,77 @@ def test_unknown_op_version_is_lowered(case: Case) -> None:
     known = code.Version()
     field = code._tab.Pos + code._tab.Offset(8)
     model[field : field + 4] = (known + 5).to_bytes(4, "little")
-    expected, got = litert.run(to_tflite(case.graph), case.inputs), litert.run(bytes(model), case.inputs)
+    expected, got = RUN(to_tflite(case.graph), case.inputs), RUN(bytes(model), case.inputs)
     assert all(np.array_equal(a.outputs[0], b.outputs[0]) for a, b in zip(expected, got, strict=True))
 
 
-def test_refusal_crash_and_delay_end_as_errors_and_the_worker_goes_on(case: Case) -> None:
+@pytest.fixture
+def deadly() -> Graph:
+    """A softmax whose exponentials sum to 2^9 or more for equal inputs, on which LiteRT aborts."""
+    return single_op("softmax", [tensor("input", (1, 600), 0.5, 0)], tensor("output", (), 1 / 256, -128), {"beta": 1.0})
+
+
+def test_refusal_crash_and_delay_end_as_errors_and_the_worker_goes_on(case: Case, deadly: Graph) -> None:
     model = to_tflite(case.graph)
-    # LiteRT aborts when the exponentials of a softmax sum to 2^9 or more
-    softmax = single_op("softmax", [tensor("input", (1, 600), 0.5, 0)], tensor("output", (), 1 / 256, -128), {"beta": 1.0})
     with litert.Worker() as worker:
-        with pytest.raises(CompileError, match="the model has 1 inputs, 0 were given"):
+        with pytest.raises(CannotRunError, match="the model has 1 inputs, 0 were given"):
             worker.run(model, [[]])
-        with pytest.raises(CompileError, match="LiteRT refuses this model"):
+        with pytest.raises(CannotRunError, match="LiteRT refuses this model"):
             worker.run(b"TFL3" * 100, [[]])
-        with pytest.raises(CompileError, match="LiteRT died with code -6"):
-            worker.run(to_tflite(softmax), [[np.zeros((1, 600), np.int8)]])
-        with pytest.raises(CompileError, match="did not finish within 0 s"):
+        with pytest.raises(CannotRunError, match="LiteRT died with code -6"):
+            worker.run(to_tflite(deadly), [[np.zeros((1, 600), np.int8)]])
+        with pytest.raises(CannotRunError, match="did not finish within 0 s"):
             worker.run(model, case.inputs * 1000, timeout_s=0.0)
         assert len(worker.run(model, case.inputs)) == 2
 
 
 def test_missing_package_says_what_to_install(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=r"pip install 'tinyweave\[verify\]'"):
-        litert.run(to_tflite(case.graph), case.inputs)
+    with pytest.raises(CannotRunError, match=r"pip install 'tinyweave\[verify\]'"):
+        RUN(to_tflite(case.graph), case.inputs)
+
+
+def test_a_model_on_which_litert_dies_is_verified_against_numpy_alone_and_that_is_said(deadly: Graph, tmp_path: Path) -> None:
+    (tmp_path / "deadly.tflite").write_bytes(to_tflite(deadly))
+    model = api.load(tmp_path / "deadly.tflite")
+    result = api.verify(model, api.plan(model), inputs=[[np.zeros((1, 600), np.int8)]], count=1, core=None)
+    assert result.ok and result.reference == "numpy reference"
+    assert result.without_litert is not None and result.without_litert.startswith("LiteRT died with code -6 on this model")
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import sys; sys.exit('numpy is missing')", r"does not start \(code 1\): numpy is missing"),
+        ("print('hello, this is not a message of ours')", "does not start"),
+        ("import os; os.abort()", r"does not start \(code -6\): it says nothing"),
+    ],
+)
+def test_a_process_that_does_not_start_is_an_error(
+    case: Case, program: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not the model's fault does not reduce what is verified to the numpy reference."""
+    (tmp_path / "m.tflite").write_bytes(to_tflite(case.graph))
+    model = api.load(tmp_path / "m.tflite")
+    monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
+    monkeypatch.setattr(litert, "run", RUN)
+    with pytest.raises(CompileError, match=said) as caught:
+        api.verify(model, api.plan(model), count=1, core=None)
+    assert not isinstance(caught.value, CannotRunError)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0" * 16, messages.encode({"runs": [3]}), messages.HEAD.pack(1 << 60, 0), b"x" * 99])
+def test_an_answer_that_is_none_is_a_death(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = f"import sys; sys.stdout.buffer.write({messages.encode('ready') + answer!r})"
+    monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
+    with pytest.raises(CannotRunError, match="LiteRT died"):
+        RUN(to_tflite(case.graph), case.inputs)
+
+
+def test_messages_keep_values() -> None:
+    value = {3: [None, True, 1 << 60, -0.5, "text"], "bytes": b"\0\xff", "nothing": b"", "floats": np.float32([[1, -0.0]])}
+    received = messages.decode(BytesIO(messages.encode(value)).read)
+    assert received.pop("floats").tobytes() == value.pop("floats").tobytes()
+    assert received == value
+    with pytest.raises(ValueError, match="array of objects"):
+        messages.encode(np.array([{}], object))

@@ -341,7 +341,7 @@ def _fits(over: Collection[int | None], *, is_open: bool) -> bool | None:
 
 
 def _verify(verification: Verification | None) -> Record:
-    keys = ("ok", "samples", "reference", "max_abs_diff", "first_difference")
+    keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
     found: Record = {key: getattr(verification, key) if verification else None for key in keys}
     found["compilers"] = dict(verification.compilers) if verification else None
     found["touched"] = {place: dict(used) for place, used in verification.touched.items()} if verification else None

@@ -416,7 +416,9 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
 
 def show_proof(out: Console, record: Record) -> None:
     """What was run and compared."""
-    show_lines(out, proof_lines(record), {True: "green", False: "bold red", None: ""}[record["verify"]["ok"]])
+    verify = record["verify"]
+    good = "yellow" if verify["without_litert"] else "green"
+    show_lines(out, proof_lines(record), {True: good, False: "bold red", None: ""}[verify["ok"]])
     out.print()
 
 
@@ -425,8 +427,13 @@ def proof_lines(record: Record) -> list[str]:
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
-    verdict = "DIFFERS" if verify["first_difference"] else "verified: every output byte is equal"
+    verdict = "verified: every output byte is equal"
+    if verify["without_litert"]:
+        verdict = "verified against the numpy reference alone: every output byte is equal"
+    verdict = "DIFFERS" if verify["first_difference"] else verdict
     lines = [f"{verdict}, {_counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
+    if verify["without_litert"]:
+        lines.append(f"  not compared with LiteRT: {clean(verify['without_litert'], 400)}")
     if verify["first_difference"]:
         lines.append(f"  {clean(verify['first_difference'], 400)}")
     for place, compiler in verify["compilers"].items():

@@ -19,6 +19,7 @@ from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpack
 from ..plan import Plan, foreign
 from ..plan.rows import row_bytes
 from . import emulated, host
+from .litert import CannotRunError
 from .run import Round, Run, touched
 
 Sample = Sequence[np.ndarray]
@@ -35,6 +36,7 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 @dataclass(frozen=True, eq=False)
 class Verification:
     """What was compared and what came out. compilers: where the C ran -> compiler and flags. reference: what is the truth.
+    without_litert: why LiteRT's kernels had no part in it, None when they had.
     touched: where it ran -> memory -> highest arena byte written, plus one."""
 
     samples: int
@@ -44,6 +46,7 @@ class Verification:
     touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     max_abs_diff: float = 0
     first_difference: str | None = None
+    without_litert: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -110,7 +113,8 @@ def verify(
 ) -> Verification:
     """Compare the C in `folder`, on the host and on emulated `cores`, with the reference on every sample.
 
-    `reference` runs LiteRT's reference kernels; without it, or where it refuses the file, the numpy reference is the truth.
+    `reference` runs LiteRT's reference kernels; without it, or where it raises CannotRunError, the numpy reference alone is the
+    truth, which nothing else checks.
     The first sample runs twice everywhere, over complementary noise, which shows the bytes that were touched and any read
     of what nobody wrote. Where the network has state the samples are one sequence of inferences on one memory, which must
     repeat itself after a reset.
@@ -123,16 +127,16 @@ def verify(
         report(NUMPY, index, len(cases))
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         expected.append([values[output] for output in graph.outputs])
-    truth, worst, first = NUMPY, 0.0, None
+    truth, worst, first, without = NUMPY, 0.0, None, "it was not asked"
     if reference is not None:
         report(LITERT, 0, 1)
         try:
             outputs = reference(cases)
-        except CompileError as error:
-            truth = f"{NUMPY} ({LITERT} cannot run the file: {error})"
+        except CannotRunError as error:
+            without = str(error)
         else:
-            truth = f"{LITERT}, equal to {NUMPY}"
             worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
+            truth, without = f"{LITERT}, {'unlike' if first else 'equal to'} {NUMPY}", None
             expected = outputs
     runners: dict[str, tuple[str, Runner]] = {"host": _host_runner(plan, folder, name)}
     runners |= {core: _core_runner(plan, folder, name, core) for core in cores}
@@ -151,7 +155,7 @@ def verify(
             worst, first = max(worst, diff), first or text
     report("compared", len(cases), len(cases))
     compilers = {place: compiler for place, (compiler, _) in runners.items()}
-    return Verification(len(cases), truth, compilers, plan.arena, used, worst, first)
+    return Verification(len(cases), truth, compilers, plan.arena, used, worst, first, without)
 
 
 def _run_all(

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import bisect
 import importlib.util
-import pickle
-import shutil
-import struct
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +21,9 @@ from ..cost.cycles import cycles as instruction_cycles
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
+from .messages import decode, encode
 from .run import FOLDER, Block, Dump, Fault, Part, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
-from .worker import worker
+from .worker import isolated, worker
 
 PAGE = 4096
 # emulator -> where the first memory starts, from one to the next, where the stack's lowest byte is
@@ -250,10 +247,12 @@ def invoke(
 
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
     """What emulator.py answers."""
-    data = pickle.dumps(request)
-    with worker((sys.executable, str(FOLDER / "emulator.py"))).session(limit_s) as child:
-        child.send(struct.pack("=q", len(data)) + data)
-        return pickle.loads(child.receive(struct.unpack("=q", child.receive(8))[0]))
+    with worker(isolated(FOLDER / "emulator.py")).session(limit_s) as child:
+        child.send(encode(request))
+        try:
+            return decode(child.receive)
+        except ValueError as error:
+            raise Fault(f"the emulator's answer cannot be read: {error}") from error
 
 
 def missing(core: str) -> tuple[str, str] | None:
@@ -264,7 +263,7 @@ def missing(core: str) -> tuple[str, str] | None:
     for module, package in needed.items():
         if importlib.util.find_spec(module) is None:
             return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
-    if CORES[core].emulator == "qemu" and shutil.which(qemu.PROGRAM) is None:
+    if CORES[core].emulator == "qemu" and toolchain.which(qemu.PROGRAM) is None:
         return f"an emulated {core} needs {qemu.PROGRAM}, which is not installed", "install QEMU (version 7 or later)"
     return None
 

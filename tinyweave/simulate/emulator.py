@@ -1,6 +1,6 @@
 """The process in which Unicorn runs: a program of its own, spoken to by emulated.py through its pipes.
 
-In: pickled requests (code, memories, calls to make), each after its length. Out: what the calls left, and what they cost.
+In: requests (code, memories, calls to make), as messages.py has them. Out: what the calls left, and what they cost.
 A C hook (hook.c) counts blocks; Python is entered only for a block's first execution, for traced steps, and for faults.
 Unicorn is GPL: it is imported here and nowhere else, and this process shares nothing with tinyweave but bytes.
 """
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pickle
 import re
+import runpy
 import struct
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
+from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -25,6 +27,8 @@ import numpy as np
 import unicorn
 from numpy.typing import NDArray
 from unicorn import arm_const, riscv_const
+
+encode, decode = itemgetter("encode", "decode")(runpy.run_path(str(Path(__file__).with_name("messages.py"))))
 
 # where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; the callbacks
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
@@ -513,9 +517,12 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    while len(header := requests.read(8)) == 8:
-        answer = pickle.dumps(run(pickle.loads(requests.read(struct.unpack("=q", header)[0]))))
-        answers.write(struct.pack("=q", len(answer)) + answer)
+    while True:
+        try:
+            request = decode(requests.read)
+        except EOFError:
+            return
+        answers.write(encode(run(request)))
         answers.flush()
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import toolchain
 from ..ir import CompileError
 from .run import Fault
 
@@ -134,7 +135,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         folder = Path(name)
         ports = [word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")]
         command = [
-            PROGRAM,
+            toolchain.which(PROGRAM) or PROGRAM,
             "-M",
             request["cpu"],
             "-icount",
@@ -147,7 +148,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         ]
         try:
             with (folder / "errors").open("wb") as errors:
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=folder)
         except OSError as error:
             raise CompileError(f"{PROGRAM} cannot be run: {error.strerror}", "install QEMU") from error
         try:

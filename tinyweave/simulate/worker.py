@@ -1,7 +1,8 @@
 """A persistent child process in which generated code runs, so that its crashes and endless loops stay there.
 
 In: a command line. Out: bytes through its pipes. Death or a passed time limit becomes a Fault with what the child wrote to
-stderr; the next session starts a new child. All children are killed when this process ends.
+stderr; the next session starts a new child. All children are killed when this process ends. Children run in a folder of our
+own, and Python programs among them see nothing of the folder in which this process was started.
 """
 
 from __future__ import annotations
@@ -9,15 +10,37 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
+from .. import toolchain
 from ..ir import CompileError
 from .run import Fault
 
 ALIVE = 4  # children kept waiting for more work
+# python -I reads neither PYTHON* variables nor the current folder; packages that this process has elsewhere are looked up last
+ISOLATED = """\
+import runpy, sys
+count = int(sys.argv[1])
+sys.path += [path for path in sys.argv[2:][:count] if path not in sys.path]
+sys.argv[:] = sys.argv[2 + count:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
+    """Return the command of a Python program that imports nothing from the current folder."""
+    folders = toolchain.import_folders()
+    return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
+
+
+def neutral_folder() -> Path:
+    """Return a folder to run children in, which holds nothing but what this package wrote."""
+    return toolchain.cache_folder()
 
 
 class Worker:
@@ -80,7 +103,12 @@ class Worker:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=self._environment
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=self._environment,
+                cwd=neutral_folder(),
             )
         except OSError as error:
             self._errors.close()

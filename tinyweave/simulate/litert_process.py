@@ -1,0 +1,110 @@
+"""The process in which LiteRT runs: a program of its own, spoken to by litert.py through its pipes.
+
+`litert_process.py BYTES`, of memory at most. It says that it is ready, then answers each request (a model, lists of inputs,
+whether every op's outputs are wanted) with its runs, or with why LiteRT refuses the model. It imports nothing of tinyweave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import runpy
+import sys
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import tflite
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from numpy.typing import NDArray
+
+encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(os.path.dirname(__file__), "messages.py")))
+
+
+def serve(memory_bytes: int) -> None:
+    """Answer requests until stdin ends."""
+    with contextlib.suppress(ImportError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # LiteRT prints to stdout: keep that apart from the answers
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    answer: Any = "ready"
+    while True:
+        answers.write(encode(answer))
+        answers.flush()
+        try:
+            model, inputs, keep = decode(sys.stdin.buffer.read)
+        except EOFError:
+            return
+        try:
+            answer = {"runs": _infer(model, inputs, keep)}
+        except (ValueError, RuntimeError, MemoryError) as error:
+            answer = {"refused": " ".join(str(error).split())}
+
+
+def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[dict[str, Any]]:
+    interpreter = _load(model, keep)
+    runs = []
+    for arrays in inputs:
+        details = interpreter.get_input_details()
+        if len(arrays) != len(details):
+            raise ValueError(f"the model has {len(details)} inputs, {len(arrays)} were given")
+        for detail, array in zip(details, arrays, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outputs = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+        runs.append({"outputs": outputs, "layers": _layers(interpreter, model) if keep else []})
+    return runs
+
+
+def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
+    root = tflite.Model.GetRootAs(model, 0)
+    without_value = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
+    codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
+    kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
+    subgraph = root.Subgraphs(0)
+    ops = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
+    ops = [op for op in ops if kinds[op.OpcodeIndex()] not in without_value]
+    return [[np.array(interpreter.get_tensor(op.Outputs(i))) for i in range(op.OutputsLength())] for op in ops]
+
+
+def _load(model: bytes, keep: bool) -> Any:
+    """An interpreter with reference kernels; op versions that its resolver doesn't know are lowered until it does."""
+    while True:
+        try:
+            interpreter = Interpreter(
+                model_content=model,
+                experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+                experimental_preserve_all_tensors=keep,
+                num_threads=1,
+            )
+            interpreter.allocate_tensors()
+            return interpreter
+        except (ValueError, RuntimeError) as error:
+            unknown = re.search(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'", str(error))
+            if unknown is None or int(unknown[2]) <= 1:
+                raise
+            model = _lower_version(model, unknown[1], int(unknown[2]))
+
+
+def _lower_version(model: bytes, name: str, version: int) -> bytes:
+    """The same file with `version` of the builtin op `name` replaced by the version before it."""
+    changed = bytearray(model)
+    root = tflite.Model.GetRootAs(changed, 0)
+    kind = getattr(tflite.BuiltinOperator, name)
+    for index in range(root.OperatorCodesLength()):
+        code = root.OperatorCodes(index)
+        if max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) == kind and code.Version() == version:
+            field = code._tab.Pos + code._tab.Offset(8)  # the version's slot in the table's layout
+            changed[field : field + 4] = (version - 1).to_bytes(4, "little")
+    if changed == model:
+        raise ValueError(f"no op {name} of version {version} in the file")
+    return bytes(changed)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,77 @@
+"""What processes tell each other through pipes: JSON, and bytes and arrays behind it. Reading a message runs nothing.
+
+In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, tuples as lists. A message is
+the bytes of its JSON and of the rest, as two int64, then both. Processes that are files of their own load this one by its path.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+HEAD = struct.Struct("=qq")
+MOST_BYTES = 1 << 34
+
+
+def encode(value: Any) -> bytes:
+    """Return the message of a value."""
+    rest: list[bytes] = []
+    text = json.dumps(_plain(value, rest)).encode()
+    return b"".join((HEAD.pack(len(text), sum(map(len, rest))), text, *rest))
+
+
+def decode(read: Callable[[int], bytes]) -> Any:
+    """Return the value of a message; `read` returns so many bytes. EOFError: it ended early; ValueError: it is none."""
+    sizes = HEAD.unpack(_exactly(read, HEAD.size))
+    if not all(0 <= size <= MOST_BYTES for size in sizes):
+        raise ValueError("not a message: it says that it is too long")
+    text, rest = (_exactly(read, size) for size in sizes)
+    try:
+        return _value(json.loads(text), rest)
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"not a message: {error}") from error
+
+
+def _exactly(read: Callable[[int], bytes], count: int) -> bytes:
+    data = read(count)
+    if len(data) != count:
+        raise EOFError
+    return data
+
+
+def _plain(value: Any, rest: list[bytes]) -> Any:
+    """A value as JSON has it; bytes and arrays go to `rest`, dicts become pairs, since their keys need not be text."""
+    if isinstance(value, dict):
+        return {"pairs": [[key, _plain(item, rest)] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, rest) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": _place(bytes(value), rest)}
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise ValueError("an array of objects is no bytes")
+        return {"array": _place(np.ascontiguousarray(value).tobytes(), rest), "dtype": value.dtype.str, "shape": value.shape}
+    return value
+
+
+def _place(data: bytes, rest: list[bytes]) -> list[int]:
+    start = sum(map(len, rest))
+    rest.append(data)
+    return [start, start + len(data)]
+
+
+def _value(plain: Any, rest: bytes) -> Any:
+    if isinstance(plain, list):
+        return [_value(item, rest) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if "pairs" in plain:
+        return {key: _value(item, rest) for key, item in plain["pairs"]}
+    start, end = plain["bytes" if "bytes" in plain else "array"]
+    if "bytes" in plain:
+        return rest[start:end]
+    return np.frombuffer(rest[start:end], plain["dtype"]).reshape(plain["shape"])
