@@ -121,7 +121,13 @@ def test_an_answer_that_is_none_is_a_death(answer: bytes, case: Case, monkeypatc
 
 
 def test_messages_keep_values() -> None:
-    value = {3: [None, True, 1 << 60, -0.5, "text"], "bytes": b"\0\xff", "nothing": b"", "floats": np.float32([[1, -0.0]])}
+    value = {
+        3: {(1, "a"): []},
+        "list": [None, True, 1 << 60, -0.5],
+        "bytes": b"\0\xff",
+        "none": b"",
+        "floats": np.float32([[1, -0.0]]),
+    }
     received = messages.decode(BytesIO(messages.encode(value)).read)
     assert received.pop("floats").tobytes() == value.pop("floats").tobytes()
     assert received == value

@@ -1,7 +1,8 @@
 """What processes tell each other through pipes: JSON, and bytes and arrays behind it. Reading a message runs nothing.
 
-In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, tuples as lists. A message is
-the bytes of its JSON and of the rest, as two int64, then both. Processes that are files of their own load this one by its path.
+In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, tuples as lists unless they
+are keys. A message is the bytes of its JSON and of the rest, as two int64, then both. Processes that are files of their own
+load this one by its path.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _value(plain: Any, rest: bytes) -> Any:
     if not isinstance(plain, dict):
         return plain
     if "pairs" in plain:
-        return {key: _value(item, rest) for key, item in plain["pairs"]}
+        return {tuple(key) if isinstance(key, list) else key: _value(item, rest) for key, item in plain["pairs"]}
     start, end = plain["bytes" if "bytes" in plain else "array"]
     if "bytes" in plain:
         return rest[start:end]
