@@ -240,6 +240,46 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
     assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
 
 
+def test_compile_puts_several_models_into_one_folder(capsys, chain, tmp_path):
+    other, out = tmp_path / "residual.tflite", tmp_path / "both"
+    other.write_bytes(to_tflite(tiny.residual()))
+    assert run("compile", chain, other, "-o", out, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [record["model"]["name"] for record in found["models"]] == ["chain", "residual"]
+    assert sorted(found["files"]) == sorted(str(path) for path in out.iterdir()) and found["removed"] == []
+    listed = json.loads((out / "tinyweave.json").read_text())
+    assert listed["command"] == "tinyweave compile chain.tflite residual.tflite"
+    for path in (chain, other):
+        assert run("compile", path, "-o", tmp_path / path.stem) == 0
+        alone = files_of(tmp_path / path.stem)
+        assert all((out / name).read_bytes() == content for name, content in alone.items() if name != "tinyweave.json")
+    capsys.readouterr()
+    assert run("compile", chain, other, "-o", out) == 0
+    printed = capsys.readouterr().out
+    assert "arena of chain: " in printed and "arena of residual: " in printed and "can share one arena" in printed
+    assert "--name is of one model" in bad(capsys, "compile", chain, other, "-o", out, "--name", "x")
+    assert "give it with -o" in bad(capsys, "compile", chain, other)
+    assert "both have a file chain.c" in bad(capsys, "compile", chain, chain, "-o", out)
+
+
+def test_compile_again_removes_what_it_wrote_before(capsys, chain, tmp_path):
+    out = tmp_path / "c"
+    assert run("compile", chain, "-o", out, "--name", "before") == 0
+    (out / "before.h").write_text("mine")
+    (out / "notes.c").write_text("mine")
+    capsys.readouterr()
+    assert run("compile", chain, "-o", out, "--name", "after", "--kernel-prefix", "net") == 0
+    printed = capsys.readouterr()
+    assert "removed what an earlier run left there: before.c, before_weights.h, tw.h" in printed.out
+    assert printed.err.count("\n") == 1 and "before.h' is of an earlier run, and was changed since: it stays" in printed.err
+    names = {path.name for path in out.iterdir()}
+    assert {"before.h", "notes.c", "after.c", "net_tw.h"} <= names and "tw.h" not in names and "before.c" not in names
+    assert "--kernel-prefix net" in (out / "after.h").read_text()
+    assert run("compile", chain, "-o", out, "--name", "after", "--json") == 0
+    printed = capsys.readouterr()
+    assert str(out / "net_tw.h") in json.loads(printed.out)["removed"] and printed.err == ""
+
+
 def printed_command(folder: Path) -> list[str]:
     """The arguments of the command that the C in `folder` names."""
     lines = next(folder.glob("*_weights.h")).with_name(f"{folder.name}.h").read_text().splitlines()

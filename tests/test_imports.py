@@ -42,7 +42,8 @@ MAY_IMPORT = {
         "simulate",
         "version",
     },
-    "cli": {"api", "report", "devices", "files", "ir", "plan", "version"},
+    "manifest": {"files", "ir", "version"},
+    "cli": {"api", "report", "devices", "files", "ir", "manifest", "plan", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 

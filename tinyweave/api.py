@@ -370,10 +370,24 @@ def reorder(model: Model, count: str = "live") -> Reordering:
     return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))
 
 
-def source(model: Model, plan: Plan, command: str = "", device: Device | None = None) -> Source:
-    """The C of a plan."""
+def source(model: Model, plan: Plan, command: str = "", device: Device | None = None, *, kernel_prefix: str = "") -> Source:
+    """The C of a plan; with a prefix, the names of its kernels begin with that."""
     origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
-    return emit(plan, model.name, origin)
+    return emit(plan, model.name, origin, kernel_prefix)
+
+
+def together(sources: Sequence[Source]) -> dict[str, str]:
+    """Return the files of models that are to lie in one folder, in which a kernel that several use lies once.
+
+    Raise CompileError where two models have a file of the same name.
+    """
+    for index, one in enumerate(sources):
+        for other in sources[:index]:
+            if clash := sorted(set(one.own) & set(other.files) | set(other.own) & set(one.files)):
+                raise CompileError(
+                    f"the models '{other.name}' and '{one.name}' both have a file {clash[0]}", "rename one of the files"
+                )
+    return {file: text for source in sources for file, text in source.files.items()}
 
 
 def write(source: Source, folder: Path) -> None:
@@ -586,6 +600,7 @@ def deploy(
     count: int = 5,
     seed: int = 0,
     command: str = "",
+    kernel_prefix: str = "",
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
@@ -603,7 +618,7 @@ def deploy(
         core=kernels,
     )
     made, core, cases = how(), emulated_core(device), samples(model, count, seed, inputs)
-    emitted = source(model, made, command, device)
+    emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
     write(emitted, folder)
     for _ in range(REBUILDS if planning.trades_flash(model.graph, _kernels(optimize, kernels)) else 0):
         again = how(other_flash=_other_flash(model, made, folder, core, kernels))
@@ -612,7 +627,7 @@ def deploy(
         made = again
         for name in emitted.files:
             (folder / name).unlink()
-        emitted = source(model, made, command, device)
+        emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
         write(emitted, folder)
     verification = _verify(model, made, folder, cases, core=core, progress=progress)
     measured = _profile(model, made, folder, core, cases[0], device=device)

@@ -29,8 +29,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import __version__, api
 from .devices import Device, all_devices, find, parse_size
-from .files import finished_folder, read_file, write_file, write_files
+from .files import read_file, write_file, write_files
 from .ir import CompileError, Tensor
+from .manifest import MANIFEST, Written, generated_folder
 from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.counts import count_lines, count_record
@@ -123,6 +124,12 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inp
 Options = dict[str, Any]  # what a verb's shared options are, by the name of the parameter
 Name = Annotated[
     str | None, typer.Option("--name", metavar="ID", help="Prefix of the C names; from the file's name if left out.")
+]
+KernelPrefix = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel-prefix", metavar="ID", help="Begin the kernels' names with this, to link folders that have their own."
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
 
@@ -318,38 +325,60 @@ def _show_front(
 @app.command(name="compile")
 @_with(*SHARED)
 def compile_model(
-    model: ModelFile,
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite file, or several that share one folder and its kernels.")
+    ],
     *,
     chosen: Options,
     name: Name = None,
+    kernel_prefix: KernelPrefix = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """Write the C of a model.
+    """Write the C of a model, or of several.
 
-    The folder holds <name>.h, <name>.c, <name>_weights.h and the kernels that it uses, and no others.
+    The folder holds <name>.h, <name>.c, <name>_weights.h of each and the kernels that they use, and no others. What an earlier
+    run wrote there and is no longer part of it is removed, unless somebody has changed it.
 
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
+    if len(models) > 1 and name is not None:
+        raise CompileError("--name is of one model", "leave it out: the names come from the files")
+    if len(models) > 1 and out is None:
+        raise CompileError("several models share one folder", "give it with -o")
     board, limits = _target(chosen)
-    loaded = _load(model, chosen, name)
-    planned = _plan(loaded, board, limits, chosen)
-    emitted = api.source(loaded, planned, _command("compile", model, chosen, name=name), board)
-    folder = out or Path("out") / loaded.name
-    with finished_folder(folder) as scratch:
-        api.write(emitted, scratch)
-    found = record(loaded, plan=planned, device=board, limits=limits) | {
-        "files": [str(folder / file) for file in emitted.files]
-    }
+    loaded = [_load(path, chosen, name) for path in models]
+    plans = [_plan(model, board, limits, chosen) for model in loaded]
+    options = {"name": name, "kernel_prefix": kernel_prefix}
+    sources = [
+        api.source(model, planned, _command("compile", [path], chosen, **options), board, kernel_prefix=kernel_prefix or "")
+        for model, planned, path in zip(loaded, plans, models, strict=True)
+    ]
+    files, folder = api.together(sources), out or Path("out") / loaded[0].name
+    with generated_folder(folder, _command("compile", models, chosen, **options), _origins(loaded)) as written:
+        for source in sources:
+            api.write(source, written.scratch)
+    found = [record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)]
     if as_json:
-        return _print_json(found)
+        _warn_of_kept(folder, written)
+        paths = {"files": (*files, MANIFEST), "removed": written.removed}
+        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
+        return _print_json({"tinyweave": __version__, "models": found, **about} if len(found) > 1 else found[0] | about)
     screen = text.console()
-    text.heading(screen, f"wrote {len(emitted.files)} files to {folder}")
-    for file, content in emitted.files.items():
+    text.heading(screen, f"wrote {len(files) + 1} files to {folder}")
+    for file, content in files.items():
         print(f"  {file}  {len(content):,} B")
-    print(f"arena: {text.size(sum(planned.arena.values()))}")
-    if found["fits"] is False:
-        text.show_verdict(screen, found)
+    print(f"  {MANIFEST}  lists them")
+    _say_removed(folder, written)
+    if len(found) == 1:
+        print(f"arena: {text.size(found[0]['ram']['arena'])}")
+    else:
+        for one in found:
+            print(f"arena of {one['model']['name']}: {text.size(one['ram']['arena'])}")
+        print("models that do not run at the same time can share one arena, as large as the largest")
+    for one in found:
+        if one["fits"] is False:
+            text.show_verdict(screen, one)
     return 0
 
 
@@ -436,6 +465,7 @@ def deploy(
     samples: Samples = SAMPLES,
     seed: Seed = SEED,
     name: Name = None,
+    kernel_prefix: KernelPrefix = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -450,26 +480,30 @@ def deploy(
     loaded = _load(model, chosen, name)
     given = read_inputs(inputs, loaded)
     folder = out or Path("out") / loaded.name
-    with finished_folder(folder) as scratch:
+    options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
+    command = _command("deploy", [model], chosen, **options)
+    with generated_folder(folder, command, _origins([loaded])) as written:
         with _progress() as report:
             done = api.deploy(
                 loaded,
-                scratch,
+                written.scratch,
                 device=board,
                 limits=limits,
                 **_scheduled(chosen),
                 inputs=given,
                 count=samples,
                 seed=seed,
-                command=_command("deploy", model, chosen, inputs=inputs, samples=samples, seed=seed, name=name),
+                command=command,
+                kernel_prefix=kernel_prefix or "",
                 progress=report,
             )
         found = record(
             loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
         )
-        (scratch / "report.md").write_text(markdown(found, text.picture(done.plan)), encoding="utf-8")
-        (scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        (written.scratch / "report.md").write_text(markdown(found, text.picture(done.plan)), encoding="utf-8")
+        (written.scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if as_json:
+        _warn_of_kept(folder, written)
         _print_json(found)
     else:
         screen = text.console()
@@ -479,6 +513,7 @@ def deploy(
         text.show_proof(screen, found)
         text.show_verdict(screen, found)
         print(f"C and the report with every layer: {folder}")
+        _say_removed(folder, written)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 
 
@@ -693,9 +728,27 @@ def _read_record(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _command(verb: str, model: Path, chosen: Options, **more: Any) -> str:
+def _origins(models: Sequence[api.Model]) -> dict[str, tuple[str, str]]:
+    """Return the file and its SHA-256 of each model, by the model's name in C."""
+    return {model.name: (model.path.name, model.sha256) for model in models}
+
+
+def _say_removed(folder: Path, written: Written) -> None:
+    if written.removed:
+        print(f"removed what an earlier run left there: {', '.join(written.removed)}")
+    _warn_of_kept(folder, written)
+
+
+def _warn_of_kept(folder: Path, written: Written) -> None:
+    """Name the files that an earlier run wrote and that stay, on standard error."""
+    for name in written.kept:
+        path = text.clean(str(folder / name), 400)
+        print(f"tinyweave: warning: '{path}' is of an earlier run, and was changed since: it stays", file=sys.stderr)
+
+
+def _command(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
     """Return the command that gives these bytes again, in a folder that holds the files that it names."""
-    words = ["tinyweave", verb, model.name]
+    words = ["tinyweave", verb, *(model.name for model in models)]
     for option, value in (chosen | more).items():
         if value is None or value == (DEFAULTS | {"samples": SAMPLES, "seed": SEED}).get(option):
             continue

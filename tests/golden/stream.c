@@ -19,10 +19,15 @@
 #include <string.h>
 
 #include "stream_weights.h"
+#include "tw.h"
 #include "tw_add_s8.h"
 #include "tw_concatenation_s8.h"
 #include "tw_conv_2d_s8.h"
 #include "tw_strided_copy.h"
+
+#if TW_VERSION != 100
+#error "stream.c is of tinyweave 0.1.0, and these kernels are of another version"
+#endif
 
 /* Compile with -DTW_TRACE=function to have function(step) called after each step, counted from 0. */
 #ifdef TW_TRACE

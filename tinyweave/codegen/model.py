@@ -6,11 +6,13 @@ In: a checked Plan, a name, and what the header comment says. Out: file name -> 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
@@ -21,7 +23,7 @@ from . import c
 from .emitters import EMITTERS
 from .header import Origin, banner, has_memory_header, header, memory_header, type_text
 from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
-from .names import check_memories, identifier
+from .names import check_memories, identifier, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
@@ -29,14 +31,15 @@ LONGEST_NAME = 64
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted files of the model `name`."""
+    """The emitted files of the model `name`; `own`: those that are not kernels."""
 
     name: str
+    own: tuple[str, ...]
     files: Mapping[str, str]
 
 
-def emit(plan: Plan, name: str, origin: Origin) -> Source:
-    """The C of `plan`; `name` must be a C identifier."""
+def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Source:
+    """The C of `plan`; `name` must be a C identifier, and so what the names of kernels shall begin with, if anything."""
     if name != identifier(name):
         raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
@@ -50,7 +53,10 @@ def emit(plan: Plan, name: str, origin: Origin) -> Source:
     }
     if has_memory_header(plan):
         files[f"{name}_memory.h"] = memory_header(plan, name, origin)
-    return Source(name, files | {path.name: path.read_text() for path in kernels})
+    both = with_prefix(files | {path.name: path.read_text() for path in kernels}, files, kernel_prefix)
+    if len(both) < len(files) + len(kernels):
+        raise CompileError(f"a file of '{name}' has the name of a kernel's file", "give another --kernel-prefix")
+    return Source(name, tuple(files), both)
 
 
 def constant_bytes(plan: Plan) -> int:
@@ -166,12 +172,14 @@ def _body(
     ]
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
     files = {file for variant in used for file in variant.files if file.endswith(".c")}
-    includes = sorted(file.replace(".c", ".h") for file in files | ({"tw_tile.c"} if _has_tiles(plan) else set()))
+    files |= {"tw_tile.c"} if _has_tiles(plan) else set()
+    includes = ["tw.h", *sorted(file.replace(".c", ".h") for file in files)] if files else []
     string = "#include <string.h>\n" if reset else ""
     parts = [
         c.comment([*banner(f"{name}.c", origin), "", *picture]),
         f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
         + "".join(f'#include "{file}"\n' for file in includes),
+        *([_version_check(name)] if includes else []),
         TRACE,
         "/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */\nenum {\n"
         + "".join(f"    {line}" for line in _offsets(plan))
@@ -185,6 +193,16 @@ def _body(
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
     return "\n".join(parts).replace("{P}", prefix)
+
+
+def _version_check(name: str) -> str:
+    """Lines that do not compile beside kernels of another version."""
+    major, minor, patch = (int(number) for number in re.findall(r"\d+", __version__)[:3])
+    return f"""\
+#if TW_VERSION != {major * 10_000 + minor * 100 + patch}
+#error "{name}.c is of tinyweave {__version__}, and these kernels are of another version"
+#endif
+"""
 
 
 TRACE = """\

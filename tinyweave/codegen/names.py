@@ -1,12 +1,12 @@
-"""Names in the emitted C that come from outside: of the model, from its file's name, and of memories, from a device's file.
+"""Names in the emitted C that come from outside: of the model, of memories, from a device's file, and what kernels begin with.
 
-In: any text. Out: an identifier that is also a file's name, or a CompileError of one line.
+In: any text. Out: an identifier that is also a file's name, or a CompileError of one line; files with other names of kernels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from ..ir import CompileError
 from ..ops import SPECS
@@ -40,6 +40,31 @@ def identifier(text: str) -> str:
     # kernels lie beside the model in files tw_<kernel>, and enumerators AT_<tensor> beside its macros
     taken = name in KEYWORDS | HEADERS | DEVICES or re.fullmatch(r"(\d|tw_).*|tw|at", name)
     return f"m_{name}"[:LONGEST].rstrip("_") if taken else name
+
+
+# names of kernels, of their types, macros and files; but macros that the user defines keep their names
+KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|PLAIN_C)\b)\w|\.[ch]\b)")
+LONGEST_PREFIX = 32
+
+
+def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> dict[str, str]:
+    """Return files whose kernels are called <prefix>_tw_... in place of tw_...; in those of `own` comments stay as they are."""
+    if not prefix:
+        return dict(files)
+    if prefix != identifier(prefix) or len(prefix) > LONGEST_PREFIX:
+        what_to_do = f"give at most {LONGEST_PREFIX} lower-case letters, digits and _, beginning with a letter"
+        raise CompileError(f"'{prefix[:LONGEST_PREFIX]}' cannot be what the names of kernels begin with", what_to_do)
+
+    def renamed(text: str) -> str:
+        return KERNEL.sub(lambda found: f"{prefix if found[0] == 'tw' else prefix.upper()}_{found[0]}", text)
+
+    def renamed_code(text: str) -> str:
+        parts = re.split(r"(/\*.*?\*/)", text, flags=re.DOTALL)
+        return "".join(part if index % 2 else renamed(part) for index, part in enumerate(parts))
+
+    return {
+        name if name in own else renamed(name): (renamed_code if name in own else renamed)(text) for name, text in files.items()
+    }
 
 
 def check_memories(names: Iterable[str]) -> None:

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 
+/* The version of tinyweave, 10203 for 1.2.3. A model's C asks for its own, because parameters change from one to another. */
+#define TW_VERSION 100
+
 typedef struct { int32_t h, w, c; } tw_shape;
 typedef struct { int32_t n, h, w, c; } tw_extents;
 typedef struct { int32_t h, w; } tw_size;

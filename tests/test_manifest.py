@@ -1,0 +1,115 @@
+"""Folders that are written again: nothing stale of ours stays, nothing of anybody else's goes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tinyweave.manifest import MANIFEST, Written, generated_folder
+
+MODELS = {"kws": ("kws.tflite", "0" * 64)}
+
+
+def generate(folder: Path, files: Mapping[str, str]) -> Written:
+    with generated_folder(folder, "tinyweave compile kws.tflite", MODELS) as written:
+        for name, text in files.items():
+            (written.scratch / name).write_text(text)
+    return written
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_list_says_what_was_written_and_from_what(tmp_path: Path) -> None:
+    generate(tmp_path / "a", {"kws.h": "1", "kws.c": "2"})
+    found = json.loads((tmp_path / "a" / MANIFEST).read_text())
+    assert found["files"] == {"kws.c": sha256("2"), "kws.h": sha256("1")}
+    assert found["models"] == [{"name": "kws", "file": "kws.tflite", "sha256": "0" * 64}]
+    assert found["command"] == "tinyweave compile kws.tflite" and found["tinyweave"]
+
+
+def test_what_an_earlier_run_wrote_goes_unless_it_was_changed(tmp_path: Path) -> None:
+    first = generate(tmp_path, {"kws.h": "1", "tw_old.c": "2", "tw_changed.c": "3", "tw_gone.c": "4"})
+    assert first.removed == first.kept == []
+    (tmp_path / "tw_changed.c").write_text("mine")
+    (tmp_path / "tw_gone.c").unlink()
+    (tmp_path / "main.c").write_text("mine")
+    second = generate(tmp_path, {"kws.h": "5"})
+    assert (second.removed, second.kept) == (["tw_old.c"], ["tw_changed.c"])
+    assert names(tmp_path) == {"kws.h", "tw_changed.c", "main.c", MANIFEST}
+    assert (tmp_path / "kws.h").read_text() == "5" and (tmp_path / "tw_changed.c").read_text() == "mine"
+    third = generate(tmp_path, {"kws.h": "5"})
+    assert third.removed == third.kept == [], "a file is named once; the list no longer has it"
+
+
+def test_a_run_that_fails_removes_nothing(tmp_path: Path) -> None:
+    generate(tmp_path, {"kws.h": "1", "tw_old.c": "2"})
+    before = names(tmp_path)
+    with pytest.raises(ZeroDivisionError), generated_folder(tmp_path, "", MODELS) as written:
+        (written.scratch / "kws.h").write_text("3")
+        raise ZeroDivisionError
+    assert names(tmp_path) == before and (tmp_path / "kws.h").read_text() == "1"
+
+
+HOSTILE = [
+    "../victim.c",
+    "/tmp/victim.c",
+    "sub/victim.c",
+    "..",
+    ".",
+    "",
+    "link.c",
+    "folder.c",
+    ".hidden.c",
+    "a\\b.c",
+    "a\0b.c",
+    MANIFEST,
+]
+
+
+def test_a_list_can_name_only_files_of_its_own_folder(tmp_path: Path) -> None:
+    """What lies elsewhere, and what links lead to, stays, though it has the digest that the list gives."""
+    folder, victim = tmp_path / "folder", tmp_path / "victim.c"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "folder.c").mkdir()
+    for path in (victim, folder / "sub" / "victim.c", folder / ".hidden.c"):
+        path.write_text("v")
+    (folder / "link.c").symlink_to(victim)
+    listed = {**dict.fromkeys(HOSTILE, sha256("v")), str(victim): sha256("v")}
+    (folder / MANIFEST).write_text(json.dumps({"files": listed}))
+    written = generate(folder, {"kws.h": "1"})
+    assert written.removed == written.kept == []
+    assert victim.exists() and names(folder) == {"sub", "folder.c", ".hidden.c", "link.c", "kws.h", MANIFEST}
+    assert (folder / "sub" / "victim.c").exists() and (folder / "link.c").is_symlink()
+
+
+NO_LISTS = ["", "{", "[]", "7", "NaN", '"a.c"', '{"files": []}', '{"files": {"a.c": 7}}', '{"files": {"a.c": null}}']
+NO_LISTS += ['{"files": {"a.c": "00"}}', "[" * 100_000, '{"files": ' + "9" * 10_000 + "}", " " * (1 << 21)]
+
+
+@pytest.mark.parametrize("text", NO_LISTS, ids=range(len(NO_LISTS)))
+def test_a_list_that_is_none_of_ours_removes_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(text)
+    (tmp_path / "a.c").write_text("mine")
+    written = generate(tmp_path, {"kws.h": "1"})
+    assert written.removed == [] and names(tmp_path) == {"a.c", "kws.h", MANIFEST}
+    assert list(json.loads((tmp_path / MANIFEST).read_text())["files"]) == ["kws.h"]
+
+
+def test_a_list_that_is_a_link_is_not_read_and_stays_where_it_is(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "list"
+    generate(folder, {"kws.h": "1", "old.c": "2"})
+    (folder / MANIFEST).rename(elsewhere)
+    (folder / MANIFEST).symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    assert generate(folder, {"kws.h": "1"}).removed == []
+    assert names(folder) == {"kws.h", "old.c", MANIFEST} and elsewhere.read_bytes() == before

@@ -1,0 +1,96 @@
+"""Write folders again without leaving stale files of ours, or losing anybody else's.
+
+In: a folder, and what its files are of. Out: MANIFEST in it, which lists them with their SHA-256. One that is already there may
+be anybody's: it can name only files that lie in the folder itself, and these are removed only if they are what it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .files import finished_folder, read_file
+from .ir import CompileError
+
+MANIFEST = "tinyweave.json"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json)")  # of a file that is written, no path to elsewhere
+MAX_BYTES = 1 << 20
+
+
+@dataclass
+class Written:
+    """A folder that is being written; `scratch` is where.
+
+    Afterwards: names of files that an earlier run wrote and this one did not, `removed`, or `kept` because they were changed.
+    """
+
+    scratch: Path
+    removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str, str]]) -> Iterator[Written]:
+    """Yield a Written whose files move to `target` when the block ends well; then remove what an earlier run left there.
+
+    models: name in C -> file and its SHA-256. Raise CompileError as `finished_folder` does, before anything is removed.
+    """
+    with finished_folder(target) as scratch:
+        written = Written(scratch)
+        yield written
+        files = {path.name: _digest(path) for path in sorted(scratch.iterdir())}
+        about = {
+            "tinyweave": __version__,
+            "command": command,
+            "models": [{"name": name, "file": file, "sha256": sha256} for name, (file, sha256) in models.items()],
+            "files": files,
+        }
+        (scratch / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="ascii")
+        earlier = _listed(target)
+    for name in sorted(set(earlier) - set(files)):
+        path = target / name
+        if path.is_file() and not path.is_symlink():
+            is_removed = _digest(path) == earlier[name] and _remove(path)
+            (written.removed if is_removed else written.kept).append(name)
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 by name of the files that the list in a folder names; none where it is not of our making."""
+    path = folder / MANIFEST
+    if path.is_symlink() or not path.is_file():
+        return {}
+    try:
+        manifest: Any = json.loads(read_file(path, MAX_BYTES, ""))
+    except (CompileError, ValueError, RecursionError):
+        return {}
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    names = [name for name in files if NAME.fullmatch(name) and name != MANIFEST] if isinstance(files, dict) else []
+    return {name: files[name] for name in names}
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file; nothing for one that cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file; return whether that was possible."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
