@@ -10,6 +10,7 @@ import pytest
 from cases.maps import segmentation
 from cases.tiny import NETWORKS
 
+from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.plan import Plan, plan
@@ -55,6 +56,22 @@ def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> N
     assert "-DTW_PLAIN_C" in result.compilers["cortex-m33"]
     with pytest.raises(CompileError, match="no Arm MVE instructions"):
         emulated.build(folder, made.graph.name, "cortex-m33")
+
+
+def test_equal_to_numpy_is_said_only_of_what_was_equal(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"]())
+    folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
+    right = [[ops.run(made.graph, dict(zip(made.graph.inputs, x, strict=True)))["scores"]] for x in cases]
+    wrong = [right[0], [right[1][0] ^ np.int8(1)]]
+
+    said = "LiteRT's reference kernels"
+    for reference, words, ok in (
+        (lambda cases: right, f"{said}, equal to numpy reference", True),
+        (lambda cases: wrong, f"{said}, unlike numpy reference", False),
+        (None, "numpy reference", True),
+    ):
+        result = compare.verify(made, folder, "chain", cases, cores=[], reference=reference)
+        assert (result.reference, result.ok) == (words, ok)
 
 
 def test_a_wrong_layer_is_named(tmp_path: Path) -> None:

@@ -59,9 +59,7 @@ def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """x * relu6(x + 3) / 6 in int16: the relu6 as a number in [0, 1), Q0.15, times x at a 128th of its step."""
-    fine = np.float32(graph.input(op).scale) * np.float32(1 / 128)
-    output, output_exponent = _int16_multiplier(float(fine / np.float32(graph.output(op).scale)))
-    gate, gate_exponent = _int16_multiplier(float(fine / (np.float32(3) / np.float32(32768))))
+    (output, output_exponent), (gate, gate_exponent) = hard_swish_multipliers(graph, op)
     x = _centred(arrays, 0, graph, op) << 7
     linear = _high_mul16(x, output)
     opening = _saturate16(x << max(gate_exponent - 1, 0))
@@ -73,6 +71,13 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     product = ((opening + (1 << 15)) >> 1) * linear
     halved = np.sign(product) * (np.abs(product) >> 15)  # C's division
     return [_finish(graph, op, rounding_shift(halved, -output_exponent))]
+
+
+def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(multiplier, exponent) from a 128th of the input's step to the output's, and to the step of Q0.15 times 3."""
+    fine = np.float32(graph.input(op).scale) * np.float32(1 / 128)
+    gate = _int16_multiplier(float(fine / (np.float32(3) / np.float32(32768))))
+    return _int16_multiplier(float(fine / np.float32(graph.output(op).scale))), gate
 
 
 def _int16_multiplier(scale: float) -> tuple[int, int]:
@@ -126,6 +131,12 @@ def output_step_is_large(graph: Graph, op: Op) -> bool:
     return bool(np.float32(graph.input(op).scale) * np.float32(1 / 128) < np.float32(graph.output(op).scale))
 
 
+def scales_are_alike(graph: Graph, op: Op) -> bool:
+    """the input's scale must be at least 3 * 2^-24, and the output's at most 2^9 times as large"""
+    # int16 numbers are shifted right by at most 15; LiteRT's shift by more gives 1 and -1 for 0
+    return all(exponent >= -15 for _, exponent in hard_swish_multipliers(graph, op))
+
+
 SPECS = (
     OpSpec("leaky_relu", infer, reference_leaky_relu, (arity(1), types_are_int8_or_int16), window=window),
     OpSpec("prelu", infer_prelu, reference_prelu, (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts), window=window),
@@ -133,7 +144,7 @@ SPECS = (
         "hard_swish",
         infer,
         reference_hard_swish,
-        (arity(1), input_is_int8, output_is_int8, output_step_is_large),
+        (arity(1), input_is_int8, output_is_int8, output_step_is_large, scales_are_alike),
         window=window,
     ),
 )

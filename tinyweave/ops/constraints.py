@@ -120,6 +120,12 @@ def activation_is_known(graph: Graph, op: Op) -> bool:
     return op.attrs["activation"] in ACTIVATIONS
 
 
+def bounds_fit(graph: Graph, op: Op) -> bool:
+    """the bounds of an activation must be fewer than 2^30 steps of the output: the output's scale must not be tiny"""
+    bound = {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0)
+    return bound < graph.output(op).scale * 2.0**30
+
+
 def same_type(graph: Graph, op: Op) -> bool:
     """the first input and the output must have the same type"""
     return graph.input(op).dtype == graph.output(op).dtype

@@ -19,6 +19,7 @@ from .constraints import (
     arity,
     bias_is_constant,
     bias_is_constant_int32,
+    bounds_fit,
     input_is_int8_or_int4,
     input_is_narrow,
     output_has_input_type,
@@ -171,18 +172,37 @@ def window_fits(graph: Graph, op: Op) -> bool:
 
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """the padded input may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    """the padded input must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
     return window_is_moderate(graph.input(op).shape, kernel_size(graph, op), infer(graph, op)[0], op.attrs["padding"])
 
 
+def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
+    """Whether LiteRT's rescaling of 64-bit sums is defined: it shifts right by 15 less `shift`, and no sum is near 2^47."""
+    small = bias is None or bias.data is None or bool((np.abs(bias.data.astype(np.float64)) < 1 << 46).all())
+    return int(shift.max()) < 15 and small
+
+
+def sums_fit_int16(graph: Graph, op: Op) -> bool:
+    """for int16 data input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
+    return graph.output(op).dtype != "int16" or wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, 2))
+
+
 FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
-LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, window_is_bounded, activation_is_known)
+LAST = (
+    weights_are_symmetric_int8,
+    bias_is_constant_int32,
+    window_fits,
+    window_is_bounded,
+    activation_is_known,
+    bounds_fit,
+    sums_fit_int16,
+)
 
 ALSO_INT16: dict[Constraint, Constraint] = {
     input_is_int8_or_int4: input_is_narrow,
     bias_is_constant_int32: bias_is_constant,
 }
-CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST))
+CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
 DEPTHWISE_CONV_2D = (*FIRST, depthwise_channels_match, *LAST)
 
 SPECS = (

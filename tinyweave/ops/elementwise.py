@@ -16,6 +16,7 @@ from ..ir import Graph, Op, array_type
 from .constraints import (
     activation_is_known,
     arity,
+    bounds_fit,
     input_is_int8,
     inputs_are_int8,
     inputs_are_narrow,
@@ -157,8 +158,16 @@ def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
     return graph.output(op).scale == 1 / 256
 
 
-BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known)
-SUMS = (arity(2), inputs_are_narrow, output_has_input_type, shapes_broadcast, activation_is_known, output_scale_is_large)
+BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
+SUMS = (
+    arity(2),
+    inputs_are_narrow,
+    output_has_input_type,
+    shapes_broadcast,
+    activation_is_known,
+    bounds_fit,
+    output_scale_is_large,
+)
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
@@ -171,8 +180,8 @@ SPECS = (
     OpSpec("sub", infer_binary, reference_add, SUMS, window=window_binary, int4=True),
     OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
     _unary("relu", reference_relu),
-    _unary("relu6", reference_relu),
-    _unary("relu_n1_to_1", reference_relu),
+    _unary("relu6", reference_relu, bounds_fit),
+    _unary("relu_n1_to_1", reference_relu, bounds_fit),
     _unary("logistic", reference_table, logistic_output_is_256th),
     _unary("tanh", reference_table),
 )

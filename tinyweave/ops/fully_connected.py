@@ -15,6 +15,7 @@ from .constraints import (
     activation_is_known,
     arity,
     bias_is_constant_int32,
+    bounds_fit,
     input_is_int8_or_int4,
     output_has_input_type,
     weights_are_constant,
@@ -112,6 +113,7 @@ CONSTRAINTS = (
     weights_are_symmetric_int8,
     bias_is_constant_int32,
     activation_is_known,
+    bounds_fit,
     scale_is_small,
 )
 

@@ -282,7 +282,7 @@ def operands_are_constant(graph: Graph, op: Op) -> bool:
 
 
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
-    """no axis of the input and the outputs may be longer than 1048576"""
+    """each axis of the input and the outputs must have at most 2^20 elements"""
     shapes = (_x(graph, op), *(out.shape for out in graph.outputs_of(op)))
     return all(extent <= 1 << 20 for shape in shapes for extent in shape)
 

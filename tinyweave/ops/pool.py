@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import activation_is_known, arity, input_is_int8_or_int4, output_has_input_type, rank_is_4, same_quantisation
+from .constraints import (
+    activation_is_known,
+    arity,
+    bounds_fit,
+    input_is_int8_or_int4,
+    output_has_input_type,
+    rank_is_4,
+    same_quantisation,
+)
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
 from .window import output_size, positions, taps, window_is_moderate, window_is_valid
 
@@ -73,7 +81,7 @@ def window_fits(graph: Graph, op: Op) -> bool:
 
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """the padded input may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    """the padded input must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
     return window_is_moderate(graph.input(op).shape, op.attrs["kernel"], infer(graph, op)[0], op.attrs["padding"])
 
 
@@ -86,6 +94,7 @@ CONSTRAINTS = (
     window_fits,
     window_is_bounded,
     activation_is_known,
+    bounds_fit,
 )
 
 SPECS = (

@@ -15,11 +15,12 @@ from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
+    bounds_fit,
     is_narrow,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .conv import rescaled
+from .conv import rescaled, wide_sums_fit
 from .fixed_point import quantize_multipliers
 from .spec import Arrays, OpSpec, OptionalArrays, Shape
 from .window import MOST_PADDED, MOST_POSITIONS, positions
@@ -102,7 +103,7 @@ def stride_is_positive(graph: Graph, op: Op) -> bool:
 
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """what the windows reach may have at most 2^25 elements, and windows times taps along each axis may be at most 2^24"""
+    """what the windows reach must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
     x, weights = graph.input(op, DATA).shape, graph.input(op, 1).shape
     return prod(_reach(graph, op)) <= MOST_PADDED and all(x[a] * weights[a] <= MOST_POSITIONS for a in (1, 2))
 
@@ -111,6 +112,11 @@ def bias_is_constant(graph: Graph, op: Op) -> bool:
     """the bias, where there is one, must be a constant vector with one element per channel, int32, or int64 for int16 data"""
     bias, wanted = graph.optional_input(op, BIAS), "int64" if graph.output(op).dtype == "int16" else "int32"
     return bias is None or (bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:])
+
+
+def sums_fit_int16(graph: Graph, op: Op) -> bool:
+    """for int16 data input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
+    return graph.output(op).dtype != "int16" or wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, BIAS))
 
 
 CONSTRAINTS = (
@@ -124,6 +130,8 @@ CONSTRAINTS = (
     window_is_bounded,
     bias_is_constant,
     activation_is_known,
+    bounds_fit,
+    sums_fit_int16,
 )
 
 SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, data=DATA),)
