@@ -105,6 +105,23 @@ def test_a_list_that_is_none_of_ours_removes_nothing(text: str, tmp_path: Path) 
     assert list(json.loads((tmp_path / MANIFEST).read_text())["files"]) == ["kws.h"]
 
 
+@pytest.mark.parametrize("digest", ["", None])
+def test_a_file_that_cannot_be_read_stays_whatever_the_list_says(
+    digest: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / MANIFEST).write_text(json.dumps({"files": {"a.c": digest}}))
+    (tmp_path / "a.c").write_text("mine")
+    opened = Path.open
+
+    def refuse(path: Path, *mode: str, **options: object) -> object:
+        if path.name == "a.c":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *mode, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert generate(tmp_path, {"kws.h": "1"}).removed == [] and "a.c" in names(tmp_path)
+
+
 def test_a_list_that_is_a_link_is_not_read_and_stays_where_it_is(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "folder", tmp_path / "list"
     generate(folder, {"kws.h": "1", "old.c": "2"})

@@ -71,19 +71,19 @@ def _listed(folder: Path) -> dict[str, str]:
     except (CompileError, ValueError, RecursionError):
         return {}
     files = manifest.get("files") if isinstance(manifest, dict) else None
-    names = [name for name in files if NAME.fullmatch(name) and name != MANIFEST] if isinstance(files, dict) else []
-    return {name: files[name] for name in names}
+    listed = files.items() if isinstance(files, dict) else ()
+    return {name: digest for name, digest in listed if NAME.fullmatch(name) and name != MANIFEST and isinstance(digest, str)}
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file; nothing for one that cannot be read."""
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None for one that cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
             while part := file.read(1 << 20):
                 digest.update(part)
     except OSError:
-        return ""
+        return None
     return digest.hexdigest()
 
 

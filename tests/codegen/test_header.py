@@ -116,6 +116,7 @@ CONVERTED: list[Case] = [  # types, scales and zero points of input and output; 
     ("int8", (1 / 256, -128), "uint8", (0.0235, 3), True),
     ("uint8", (0.5, 128), "int8", (3.7, 127), True),
     ("int16", (1 / 32768, 0), "int16", (0.01, 0), True),
+    ("uint8", (2**-15, 0), "int8", (127.99, -128), True),  # as large as a result in 32 bits allows
     ("int8", (1e-6, 5), "uint8", (2e5, 0), False),  # a step is less than 1/65536; a real number exceeds an int32
 ]
 
