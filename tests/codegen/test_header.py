@@ -154,9 +154,9 @@ def test_conversions_give_what_the_reference_gives(
     (tmp_path / f"main.{language}").write_text(macros + CONVERT)
     real = np.concatenate([reals(t.scale, seed) for seed, t in enumerate((x, y))])
     ends = np.array([-(2**31), -(2**31) + 1, -65536, -1, 0, 1, 65536, 2**31 - 1])
-    q16 = np.resize(
-        np.concatenate([ends, np.arange(-3000, 3000), np.random.default_rng(3).integers(-(2**31), 2**31, MANY)]), real.size
-    )
+    halves = np.clip(np.arange(-400, 401) * (x.scale * 65536 / 2), -(2**31), 2**31 - 1).astype(np.int64)
+    random = np.random.default_rng(3).integers(-(2**31), 2**31, MANY)
+    q16 = np.resize(np.concatenate([ends, halves, np.arange(-1000, 1000), random]), real.size)
     given = "".join(f"{bits} {integer}\n" for bits, integer in zip(real.view(np.uint32), q16, strict=True))
     lines = [list(map(int, line.split())) for line in run(tmp_path, language, given).splitlines()]
 
