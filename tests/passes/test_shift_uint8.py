@@ -20,6 +20,7 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.passes import run_passes
 from tinyweave.passes.shift_uint8 import MOVES, SAME, UNSIGNED, shift_uint8
+from tinyweave.plan import plan
 from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.litert import Worker
 
@@ -75,8 +76,10 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path:
     graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
     computes = [op for op in graph.ops if op.kind not in MOVES | {"quantize"}]
     assert not any(t.dtype == "uint8" for op in computes for t in graph.outputs_of(op))
-    arena = emit_to(graph, tmp_path, "")
-    program, firmware = host.build(tmp_path, graph.name, sanitize=True), emulated.build(tmp_path, graph.name, "cortex-m4")
+    made = plan(graph, "layer")
+    folder, arena = emit_to(made, tmp_path / "c"), made.arena
+    program = host.build(folder, graph.name, sanitize=True, optimize="-O0")
+    firmware = emulated.build(folder, graph.name, "cortex-m4")
     expected: list[list[np.ndarray]] = [[], []]
     for case in chosen:
         for sample, run in enumerate(litert.run(to_tflite(case.graph), case.inputs)):

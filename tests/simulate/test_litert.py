@@ -129,6 +129,7 @@ def test_messages_keep_values() -> None:
         "floats": np.float32([[1, -0.0]]),
     }
     received = messages.decode(BytesIO(messages.encode(value)).read)
+    assert messages.decode(BytesIO(messages.encode(np.int32(7))).read) == np.array(7, np.int32)
     assert received.pop("floats").tobytes() == value.pop("floats").tobytes()
     assert received == value
     with pytest.raises(ValueError, match="array of objects"):

@@ -1,8 +1,8 @@
 """What processes tell each other through pipes: JSON, and bytes and arrays behind it. Reading a message runs nothing.
 
-In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, tuples as lists unless they
-are keys. A message is the bytes of its JSON and of the rest, as two int64, then both. Processes that are files of their own
-load this one by its path.
+In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, but tuples that are no keys
+are lists, and numpy's numbers are arrays. A message is the bytes of its JSON and of the rest, as two int64, then both.
+Processes that are files of their own load this one by its path.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _plain(value: Any, rest: list[bytes]) -> Any:
         return [_plain(item, rest) for item in value]
     if isinstance(value, (bytes, bytearray)):
         return {"bytes": _place(bytes(value), rest)}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.hasobject:
             raise ValueError("an array of objects is no bytes")
         return {"array": _place(np.ascontiguousarray(value).tobytes(), rest), "dtype": value.dtype.str, "shape": value.shape}
