@@ -149,7 +149,7 @@ def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
     block = rng.integers(0, 256, size + 2 * GUARD + 64, dtype=np.uint8)
     begin = GUARD + -(block.ctypes.data + GUARD) % 64
     before = block.copy()
-    memory = (ctypes.c_void_p * 1)(block.ctypes.data + begin)
+    memory = (ctypes.c_size_t * 2)(block.ctypes.data + begin, size)  # {data, bytes} of the one memory
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
         found = library[f"{trial.name}_{verb}"]
