@@ -585,8 +585,12 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 
 
 @pytest.mark.emulator
-def test_deploy_that_does_not_fit_says_by_how_much(capsys, chain, tmp_path, emulator):
-    assert run("deploy", chain, "--ram", "100", "--flash", "2k", "-o", tmp_path / "net") == 1
+def test_deploy_that_does_not_fit_once_measured_says_by_how_much(capsys, chain, tmp_path, emulator):
+    """The arena and the constants alone would fit, the stack and the code beside them do not."""
+    assert run("plan", chain, "--optimize", "size", "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    limits = ("--ram", planned["ram"]["arena"], "--flash", planned["flash"]["constants"], "--optimize", "size")
+    assert run("deploy", chain, *limits, "--samples", 1, "-o", tmp_path / "net") == 1
     printed = capsys.readouterr().out
     assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
     assert "does not fit" in (tmp_path / "net" / "report.md").read_text()

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "codegen": {"ir", "ops", "kernels", "plan", "version"},
     "nas": {"ir", "ops", "plan", "cost"},
     "simulate": {"ir", "ops", "kernels", "plan", "cost", "codegen", "toolchain"},
-    "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "version"},
+    "report": {"ir", "ops", "kernels", "plan", "cost", "codegen", "simulate", "devices", "api", "advice", "version"},
     "api": {
         "files",
         "ir",
@@ -43,7 +43,8 @@ MAY_IMPORT = {
         "version",
     },
     "manifest": {"files", "ir", "version"},
-    "cli": {"api", "report", "devices", "files", "ir", "manifest", "plan", "version"},
+    "advice": {"api", "devices", "ir", "plan"},
+    "cli": {"advice", "api", "report", "devices", "files", "ir", "manifest", "plan", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 

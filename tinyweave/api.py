@@ -212,7 +212,11 @@ def load(path: str | Path, io: str = "model", name: str | None = None, *, layout
         raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
     if layout not in LAYOUTS:
         raise CompileError(f"--layout {layout} is unknown", f"it is one of {', '.join(LAYOUTS)}")
-    model = read(path, name)
+    return with_edges(read(path, name), io, layout)
+
+
+def with_edges(model: Model, io: str, layout: str) -> Model:
+    """Return an imported model after the passes that give it these edges, see `load`."""
     graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
     return replace(model, graph=graph, tensors=tensors, io=io, layout=layout)
 
@@ -236,6 +240,7 @@ def plan(
     optimize: str = "balanced",
     core: str = DEFAULT_CORE,
     other_flash: int | None = None,
+    progress: Progress | None = None,
 ) -> Plan:
     """The checked memory plan of a model, in the memories of `limits` if there are several.
 
@@ -262,6 +267,7 @@ def plan(
         flash=min((size for size in sizes if size is not None), default=None),
         other_flash=other_flash,
         slack=OPTIMIZE[optimize],
+        progress=progress,
     )
 
 
@@ -601,9 +607,13 @@ def deploy(
     seed: int = 0,
     command: str = "",
     kernel_prefix: str = "",
+    planned: Plan | None = None,
     progress: Progress | None = None,
 ) -> Deployment:
-    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default."""
+    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
+
+    `planned` is the plan with these options, where it was made before.
+    """
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
     how = partial(
@@ -617,7 +627,7 @@ def deploy(
         optimize=optimize,
         core=kernels,
     )
-    made, core, cases = how(), emulated_core(device), samples(model, count, seed, inputs)
+    made, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
     emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
     write(emitted, folder)
     for _ in range(REBUILDS if planning.trades_flash(model.graph, _kernels(optimize, kernels)) else 0):

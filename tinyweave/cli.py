@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import __version__, api
+from .advice import advise
 from .devices import Device, all_devices, find, parse_size
 from .files import read_file, write_file, write_files
 from .ir import CompileError, Tensor
@@ -36,7 +37,15 @@ from .plan import Plan, to_json
 from .report import figure, tables, text
 from .report.counts import count_lines, count_record
 from .report.markdown import markdown
-from .report.record import comparison_record, device_record, explanation_record, front_record, record, reorder_record
+from .report.record import (
+    comparison_record,
+    device_record,
+    explanation_record,
+    front_record,
+    proposal_record,
+    record,
+    reorder_record,
+)
 from .report.trace import trace
 
 # typer's errors for wrong options share this base, which has lived in two packages
@@ -270,7 +279,8 @@ def plan(
     chain = api.counted_chain(loaded, count)
     if pareto:
         return _show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
-    planned = _plan(loaded, board, limits, chosen)
+    with _progress() as report:
+        planned = _plan(loaded, board, limits, chosen, report)
     overhead = chosen["max_mac_overhead"] or 1.0
     ends = {"max_mac_overhead": overhead, "ram": limits.ram}
     compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
@@ -279,6 +289,8 @@ def plan(
     found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
     found["explain"] = explanation_record(explained) if explained else None
     found["count"] = count_record(compared) if compared else None
+    if found["fits"] is False and not explained:
+        found["advice"] = _advice("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
         write_file(out, to_json(planned))
     if as_json:
@@ -289,6 +301,7 @@ def plan(
         screen = text.console()
         text.show_plan(screen, planned, found)
         text.show_verdict(screen, found)
+        text.show_advice(screen, found)
     if compared and not as_json:
         print()
         text.show_lines(text.console(), count_lines(loaded.graph, compared, overhead, limits.ram))
@@ -479,8 +492,20 @@ def deploy(
     board, limits = _target(chosen)
     loaded = _load(model, chosen, name)
     given = read_inputs(inputs, loaded)
-    folder = out or Path("out") / loaded.name
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
+    with _progress() as report:
+        planned = _plan(loaded, board, limits, chosen, report)
+    found = record(loaded, plan=planned, device=board, limits=limits)
+    if found["fits"] is False:  # no build can change that
+        found["advice"] = _advice(
+            "deploy", model, loaded, planned, board=board, limits=limits, chosen=chosen, **options, out=out
+        )
+        if as_json:
+            _print_json(found)
+        else:
+            text.show_misfit(text.console(), found)
+        return DOES_NOT_FIT
+    folder = out or Path("out") / loaded.name
     command = _command("deploy", [model], chosen, **options)
     with generated_folder(folder, command, _origins([loaded])) as written:
         with _progress() as report:
@@ -495,6 +520,7 @@ def deploy(
                 seed=seed,
                 command=command,
                 kernel_prefix=kernel_prefix or "",
+                planned=planned,
                 progress=report,
             )
         found = record(
@@ -643,8 +669,37 @@ def _scheduled(chosen: Options) -> Options:
     return {name: chosen[name] for name in signature(_schedule_options).parameters}
 
 
-def _plan(model: api.Model, board: Device | None, limits: api.Limits, chosen: Options) -> Plan:
-    return api.plan(model, limits=limits, core=board.core if board else api.DEFAULT_CORE, **_scheduled(chosen))
+def _plan(
+    model: api.Model, board: Device | None, limits: api.Limits, chosen: Options, progress: api.Progress | None = None
+) -> Plan:
+    core = board.core if board else api.DEFAULT_CORE
+    return api.plan(model, limits=limits, core=core, progress=progress, **_scheduled(chosen))
+
+
+def _advice(
+    verb: str,
+    path: Path,
+    model: api.Model,
+    plan: Plan,
+    *,
+    board: Device | None,
+    limits: api.Limits,
+    chosen: Options,
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """Return what to change about a plan that does not fit, as complete commands of the same verb, the best first."""
+    options = {name: value for name, value in chosen.items() if name not in signature(_target_options).parameters}
+    with _progress() as report:
+        proposals = advise(model, plan, board=board, limits=limits, options=options, progress=report)
+    found = []
+    for proposal in proposals:
+        # limits that were given for one board say nothing of another
+        changed = {**chosen, **({"ram": None, "flash": None} if "device" in proposal.changes else {}), **proposal.changes}
+        words = ["tinyweave", verb, str(path), *_option_words(changed | more)]
+        changes = (list(_option_words({name: value})) or [f"--{name}", str(value)] for name, value in proposal.changes.items())
+        said = [word for words_of_one in changes for word in words_of_one]
+        found.append(proposal_record(proposal, " ".join(map(_quoted, words)), said))
+    return found
 
 
 def _target(chosen: Options) -> tuple[Device | None, api.Limits]:
@@ -748,14 +803,18 @@ def _warn_of_kept(folder: Path, written: Written) -> None:
 
 def _command(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
     """Return the command that gives these bytes again, in a folder that holds the files that it names."""
-    words = ["tinyweave", verb, *(model.name for model in models)]
-    for option, value in (chosen | more).items():
-        if value is None or value == (DEFAULTS | {"samples": SAMPLES, "seed": SEED}).get(option):
-            continue
-        words.append(f"--{option.replace('_', '-')}")
-        if value is not True:
-            words.append(Path(value).name if option in ("device", "inputs") else str(value))
-    return " ".join(map(_quoted, words))
+    options = chosen | more
+    files = {name: Path(options[name]).name for name in ("device", "inputs") if options.get(name)}
+    return " ".join(map(_quoted, ["tinyweave", verb, *(model.name for model in models), *_option_words(options | files)]))
+
+
+def _option_words(options: Options) -> Iterator[str]:
+    """Yield options as they are typed, those left out that have their default."""
+    for option, value in options.items():
+        if value is not None and value != (DEFAULTS | {"samples": SAMPLES, "seed": SEED}).get(option):
+            yield f"--{option.replace('_', '-')}"
+            if value is not True:
+                yield str(value)
 
 
 def _quoted(word: str) -> str:
@@ -780,4 +839,4 @@ def _progress() -> Iterator[api.Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=text.clean(what, 40), completed=done, total=total)
+        yield lambda what, done, total: bar.update(task, description=text.clean(what, 40), completed=done, total=total or None)

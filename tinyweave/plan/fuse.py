@@ -159,6 +159,8 @@ def _edges(
                     edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
             for edge in edges[-1]:
                 least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
+            if most == NEVER and all(size == NEVER for size in least[begin + 1 :]):
+                break  # no stage takes what comes by rows: nothing further on can be reached
         most = min(most, _least_worst(edges, spend))
     if most == NEVER:
         op = next(net.graph.ops[i] for i in order if not set(net.streamed).isdisjoint(net.graph.ops[i].inputs))

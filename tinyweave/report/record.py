@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__, api
+from ..advice import Proposal
 from ..codegen.model import buffer_labels
 from ..cost.cycles import TIMINGS, Cycles, millijoules, milliseconds
 from ..cost.macs import macs, macs_original
@@ -114,6 +115,7 @@ def record(
             **_foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
+        "advice": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
@@ -171,6 +173,12 @@ def _peak(summit: Layer, plan: Plan | None) -> Record:
         "bytes": summit.live,
         "buffers": alive and [{"name": b.name, "label": labels[b.name], "bytes": b.bytes} for b in alive],
     }
+
+
+def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) -> Record:
+    """Return one entry of the advice: a command, what it changes as its words, and what its plan needs."""
+    need = {"ram": proposal.arena, "flash": proposal.need.constants}
+    return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
 def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, device: Device | None = None) -> Record:

@@ -513,6 +513,43 @@ def show_verdict(out: Console, record: Record) -> None:
     show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
 
 
+def show_advice(out: Console, record: Record) -> None:
+    """What would fit instead: a line per proposal, then its command, whole, to be copied."""
+    if not record["advice"]:
+        return
+    out.print()
+    heading(out, advice_title(record["advice"]))
+    for proposal in record["advice"]:
+        out.print(Text(f"  {proposal_line(proposal)}", style="green" if proposal["fits"] else ""))
+        out.print(Text(f"    {clean(proposal['command'], 1000)}"))
+
+
+def advice_title(advice: Sequence[Record]) -> str:
+    """Return what the proposals have in common."""
+    if any(proposal["fits"] is not False for proposal in advice):
+        return "what to change, the least first; each was planned"
+    if any(proposal["fits_ram"] for proposal in advice):
+        return "nothing that was tried fits the Flash; the RAM would be enough with"
+    return f"nothing that was tried fits: the least is {advice[0]['ram']:,} B of RAM; closest"
+
+
+def proposal_line(proposal: Record) -> str:
+    """Return what a proposal changes, what it needs and whether that fits."""
+    said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
+    if proposal["fits"] is False and proposal["fits_ram"]:
+        said = f"fits the RAM, but not the Flash with {proposal['flash']:,} B of constants"
+    return f"{' '.join(proposal['changes'])}: arena {proposal['ram']:,} B, {said}"
+
+
+def show_misfit(out: Console, record: Record) -> None:
+    """That a network cannot be deployed, before anything is built."""
+    show_target(out, record)
+    show_verdict(out, record)
+    show_advice(out, record)
+    out.print()
+    out.print(Text("nothing was built or written: no build can make this fit"))
+
+
 def show_instructions(out: Console, record: Record) -> None:
     """The measured count, and per MAC."""
     show_lines(out, [instructions_line(record), *cycle_lines(record)])

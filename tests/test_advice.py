@@ -1,0 +1,173 @@
+"""What is advised where a plan does not fit: each command that is printed gives what is printed beside it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from cases import maps
+
+from tinyweave import advice, api
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph
+from tinyweave.nas.arch import Arch, Group, blocks
+from tinyweave.nas.network import to_graph
+
+
+def written(folder: Path, name: str, graph: Graph) -> Path:
+    path = folder / f"{name}.tflite"
+    path.write_bytes(to_tflite(graph))
+    return path
+
+
+@pytest.fixture(scope="module")
+def mobile(tmp_path_factory) -> Path:
+    """An image of 3 KiB whose rows can come one after the other, and a classifier."""
+    graph = to_graph("mobile", blocks(Arch(32, 8, (Group(8, 1, (3,), (3,)),))), classes=4)
+    return written(tmp_path_factory.mktemp("models"), "mobile", graph)
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory) -> Path:
+    """A network whose input and output are both large maps."""
+    return written(tmp_path_factory.mktemp("models"), "it's both ends", maps.segmentation())
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def advised(capsys, *arguments: object) -> dict:
+    """What `plan --json` prints for a network that does not fit."""
+    assert run("plan", *arguments, "--json") == 1
+    return json.loads(capsys.readouterr().out)
+
+
+def check_commands(capsys, proposals: list[dict]) -> None:
+    """Each command of the advice is run, and gives what is said of it."""
+    assert proposals
+    for proposal in proposals:
+        words = shlex.split(proposal["command"])
+        code = run(*words[1:], "--json")
+        found = json.loads(capsys.readouterr().out)
+        assert code == (1 if proposal["fits"] is False else 0), proposal["command"]
+        assert (found["ram"]["arena"], found["fits"]) == (proposal["ram"], proposal["fits"]), proposal["command"]
+        assert found["flash"]["constants"] == proposal["flash"] and (found["excess"]["ram"] == 0) == proposal["fits_ram"]
+        assert set(proposal["changes"]) - {"--schedule", "best"} <= set(words)
+
+
+def test_the_fewest_changes_that_fit_come_first_and_their_commands_say_what_they_give(capsys, mobile):
+    record = advised(capsys, mobile, "--ram", "2k")
+    proposals = record["advice"]
+    assert proposals[0]["changes"] == ["--stream-inputs"] and all(each["fits"] for each in proposals)
+    check_commands(capsys, proposals)
+    assert run("plan", mobile, "--ram", "2k") == 1
+    printed = capsys.readouterr().out
+    for proposal in proposals:
+        assert f"    {proposal['command']}\n" in printed and f"arena {proposal['ram']:,} B, fits" in printed
+
+
+def test_more_changes_are_tried_where_one_is_not_enough(capsys, ends):
+    alone = {}
+    for options in ((), ("--stream-inputs",), ("--stream-outputs",), ("--stream-inputs", "--stream-outputs")):
+        assert run("plan", ends, *options, "--optimize", "size", "--json") == 0
+        alone[options] = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    *less, both = alone.values()
+    assert both < min(less)
+    proposals = advised(capsys, ends, "--ram", min(less) - 1)["advice"]
+    assert proposals[0]["fits"] is True and len(proposals[0]["changes"]) > 1
+    check_commands(capsys, proposals)
+
+
+def test_the_closest_is_named_where_nothing_fits(capsys, mobile):
+    proposals = advised(capsys, mobile, "--ram", "100")["advice"]
+    assert not any(proposal["fits"] for proposal in proposals)
+    check_commands(capsys, proposals)
+    assert run("plan", mobile, "--ram", "100") == 1
+    assert f"nothing that was tried fits: the least is {proposals[0]['ram']:,} B" in capsys.readouterr().out
+
+
+def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsys, mobile):
+    proposals = advised(capsys, mobile, "--device", "ch32v003")["advice"]
+    boards = [each for each in proposals if "--device" in each["changes"]]
+    assert boards and all(each["fits"] for each in boards)
+    check_commands(capsys, proposals)
+    ram = {board.name: board.ram for board in api.all_devices()}
+    for proposal in boards:
+        name = proposal["changes"][proposal["changes"].index("--device") + 1]
+        smaller = [other for other, size in ram.items() if size < proposal["ram"]]
+        assert name not in smaller and "--ram" not in proposal["command"]
+    named = advised(capsys, mobile, "--device", "ch32v003", "--ram", "2000")["advice"]
+    assert not any("--device" in each["changes"] for each in named)
+
+
+def test_constants_that_no_option_makes_small_are_said_to_be_the_trouble(capsys, mobile):
+    assert run("plan", mobile, "--optimize", "size", "--json") == 0
+    constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
+    proposals = advised(capsys, mobile, "--ram", "2k", "--flash", constants - 1)["advice"]
+    assert all(each["fits"] is False and each["fits_ram"] for each in proposals)
+    check_commands(capsys, proposals)
+    assert run("plan", mobile, "--ram", "2k", "--flash", constants - 1) == 1
+    assert "nothing that was tried fits the Flash" in capsys.readouterr().out
+
+
+def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(capsys, mobile):
+    model, found = api.load(mobile), {}
+    for optimize in ("size", "speed"):
+        found[optimize] = api.flash_need(api.plan(model, optimize=optimize)).constants
+    assert found["size"] < found["speed"]
+    limits = api.Limits(None, found["size"])
+    plan = api.plan(model, optimize="speed")
+    options = {"schedule": "best", "optimize": "speed", "stream_inputs": False, "stream_outputs": False}
+    options |= {"max_mac_overhead": None, "io": "model", "layout": "model"}
+    best, *_ = advice.advise(model, plan, board=None, limits=limits, options=options)
+    assert best.changes == {"optimize": "size"} and best.fits is None
+
+
+def test_a_schedule_that_needs_more_gives_way_to_the_best(capsys, mobile):
+    proposals = advised(capsys, mobile, "--schedule", "layer", "--ram", "9k")["advice"]
+    assert proposals[0]["changes"] == ["--schedule", "best"] and "--schedule" not in proposals[0]["command"]
+    check_commands(capsys, proposals)
+
+
+def test_what_fits_gets_no_advice(capsys, mobile):
+    assert run("plan", mobile, "--ram", "16k", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["advice"] is None
+
+
+def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobile, tmp_path, monkeypatch):
+    monkeypatch.setattr(api, "deploy", lambda *arguments, **options: pytest.fail("built what cannot fit"))
+    np_file = tmp_path / "x.bin"
+    np_file.write_bytes(bytes(32 * 32 * 3))
+    arguments = ("deploy", mobile, "--ram", "2k", "--inputs", np_file, "--samples", 1, "-o", tmp_path / "c")
+    assert run(*arguments, "--json") == 1
+    proposals = json.loads(capsys.readouterr().out)["advice"]
+    words = shlex.split(proposals[0]["command"])
+    assert words[:2] == ["tinyweave", "deploy"] and words[-6:] == [
+        "--inputs",
+        str(np_file),
+        "--samples",
+        "1",
+        "--out",
+        str(tmp_path / "c"),
+    ]
+    assert run(*arguments) == 1
+    printed = capsys.readouterr().out
+    assert "does not fit" in printed and proposals[0]["command"] in printed and "nothing was built or written" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
+
+
+@pytest.mark.shared
+@pytest.mark.sweep
+def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monkeypatch):
+    made = []
+    plan = api.plan
+    monkeypatch.setattr(api, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options))
+    model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
+    record = advised(capsys, model, "--device", "stm32f412")
+    assert record["excess"]["ram"] == 339_968 and len(made) <= 7
+    assert any(each["changes"] == ["--stream-inputs"] and each["fits_ram"] for each in record["advice"])
+    assert any(each["fits"] for each in record["advice"]), "a board with more Flash"
