@@ -387,6 +387,7 @@ def test_compile_and_verify_take_limits(capsys, chain, tmp_path):
         (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
         (("plan", "{chain}", "--flash", "1k", "--pareto"), "--flash is of one plan, not of --pareto"),
         (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
+        (("plan", "{chain}", "--pareto", "--optimize", "speed"), "it is of --optimize size, not of speed"),
         (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),
         (
             ("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"),

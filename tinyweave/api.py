@@ -277,20 +277,18 @@ def front(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
     max_mac_overhead: float = planning.MOST_OVERHEAD,
-    optimize: str = "balanced",
-    core: str = DEFAULT_CORE,
+    progress: Progress | None = None,
 ) -> list[Plan]:
-    """The plans of schedule `best` of which none needs less RAM with as few multiply-accumulates, the fewest first.
+    """Return the plans of `optimize="size"` of which none needs less RAM with as few multiply-accumulates, the fewest first.
 
-    Options as for `plan`; all in one memory.
+    Other options as for `plan`; all in one memory.
     """
-    kernels = _kernels(optimize, core)
     return planning.front(
         model.graph,
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=kernels,
+        progress=progress,
     )
 
 
@@ -315,8 +313,7 @@ def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    is_usual = schedule == "best" and len(made.arena) == 1 and not made.streamed and not made.handed
-    return planning_ablation(model.graph, made if is_usual else None)
+    return planning_ablation(model.graph, made, schedule)
 
 
 def explain(model: Model, made: Plan, name: str) -> Explanation:

@@ -320,11 +320,12 @@ def _show_front(
     """`plan --pareto`: the front as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
+    if chosen["optimize"] == "speed":
+        raise CompileError("--pareto finds the least RAM: it is of --optimize size, not of speed", "leave out --optimize")
     overhead = chosen["max_mac_overhead"]
-    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs", "optimize")}
+    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs")}
     options |= {} if overhead is None else {"max_mac_overhead": overhead}
-    core = board.core if board else api.DEFAULT_CORE
-    plans = api.front(model, core=core, **options)
+    plans = api.front(model, **options)
     found = front_record(model, plans, limits, board)
     if picture is not None:
         write_file(picture, figure.figure(found, picture.name))

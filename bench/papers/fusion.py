@@ -123,7 +123,7 @@ def table_1(name: str, layers: Sequence[Layer]) -> int:
 
 def points(model: api.Model, *, streamed: bool, as_paper: bool = False) -> list[Point]:
     """The front of a model's plans, with the kernels for all cores, which need no working memory."""
-    found = api.front(model, stream_inputs=streamed, max_mac_overhead=MOST_OVERHEAD, optimize="size")
+    found = api.front(model, stream_inputs=streamed, max_mac_overhead=MOST_OVERHEAD)
     work = macs_of_graph(model.graph)
     return [Point(plan_ram(p) if as_paper else sum(p.arena.values()), sum(plan_macs(p)) / work, p) for p in found]
 

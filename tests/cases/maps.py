@@ -68,3 +68,18 @@ def heads() -> Graph:
         Op("reshape_3", "reshape", ("body", "shape"), ("flat",), {"new_shape": (1, 90, 8)}),
     ]
     return graph("heads", tensors, ops, ("image",), ("body", "wide", "vector", "flat"))
+
+
+def block(height: int = 9, width: int = 12) -> Graph:
+    """An inverted bottleneck without its skip, then one more layer."""
+    shapes = {"x": 4, "wide": 16, "deep": 16, "thin": 4, "last": 4}
+    tensors = [activation(name, (1, height, width, channels)) for name, channels in shapes.items()]
+    tensors += [constant("w0", ramp((16, 1, 1, 4)), (0.01,)), constant("w1", ramp((1, 3, 3, 16)), (0.01,))]
+    tensors += [constant("w2", ramp((4, 1, 1, 16)), (0.01,))]
+    ops = [
+        Op("conv_2d_0", "conv_2d", ("x", "w0", None), ("wide",), CONV),
+        Op("depthwise_conv_2d_1", "depthwise_conv_2d", ("wide", "w1", None), ("deep",), SAME),
+        Op("conv_2d_2", "conv_2d", ("deep", "w2", None), ("thin",), CONV),
+        Op("relu_3", "relu", ("thin",), ("last",)),
+    ]
+    return graph("block", tensors, ops, ("x",), ("last",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases.graphs import Net
+from cases.maps import block
 from fuzz.generate import random_network
 
 from tinyweave.ir import Graph, Tensor, verify
@@ -57,3 +58,31 @@ def test_in_place_is_overlap_without_distance(seed: int) -> None:
     assert [p.lower_bound for p in made] == sorted(p.lower_bound for p in made)
     alone = plan_in_order(graph, order, share=False)
     assert all(alone.variants) and all(name == place.buffer for name, place in alone.places.items())
+
+
+OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of plan
+    "kernels": ("+ fusion", {"core": "cortex-m4", "slack": 0.2}),
+    "streaming": ("+ streaming", {"stream_inputs": True, "stream_outputs": True}),
+    "work again": ("+ work again", {"max_mac_overhead": 1.5}),
+    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "slack": 0.2, "stream_inputs": True}),
+    "memories": ("+ fusion", {"core": "cortex-m4", "maps": ({"dtcm": 400, "sram": 10000},)}),
+    "layer": ("+ views", {"schedule": "layer"}),
+    "unfused": ("+ moves", {"schedule": "unfused"}),
+    "patch": ("+ patch", {"schedule": "patch:2:3"}),
+    "msf": ("+ msf", {"schedule": "msf"}),
+    "stream2d": ("+ stream2d", {"schedule": "stream2d", "core": "cortex-m4"}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_last_row_is_the_plan_whatever_its_options(name: str) -> None:
+    """It has the plan's kernels, streams and schedule, and no row is above the one before it."""
+    graph, (last, options) = block(24, 24), OPTIONS[name]
+    made = plan(graph, **options)
+    rows = ablation(graph, made, options.get("schedule", "best"))
+    arenas = list(rows.values())
+    assert arenas == sorted(arenas, reverse=True) and list(rows)[-1] == last, rows
+    if len(made.arena) == 1:
+        assert arenas[-1] == sum(made.arena.values())
+    else:
+        assert max(made.arena.values()) < arenas[-1] <= sum(made.arena.values())

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases.maps import segmentation
-from cases.tiny import NETWORKS, activation, constant, ramp
+from cases.maps import block, segmentation
+from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
 
 from tinyweave.ir import Graph, Op, Tensor
@@ -40,22 +40,6 @@ def cuts() -> Graph:
         Op("concatenation_3", "concatenation", ("c", "d"), ("w",), {"axis": 1, "activation": "none"}),
     ]
     return tiny("cuts", [x, a, b, c, d, whole, axis], ops, ("x",), ("w",))
-
-
-def block(height: int = 9, width: int = 12) -> Graph:
-    """An inverted bottleneck without its skip, then one more layer."""
-    shapes = {"x": 4, "wide": 16, "deep": 16, "thin": 4, "last": 4}
-    tensors = [activation(name, (1, height, width, channels)) for name, channels in shapes.items()]
-    tensors += [constant("w0", ramp((16, 1, 1, 4)), (0.01,)), constant("w1", ramp((1, 3, 3, 16)), (0.01,))]
-    tensors += [constant("w2", ramp((4, 1, 1, 16)), (0.01,))]
-    one = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
-    ops = [
-        Op("conv_2d_0", "conv_2d", ("x", "w0", None), ("wide",), one),
-        Op("depthwise_conv_2d_1", "depthwise_conv_2d", ("wide", "w1", None), ("deep",), one | {"padding": ((1, 1), (1, 1))}),
-        Op("conv_2d_2", "conv_2d", ("deep", "w2", None), ("thin",), one),
-        Op("relu_3", "relu", ("thin",), ("last",)),
-    ]
-    return tiny("block", tensors, ops, ("x",), ("last",))
 
 
 def longs() -> Graph:

@@ -18,7 +18,7 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.kernels.table import variant_for
-from tinyweave.ops import SPECS
+from tinyweave.ops import SPECS, macs
 from tinyweave.plan import Tile, front, plan, plan_in_stages
 from tinyweave.plan.fuse import _growing, best_stages
 from tinyweave.plan.order import file_order, live_bytes
@@ -178,12 +178,12 @@ def test_what_tiles_do_again_is_what_their_rows_need(seed: int, at_once: int) ->
         alone = [rows_read(graph, run, row) for row in range(height)]
         turns = [alone[row : row + at_once] for row in range(0, height, at_once)]
         needed = [[spanned(set.union(*rows)) for rows in zip(*turn, strict=True)] for turn in turns]
-        for position, (index, macs) in enumerate(sorted(macs_again(net, Tile(tuple(run), 3, at_once)).items())):
+        for position, (index, again) in enumerate(sorted(macs_again(net, Tile(tuple(run), 3, at_once)).items())):
             op = graph.ops[index]
             if op.kind == "conv_2d" and graph.input(op, 1).shape[1:3] == (1, 1):
                 each = SPECS[op.kind].macs(graph, op, True) // graph.output(op).shape[1]
-                assert macs == each * (sum(len(rows[position]) for rows in needed) - graph.output(op).shape[1])
-            assert macs >= 0 or len(set.union(*(rows[position] for rows in needed))) < graph.output(op).shape[1]
+                assert again == each * (sum(len(rows[position]) for rows in needed) - graph.output(op).shape[1])
+            assert again >= 0 or len(set.union(*(rows[position] for rows in needed))) < graph.output(op).shape[1]
         sizes = tile_sizes(net, Tile(tuple(run), 3, at_once))
         for position, (name, (rows, cols)) in enumerate(reversed(sizes.items())):
             assert rows == max(max(r[position], default=-1) - min(r[position], default=0) + 1 for r in needed)
@@ -199,20 +199,54 @@ def test_more_work_never_needs_more_memory(seed: int) -> None:
         assert sum(plan_macs(made)) <= overhead * least
         arena.append(made.lower_bound)
     assert arena == sorted(arena, reverse=True)
-    with pytest.raises(CompileError, match=r"with 0\.9 times its work"):
-        plan(graph, max_mac_overhead=0.9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_front_holds_what_single_plans_reach(seed: int) -> None:
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_the_front_and_single_plans_agree(seed: int, brought: bool) -> None:
+    """At each amount of work, those of the front's own points too, of which some leave out rows that nothing needs."""
     graph = by_row(seed)
-    least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
-    found = [(sum(plan_macs(made)), made.arena["sram"]) for made in front(graph)]
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found))
-    assert found[0][0] <= least
-    for overhead in (1.0, 1.2, 2.0):
-        within = min(arena for macs, arena in found if macs <= overhead * least)
-        assert within <= plan(graph, max_mac_overhead=overhead).arena["sram"]
+    streams = {"stream_inputs": brought}
+    try:
+        points = [(sum(plan_macs(made)), made.arena["sram"]) for made in front(graph, **streams)]
+    except CompileError:
+        assert brought  # what reads the input cannot do so by rows
+        return
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
+    work = macs(graph)
+    overheads = {1.0, 1.2, 2.0, *(executed / work for executed, _ in points if work)}
+    for overhead in overheads:
+        within = min(arena for executed, arena in points if executed <= overhead * work + 1e-6)
+        assert plan(graph, max_mac_overhead=overhead, **streams).arena["sram"] == within, overhead
+
+
+def test_less_work_than_a_plan_can_do_is_refused() -> None:
+    """Of 8 rows two windows of 3 rows read 6; a plan that fuses their map with what reads it computes no more."""
+    net = Net(8, 8, 2)
+    attrs = {"kernel": (3, 3), "stride": (3, 3), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    graph = net.finish("skipped", net.op("average_pool_2d", (net.conv("image", 4),), (1, 2, 2, 4), **attrs))
+    made, work = plan(graph), macs(graph)
+    executed = sum(plan_macs(made))
+    assert executed < work
+    assert plan(graph, max_mac_overhead=executed / work).arena == made.arena
+    assert plan(graph, max_mac_overhead=executed / work, core="cortex-m4") is not None
+    for overhead in ((executed - 1) / work, 0.1):
+        for planned in (plan, front):
+            with pytest.raises(CompileError, match=f"no plan runs with {overhead:g} times its work"):
+                planned(graph, max_mac_overhead=overhead)
+    for overhead in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(CompileError, match="a network cannot run with"):
+            plan(graph, max_mac_overhead=overhead)
+
+
+def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> None:
+    """Of a 1x1 and a depthwise layer in a tile one column is kept, as where a little more work would be allowed."""
+    net = Net(12, 12, 2)
+    graph = net.finish("narrow", net.conv(net.depthwise(net.conv(net.conv("image", 2, 3), 32), 1), 2, 3))
+    made, more = plan(graph), plan(graph, max_mac_overhead=1 + 1 / macs(graph))
+    assert sum(plan_macs(made)) == sum(plan_macs(more)) == macs(graph)
+    assert made.arena == more.arena
+    assert min(tile.cols for stage in made.stages for tile in stage.tiles or ()) < 4
 
 
 @pytest.mark.emulator

@@ -117,10 +117,14 @@ def test_what_each_technique_saves():
     assert rows == [("file order", "1,000 B", ""), ("best order", "1,000 B", ""), ("+ views", "750 B", "-25.0%")]
 
 
-def test_how_far_the_arena_is_from_what_is_proved():
-    assert bound_line({"plan": {"gap": 0, "lower_bound": 900}}).startswith("proved")
-    line = bound_line({"plan": {"gap": 24, "lower_bound": 876}})
-    assert line == "gap: another placement of these buffers could save at most 24 B; none needs less than 876 B"
+def test_what_is_proved_is_said_of_these_buffers_alone():
+    def said(gap: int, bound: int, *memories: str) -> str:
+        return bound_line({"plan": {"gap": gap, "lower_bound": bound}, "ram": {"memories": dict.fromkeys(memories, 1)}})
+
+    same = "these buffers in this order and these stages"
+    assert said(0, 900, "sram") == f"proved: no other placement of {same} needs less"
+    assert said(24, 876, "sram") == f"gap: another placement of {same} could save at most 24 B; none needs less than 876 B"
+    assert said(0, 900, "dtcm", "sram") == f"proved: no other placement of {same}, so divided among the memories, needs less"
 
 
 def test_the_verdict_without_flash_limit_and_without_limits():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,10 +31,9 @@ from .build import (
     variants_in,
 )
 from .check import check
-from .faster import with_kernels_of
 from .flash import code_to_add, constant_bytes, for_constants, trades_flash
-from .forms import FORMS, Form, Progress, pick
-from .fuse import NEVER, Cut, best_stages, stage_front
+from .forms import FORMS, Form, How, Progress, pick
+from .fuse import BROAD, NEVER, Cut, best_stages, stage_front
 from .kept import what_to_keep
 from .memories import excess, spread
 from .order import MOST_SETS, best_order, file_order, live_bytes
@@ -49,6 +49,7 @@ SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 AGAIN = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
+ROUNDING = 1e-6  # multiply-accumulates; of a quotient of two counts
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 
 __all__ = [
@@ -111,18 +112,21 @@ def plan(
     again = _again(graph, schedule, max_mac_overhead)
     kept = what_to_keep(graph, ends.streamed, [again])[0] if schedule == "best" and not fast else {}
     how = partial(_in_one_memory, graph, schedule, memory=memory, again=again, kept=kept, ends=ends, fast=fast)
+    if max_mac_overhead is not None and max_mac_overhead < 1:
+        how = partial(_with_less_work, how, _work(graph, max_mac_overhead))
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
     made: Plan | None
     if core:
-        forms = FORMS if schedule == "best" and not fast else FORMS[:1]
+        forms: Sequence[Form] = FORMS if schedule == "best" and not fast else FORMS[:1]
+        forms = [form for form in forms if (form != "once" or again) and (form != "ops" or not any(ends))]
         allowed = (1 + slack) * (max_mac_overhead or 1)
-        forms = forms[:2] if any(ends) else forms
         room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
         least = max(limits, default=NEVER)
         made = pick(graph, core, how, forms, most=least, flash=room, allowed=allowed, progress=progress)
     else:
         made = how(FOR_ALL)
-        assert made is not None
+    if made is None:
+        raise _too_little_work(max_mac_overhead)
     spreads: list[Plan] = []
     for memories in maps:
         spreads.append(spread(made, memories, overlap=schedule != "layer"))
@@ -130,6 +134,28 @@ def plan(
             return spreads[-1]
     over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
     return spreads[over.index(min(over))] if over else made
+
+
+def least(
+    graph: Graph,
+    schedule: str,
+    memory: str,
+    kernels: Kernels,
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+) -> Plan:
+    """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
+    ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    made = _in_one_memory(graph, schedule, kernels, memory=memory, again=0, kept={}, ends=ends, fast=False)
+    assert made is not None
+    return made
+
+
+def _with_less_work(how: How, most: int, kernels: Kernels, form: Form = "least", below: int = NEVER) -> Plan | None:
+    """The plan that `how` makes, if it leaves out so much that no row needs: at most so many multiply-accumulates are left."""
+    made = how(kernels, form, below)
+    return None if made is None or sum(plan_macs(made)) > most else made
 
 
 def _in_one_memory(
@@ -153,8 +179,8 @@ def _in_one_memory(
     if form == "ops":
         least = min(way.least(order)[0] for way in ways for order in way.needs)
         return finish(_best(graph, ways, memory, cutter=None, ends=ends)) if least < below else None
-    if form == "rows":
-        found = _fused(graph, ways[-1], memory, ends, Cutter(partial(best_stages, whole_rows=True)))
+    if form in STAGES:
+        found = _fused(graph, ways[-1], memory, ends, STAGES[form], below=below)
         return None if found is None else finish(found)
     best = _best(graph, ways, memory, cutter=cutter, ends=ends, fast=fast)
     twice = _twice(graph, kept, memory, kernels, ends=ends, again=again) if kept else None
@@ -176,13 +202,12 @@ def front(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
     max_mac_overhead: float = MOST_OVERHEAD,
-    core: str = "",
     progress: Progress | None = None,
 ) -> list[Plan]:
     """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
 
-    Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels of `core`, all in one `memory`.
-    `progress` is told of each plan.
+    Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels for all cores, which need no scratch,
+    all in one `memory`: what `plan` finds with as much work allowed, and no core. `progress` is told of each plan.
     """
     ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, "best", max_mac_overhead)
@@ -206,14 +231,18 @@ def front(
         twice = _twice(graph, kept, memory, FOR_ALL, ends=ends, again=most) if kept else None
         plans += [finish(twice, kept)] if twice is not None else []
     found: list[Plan] = []
-    for made in sorted((_with_kernels(each, core) for each in plans), key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
+    for made in sorted(plans, key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
+        if sum(plan_macs(made)) > _work(graph, max_mac_overhead):
+            break
         if not found or made.arena[memory] < found[-1].arena[memory]:
             found.append(made)
+    if not found:
+        raise _too_little_work(max_mac_overhead)
     return found
 
 
-def _with_kernels(made: Plan, core: str) -> Plan:
-    return with_kernels_of(made, core) if core else made
+def _too_little_work(overhead: float | None) -> CompileError:
+    return CompileError(f"no plan runs with {overhead:g} times its work", "give 1.0 or more, or see 'plan --pareto'")
 
 
 class Ends(NamedTuple):
@@ -269,9 +298,14 @@ def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
     """How many multiply-accumulates a schedule may do again."""
     if overhead is None:
         return NEVER if _named(schedule)[0] in AGAIN else 0
-    if not 1 <= overhead < np.inf:
+    if not 0 < overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return int((overhead - 1) * macs(graph))
+    return max(_work(graph, overhead) - macs(graph), 0)
+
+
+def _work(graph: Graph, overhead: float) -> int:
+    """So many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
+    return math.floor(overhead * macs(graph) + ROUNDING)
 
 
 class Cutter(NamedTuple):
@@ -282,6 +316,13 @@ class Cutter(NamedTuple):
 
     cut: Callable[..., Cut]
     is_given: bool = False
+
+
+STAGES: Mapping[Form, Cutter] = {
+    "once": Cutter(best_stages),
+    "broad": Cutter(partial(best_stages, columns=BROAD)),
+    "rows": Cutter(partial(best_stages, whole_rows=True)),
+}
 
 
 def _cutter(schedule: str, again: int) -> Cutter | None:
@@ -362,11 +403,11 @@ def _by_op(
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
-def _fused(graph: Graph, way: _Way, memory: str, ends: Ends, cutter: Cutter) -> Draft | None:
-    """The cheapest draft with fused stages; None where none needs less than the ops one by one."""
+def _fused(graph: Graph, way: _Way, memory: str, ends: Ends, cutter: Cutter, *, below: int = NEVER) -> Draft | None:
+    """The cheapest draft with fused stages; None where none needs less than the ops one by one, or than `below` bytes."""
     net, best = Rows(graph, way.variants, ends.streamed, handed=ends.handed), None
     for order, needs in way.needs.items():
-        most = NEVER if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
+        most = below - (below < NEVER) if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
         stages, tiles, _ = cutter.cut(net, order, way.shared.owner, needs, most=most)
         if not stages and best is None and not ends.streamed:
             stages = one_by_one(order)  # in which an output can be handed out too

@@ -1,7 +1,9 @@
-"""What each technique of the planner saves. In: a Graph. Out: the arena with none of them, then with one more at a time.
+"""What each technique of the planner saves. In: a Graph and its plan. Out: the arena with none of them, then with one more at
+a time, up to the plan itself; all with the kernels of the plan.
 
 The row of a technique is the least arena of the file's order and of the order that then needs least, or the row before it
-when that is smaller: a planner would not use what does not help. The last row is what the planner itself did.
+when that is smaller: a planner would not use what does not help. Where a plan needs more than techniques alone would, because
+it takes less time so, the rows that are below it are left out.
 """
 
 from __future__ import annotations
@@ -9,36 +11,78 @@ from __future__ import annotations
 from functools import partial
 
 from ..ir import Graph
-from . import plan, plan_in_order
+from ..kernels.table import BY_NAME
+from ..ops import macs
+from . import least, plan, plan_in_order
+from .build import FOR_ALL, Kernels, scratch_of, variants_in
 from .order import best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, saved_bytes, views
+from .parts import Shared
+from .place import place
 from .plan import Plan
+from .streaming import plan_macs, rules_of
+
+NO_OVERLAP = -1
+IN_ORDER = (  # name, whether views share bytes, how far an output may lag behind operands that it overlaps
+    ("best order", False, NO_OVERLAP),
+    ("+ views", True, NO_OVERLAP),
+    ("+ in-place", True, 0),
+    ("+ overlap", True, ANY_LAG),
+)
 
 
-def ablation(graph: Graph, best: Plan | None = None, memory: str = "sram") -> dict[str, int]:
-    """Technique -> bytes of the arena with it and all before it; the last is that of `best`, the plan of schedule best."""
-    best = best or plan(graph, "best", memory)
-    arenas = {"file order": plan_in_order(graph, file_order(graph), memory, share=False).arena[memory]}
-    for name, share, most_lag in (
-        ("best order", False, -1),
-        ("+ views", True, -1),
-        ("+ in-place", True, 0),
-        ("+ overlap", True, ANY_LAG),
-    ):
-        made = _least(graph, memory, share=share, most_lag=most_lag)
-        arenas[name] = min(made, *arenas.values())
-    arenas["+ moves"] = min(plan(graph, "unfused", memory).arena[memory], *arenas.values())
-    arenas["+ fusion"] = sum(best.arena.values())
-    return arenas
+def ablation(graph: Graph, made: Plan | None = None, schedule: str = "best", memory: str = "sram") -> dict[str, int]:
+    """Return technique -> bytes of the arena with it and all before it; the last is that of `made`, the plan of `schedule`,
+    which is planned if left out. Of a plan in several memories the arena is that of its buffers in one."""
+    made, name = made or plan(graph, schedule, memory), schedule.partition(":")[0]
+    kernels, arenas = _kernels_of(graph, made), dict[str, int]()
+
+    def add(technique: str, arena: int) -> None:
+        arenas[technique] = min(arena, *arenas.values()) if arenas else arena
+
+    add("file order", plan_in_order(graph, file_order(graph), memory, share=False, kernels=kernels).arena[memory])
+    last = "+ views"
+    if name != "layer":
+        for technique, share, most_lag in IN_ORDER:
+            add(technique, _in_order(graph, memory, kernels, share=share, most_lag=most_lag))
+        last = "+ moves"
+    if name not in ("layer", "unfused"):
+        add(last, least(graph, "unfused", memory, kernels).arena[memory])
+        last = "+ fusion" if name == "best" else f"+ {name}"
+    streams = {"stream_inputs": bool(made.streamed), "stream_outputs": bool(made.handed)}
+    if name == "best" and any(streams.values()):
+        add(last, least(graph, "best", memory, kernels).arena[memory])
+        last = "+ streaming"
+    if name == "best" and sum(plan_macs(made)) > macs(graph):
+        add(last, least(graph, "best", memory, kernels, **streams).arena[memory])
+        last = "+ work again"
+    whole = sum(made.arena.values()) if len(made.arena) == 1 else _in_one_memory(made, overlap=name != "layer")
+    return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
-def _least(graph: Graph, memory: str, *, share: bool, most_lag: int) -> int:
+def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, most_lag: int) -> int:
     """The arena in the better one of two orders."""
-    as_filed = plan_in_order(graph, file_order(graph), memory, overlap=most_lag >= 0, most_lag=most_lag, share=share)
+    how = partial(plan_in_order, overlap=most_lag >= 0, most_lag=most_lag, share=share, kernels=kernels)
+    as_filed = how(graph, file_order(graph), memory)
     owner = views(graph) if share else each_its_own(graph)
-    lag = lags(graph, as_filed.variants, owner, most_lag)
-    order = best_order(graph, owner, saved=partial(saved_bytes, graph, owner, lag)).ops
+    variants = variants_in(graph, Shared(owner, {}, frozenset()), kernels)
+    saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner, most_lag))
+    order = best_order(graph, owner, scratch_of(graph, variants), saved).ops
     if order == file_order(graph):
         return as_filed.arena[memory]
-    made = plan_in_order(graph, order, memory, overlap=most_lag >= 0, most_lag=most_lag, share=share)
-    return min(as_filed.arena[memory], made.arena[memory])
+    return min(as_filed.arena[memory], how(graph, order, memory).arena[memory])
+
+
+def _in_one_memory(made: Plan, *, overlap: bool) -> int:
+    return place(made.buffers, rules_of(made) if overlap else []).bytes
+
+
+def _kernels_of(graph: Graph, made: Plan) -> Kernels:
+    """The kernels that a plan has, for the ops of its graph without moves and what is computed twice."""
+    rows = {op.name: BY_NAME[variant] for op, variant in zip(made.graph.ops, made.variants, strict=True) if variant}
+    cores = [row.cores for row in rows.values() if row.cores]
+    if not cores:
+        return FOR_ALL
+    core = next(core for core in cores[0] if all(core in others for others in cores))
+    kept = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
+    return Kernels(core, kept, frozenset(name for name, row in rows.items() if row.roomy))

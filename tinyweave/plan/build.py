@@ -84,6 +84,7 @@ def plan_in_order(
     share: bool = True,
     moves: bool = False,
     parts: bool = False,
+    kernels: Kernels = FOR_ALL,
 ) -> Plan:
     """The plan that runs the ops one by one in `order`.
 
@@ -93,7 +94,8 @@ def plan_in_order(
     cut from or joined to.
     """
     shared = shared_in(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag if overlap else NO_OVERLAP)
+    most_lag = most_lag if overlap else NO_OVERLAP
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
     return finish(draft(laid, moves=moves))
 
 

@@ -19,8 +19,10 @@ from .fuse import NEVER
 from .plan import Plan
 from .timing import cycles_to_compare, kernel_calls
 
-Form = Literal["least", "rows", "ops"]  # of whatever form that needs least memory; in stages of whole rows; op by op
-FORMS: tuple[Form, ...] = ("least", "rows", "ops")
+Form = Literal["least", "once", "broad", "rows", "ops"]
+"""What needs least memory; the same with no work done again; of such plans those whose tiles have several columns, which cost
+fewer calls; those in stages of whole rows; op by op."""
+FORMS: tuple[Form, ...] = ("least", "once", "broad", "rows", "ops")
 Progress = Callable[[str, int, int], None]
 """Called while planning: what, how many of it are done, of how many in all; 0 where that is not known."""
 
@@ -52,13 +54,13 @@ def pick(
     flash: int,
     allowed: float,
     progress: Progress | None = None,
-) -> Plan:
+) -> Plan | None:
     """Of the plans with kernels for `core` that need at most `most` bytes and take at most `allowed` times the cycles of the
     fastest the one with the least product of bytes and cycles; where none needs so little, the smallest that was found.
 
     Where the fast kernels of a step need too much, or much for little, those for all cores take their place, the ones with most
     scratch first; likewise where their constants are more than `flash` bytes, while those that need more of these get what is
-    left. `progress` is told of each plan before it is made.
+    left. None where `how` makes no plan. `progress` is told of each plan before it is made.
     """
     like, given = alike(core), within_flash(graph, core, flash)
     names = one_by_one(graph, given)
@@ -101,6 +103,8 @@ def pick(
                         break
         if len(forms) == 1:  # also where nothing fits: the other forms need no less
             break
+    if not tried:
+        return None
     fitting = [one for one in tried if one.bytes <= most]
     if not fitting:
         return min(tried, key=lambda one: one.bytes).plan

@@ -21,9 +21,11 @@ from .streaming import bytes_written, is_fused, lags, paced, rows_needed
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
 LONGEST_TILE = 6  # ops that run together
-NARROWEST = 4  # columns of a tile, which cost few calls; where work may be done again, calls may be more too
+NARROWEST = 1  # columns of a tile
+BROAD = 4  # columns of a tile that costs few calls
 TURNS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
+FRONT_CHOICES = 64  # the same where there are those of all amounts of work
 
 
 class _Choice(NamedTuple):
@@ -67,17 +69,18 @@ def best_stages(
     most: int = NEVER,
     blocks: bool = False,
     whole_rows: bool = False,
+    columns: int = NARROWEST,
 ) -> Cut:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
     owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
-    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. Empty when more
-    than `most` bytes are needed. Exact by dynamic programming over the cuts, memory being a maximum over stages and work a sum,
-    but for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output
-    with what dies.
+    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. columns: the
+    fewest that a tile has. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts, memory
+    being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are followed, as
+    if each had the same overlap of its output with what dies.
     """
-    candidates = [[]] * len(order) if whole_rows else _candidates(net, order, budget, blocks=blocks)
+    candidates = [[]] * len(order) if whole_rows else _candidates(net, order, budget, blocks=blocks, columns=columns)
     edges = _edges(net, order, owner, alone, candidates, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
@@ -88,7 +91,7 @@ def best_stages(
 def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
     candidates = _candidates(net, order, budget, blocks=False)
-    edges = _edges(net, order, owner, alone, candidates, spend=0, most=NEVER)
+    edges = _edges(net, order, owner, alone, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
     sizes = sorted({edge.bytes for found in edges for edge in found})
     sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
     paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
@@ -126,9 +129,10 @@ def _edges(
     spend: int,
     most: int,
     blocks: bool = False,
+    choices: int = MOST_CHOICES,
 ) -> list[list[_Edge]]:
     """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
-    done again; candidates: the tiles that end with each step."""
+    done again; candidates: the tiles that end with each step; choices: how many of a stage's are followed."""
     steps, single = len(order), list(alone)
     lives = _lifetimes(net, order, owner)
     for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
@@ -151,7 +155,7 @@ def _edges(
                 if blocks:
                     fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
                 else:
-                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin))
+                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin, choices=choices))
                 if is_stage and (end > begin + 1 or by_rows[begin]):
                     needs = _needs(
                         net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
@@ -217,9 +221,11 @@ class _Candidate(NamedTuple):
     reads: tuple[Read, ...]
 
 
-def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -> list[list[_Candidate]]:
-    """The tiles that end with each step, the narrowest; and compute no more again than they may. blocks: of a row, however many
-    ops they have."""
+def _candidates(
+    net: Rows, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
+) -> list[list[_Candidate]]:
+    """The tiles that end with each step, of so many columns, and compute no more again than they may. blocks: of a row, however
+    many ops they have."""
     found: list[list[_Candidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
     turns = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
@@ -231,7 +237,7 @@ def _candidates(net: Rows, order: Sequence[int], budget: int, *, blocks: bool) -
             if reads is None or not (budget or blocks or _is_chain(net, run)):
                 break  # a skip within a tile pays where rows are computed again
             for rows in turns:
-                tile = Tile(run, 1 if budget or blocks else NARROWEST, rows)
+                tile = Tile(run, columns, rows)
                 reads, macs = joined(net, run, rows) if rows > 1 else reads, sum(macs_again(net, tile).values())
                 if reads is None or (least is not None and macs >= least):
                     break
@@ -247,7 +253,13 @@ def _is_chain(net: Rows, run: Sequence[int]) -> bool:
 
 
 def _front(
-    net: Rows, fronts: Sequence[Sequence[_Choice]], candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int
+    net: Rows,
+    fronts: Sequence[Sequence[_Choice]],
+    candidates: Iterable[_Candidate],
+    stage: Mapping[str, _Made],
+    first: int,
+    *,
+    choices: int,
 ) -> list[_Choice]:
     """The choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those before."""
     found = list(fronts[-1])
@@ -263,7 +275,7 @@ def _front(
     for choice in sorted(found, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
         if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in kept):
             kept.append(choice)
-        if len(kept) == MOST_CHOICES:
+        if len(kept) == choices:
             break
     return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
 

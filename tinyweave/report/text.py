@@ -286,7 +286,8 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     out.print()
     show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
-    heading(out, "the arena with one technique more at a time")
+    several = len(record["ram"]["memories"]) > 1
+    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
         out.print(Text(f"  {line}"))
     out.print()
@@ -295,12 +296,12 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
 def show_front(out: Console, record: Record) -> None:
     """Less RAM for more work: a row per plan, with a bar for its arena."""
     points = record["points"]
-    heading(out, f"{record['model']['name']}: the least RAM for the work{by_rows(record)}")
+    heading(out, f"{record['model']['name']}: the least RAM for the work{by_rows(record)}, with --optimize size")
     largest, blocks = points[0]["arena"], _draws_blocks(out)
     missing = list(dict.fromkeys(kind for point in points for kind in point["cycles_missing"] or ()))
     rows = [("MACs", "times", f"cycles, {'at least' if missing else 'about'}", "arena", "")]
     for point in points:
-        times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.3f}"
+        times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.4f}"
         drawn = bar(point["arena"], largest, MAX_BAR, blocks)
         rows.append((f"{point['macs']:,}", times, _count(point["cycles_at_least"]), f"{point['arena']:,} B", drawn))
     if all(point["cycles_at_least"] is None for point in points):
@@ -328,11 +329,13 @@ def show_explanation(out: Console, plan: Plan, found: Explanation) -> None:
 
 
 def bound_line(record: Record) -> str:
-    """How far the arena is from what is proved."""
+    """How far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
+    same = "these buffers in this order and these stages"
+    same += ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     if not gap:
-        return "proved: no other placement of these buffers needs less"
-    return f"gap: another placement of these buffers could save at most {gap:,} B; none needs less than {bound:,} B"
+        return f"proved: no other placement of {same} needs less"
+    return f"gap: another placement of {same} could save at most {gap:,} B; none needs less than {bound:,} B"
 
 
 def foreseen_lines(record: Record) -> list[str]:
