@@ -44,7 +44,7 @@ MAY_IMPORT = {
     },
     "manifest": {"files", "ir", "version"},
     "advice": {"api", "devices", "ir", "plan"},
-    "cli": {"advice", "api", "report", "devices", "files", "ir", "manifest", "plan", "version"},
+    "cli": {"advice", "api", "toolchain", "report", "devices", "files", "ir", "manifest", "plan", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 

@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import __version__, api
+from . import __version__, api, toolchain
 from .advice import advise
 from .devices import Device, all_devices, find, parse_size
 from .files import read_file, write_file, write_files
@@ -625,6 +625,25 @@ def devices(
         text.show_device(text.console(), chosen[0])
     else:
         text.show_devices(text.console(), chosen)
+    return 0
+
+
+@app.command()
+def cache(
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove everything in it.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show the folder of built programs and its size, or empty it.
+
+    Example: tinyweave cache --clear
+    """
+    if clear:
+        toolchain.clear_cache()
+    folder, size, limit = toolchain.cache_folder(), toolchain.cache_bytes(), toolchain.BUILDS_BYTES + toolchain.ZIG_BYTES
+    if as_json:
+        return _print_json({"folder": str(folder), "bytes": size, "limit": limit})
+    print(f"{text.clean(str(folder), 400)}: {size:,} B, kept below about {limit:,} B")
     return 0
 
 

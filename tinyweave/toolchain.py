@@ -7,6 +7,7 @@ CompileError. Nothing of the folder that this process was started in is run, wha
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -25,7 +26,10 @@ from pathlib import Path
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
-KEEP_S = 14 * 24 * 3600
+BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # of the cache folder: what we built, and what zig keeps
+TRIM_EVERY_S = 600
+SINCE = "since"  # a file in zig's folder, as old as the folder
+IN_USE_S = 2 * COMPILE_LIMIT_S  # what was used since then stays, for another process may be reading it
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
 
 def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
     # zig keeps its own cache, by default in a home folder that may be read-only
-    zig = str(cache_folder() / "zig")
+    zig = str(_zig_folders()[-1])
     environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ
     environment |= {"LC_ALL": "C", "PATH": os.pathsep.join(search_path())}  # compilers look for assembler and linker there
     try:
@@ -190,30 +194,109 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     builds = cache_folder() / "builds"
     entry = builds / digest.hexdigest()[:32]
-    if (entry / name).is_file():
-        os.utime(entry)
-        return entry / name
+    with contextlib.suppress(FileNotFoundError):  # never built, or removed by another process just now
+        if (entry / name).is_file():
+            os.utime(entry)
+            return entry / name
     builds.mkdir(exist_ok=True)
-    _forget_unused(builds)
+    _trim_now_and_then()
     with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
         made = Path(making) / "entry"
         made.mkdir()
         make(made / name)
         try:
             made.rename(entry)
-        except OSError:  # another process was faster
+        except OSError:  # another process was faster, or is removing an older one
             if not (entry / name).is_file():
-                raise
+                made.rename(entry)
     return entry / name
 
 
-def _forget_unused(builds: Path) -> None:
-    for old in builds.iterdir():
-        try:
-            if time.time() - old.stat().st_mtime > KEEP_S:
-                shutil.rmtree(old, ignore_errors=True)
-        except FileNotFoundError:  # another process removed it
-            continue
+def cache_bytes() -> int:
+    """Return the bytes of all files in the cache folder."""
+    return _bytes_of(cache_folder())
+
+
+def clear_cache() -> None:
+    """Remove all files of the cache folder."""
+    for path in cache_folder().iterdir():
+        _remove(path)
+
+
+def trim_cache() -> None:
+    """Remove the builds that were used the longest ago until the rest is within its limit, and zig's folder beyond its own.
+
+    zig cannot do with parts of its folder, so it gets a new one; the one before stays as long as a compiler may be using it.
+    """
+    now, builds = time.time(), cache_folder() / "builds"
+    entries = sorted((used, path) for path in _children(builds) if (used := _used(path)) is not None)
+    sizes = {path: _bytes_of(path) for _, path in entries}
+    total = sum(sizes.values())
+    for used, path in entries:
+        if total <= BUILDS_BYTES or now - used < IN_USE_S:
+            break
+        total -= sizes[path]
+        if _used(path) == used:  # nobody asked for it since
+            _remove(path)
+    *older, current = _zig_folders()
+    since = _used(current / SINCE)
+    if since is not None and now - since > IN_USE_S:
+        for path in older:
+            _remove(path)
+    if _bytes_of(current) > ZIG_BYTES:
+        following = current.with_name(f"zig-{_number(current) + 1}")
+        following.mkdir(exist_ok=True)
+        (following / SINCE).touch()
+
+
+def _trim_now_and_then() -> None:
+    stamp = cache_folder() / "trimmed"
+    trimmed = _used(stamp)
+    if trimmed is None or abs(time.time() - trimmed) > TRIM_EVERY_S:
+        stamp.touch()
+        trim_cache()
+
+
+def _zig_folders() -> list[Path]:
+    """Return the folders in which zig keeps what it built, the current one last."""
+    folders = [path for path in _children(cache_folder()) if re.fullmatch(r"zig(-\d+)?", path.name)]
+    return sorted(folders, key=_number) or [cache_folder() / "zig"]
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name[len("zig-") :] or 0)
+
+
+def _children(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
+def _used(path: Path) -> float | None:
+    """Return when a path was last used, in seconds, or None where there is none."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return None
+
+
+def _bytes_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder; other processes may be removing some."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(root, name)).st_size
+    return total
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder of the cache: it vanishes at once for other processes, then its bytes are freed."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=path.parent, prefix="old-") as folder:
+        path.rename(Path(folder) / "entry")
 
 
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:

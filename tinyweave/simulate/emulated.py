@@ -274,9 +274,8 @@ def nearest(*cores: str) -> str:
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
-@lru_cache
 def _hook() -> Path:
-    """hook.c as a shared library."""
+    """hook.c as a shared library; asked for each time, so that the cache knows that it is in use."""
     compiler, source, flags = toolchain.host(), FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
     return toolchain.cached(
         "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])

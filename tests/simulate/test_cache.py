@@ -1,0 +1,108 @@
+"""The cache folder: what it holds is bounded, what is in use stays, and several processes may share it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tinyweave import cli, toolchain
+from tinyweave.toolchain import Toolchain
+
+COMPILER = Toolchain("gcc", "1", ("gcc",))
+LONG_AGO = time.time() - 10 * toolchain.IN_USE_S
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache that holds 1000 bytes of builds, and as many of zig."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(toolchain, "BUILDS_BYTES", 1000)
+    monkeypatch.setattr(toolchain, "ZIG_BYTES", 1000)
+    toolchain.cache_folder.cache_clear()
+    yield toolchain.cache_folder()
+    toolchain.cache_folder.cache_clear()
+
+
+def build(number: int, size: int = 100, used: float = LONG_AGO) -> Path:
+    """A build that was last used then."""
+    path = toolchain.cached("x", COMPILER, [str(number)], [], lambda path: path.write_bytes(bytes(size)))
+    os.utime(path.parent, (used, used))
+    return path
+
+
+def test_the_builds_used_the_longest_ago_go() -> None:
+    paths = [build(number, used=LONG_AGO + number % 7) for number in range(21)]
+    toolchain.trim_cache()
+    left = [path.is_file() for path in paths]
+    assert sum(left) == 10
+    assert all(left[number] for number in range(21) if number % 7 > 3)
+    assert not any(left[number] for number in range(21) if number % 7 < 3)
+
+
+def test_a_hit_is_a_use() -> None:
+    paths = [build(number) for number in range(20)]
+    again = toolchain.cached("x", COMPILER, ["0"], [], lambda path: pytest.fail("built twice"))
+    toolchain.trim_cache()
+    assert again == paths[0] and again.is_file() and sum(path.is_file() for path in paths) == 10
+
+
+def test_what_was_used_just_now_stays_also_above_the_limit() -> None:
+    paths = [build(number, used=time.time()) for number in range(20)]
+    toolchain.trim_cache()
+    assert all(path.is_file() for path in paths)
+
+
+def test_building_trims_but_not_each_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(toolchain, "trim_cache", lambda: trims.append(1))
+    for number in range(9):
+        build(number)
+    assert len(trims) == 1
+    os.utime(folder / "trimmed", (LONG_AGO, LONG_AGO))
+    build(9)
+    assert len(trims) == 2
+
+
+def test_zig_gets_a_new_folder_and_loses_the_old_one_when_nobody_can_be_using_it(folder: Path) -> None:
+    old = folder / "zig"
+    (old / "o").mkdir(parents=True)
+    (old / "o" / "x").write_bytes(bytes(2000))
+    toolchain.trim_cache()
+    new = toolchain._zig_folders()[-1]
+    assert new != old and old.is_dir()
+    toolchain.trim_cache()
+    assert old.is_dir() and toolchain._zig_folders()[-1] == new
+    os.utime(new / toolchain.SINCE, (LONG_AGO, LONG_AGO))
+    toolchain.trim_cache()
+    assert not old.exists() and new.is_dir()
+
+
+def test_building_and_trimming_at_the_same_time_keeps_what_is_in_use() -> None:
+    for number in range(30):
+        build(number)
+
+    def work(seed: int) -> None:
+        for number in range(30):
+            flags = [f"{seed % 2}, {number}"]  # two threads build the same
+            path = toolchain.cached("y", COMPILER, flags, [], lambda path: path.write_bytes(bytes(100)))
+            toolchain.trim_cache()
+            assert path.read_bytes() == bytes(100)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert toolchain.cache_bytes() == 60 * 100, "only what was built long ago is gone"
+
+
+def test_the_command_shows_and_clears(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build(1, 300)
+    assert cli.main(["cache"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 300 B, kept below about 2,000 B\n"
+    assert cli.main(["cache", "--clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"folder": str(folder), "bytes": 0, "limit": 2000}
+    assert list(folder.iterdir()) == []
