@@ -189,7 +189,7 @@ def test_an_error_of_the_callback_ends_invoke(tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     api.write(api.source(model, api.plan(model, stream_outputs=True)), tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-I", tmp_path]
+    flags = ["-std=c99", "-DTW_PLAIN_C", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-I", tmp_path]
     program = tmp_path / "program"
     toolchain.compile_c(toolchain.host(), [*flags, *sorted(tmp_path.glob("*.c")), "-o", program])
     said = subprocess.run([program], check=True, capture_output=True, text=True).stdout

@@ -109,7 +109,7 @@ def test_what_qemu_notices(write_model: Callable[..., Path], statements: str, sa
 
 def test_without_qemu_another_core_stands_for_it(write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m55")
-    monkeypatch.setattr(emulated.shutil, "which", lambda program: None)
+    monkeypatch.setattr(emulated.toolchain, "which", lambda program: None)
     assert emulated.nearest("cortex-m55", "cortex-m33", "cortex-m4") == "cortex-m33"
     assert emulated.nearest("cortex-m85", "", "cortex-m4") == "cortex-m4"
     with pytest.raises(CompileError, match="needs qemu-system-arm, which is not installed; install QEMU"):
