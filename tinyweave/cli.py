@@ -224,17 +224,22 @@ def _complain(message: str) -> int:
 def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     """Show a model layer by layer.
 
-    Shapes, MACs, and where the memory goes, before any planning.
+    Shapes, MACs, and where the memory goes, before any planning. Of a model with ops that are not supported it shows what it
+    can, and which they are and why, and exits with 2.
 
     Example: tinyweave inspect kws.tflite
     """
-    found = record(_load(model, chosen))
+    with _told(model):
+        loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
+    found = record(loaded, unsupported=reasons)
     if as_json:
-        return _print_json(found)
-    out = text.console()
-    text.show_model(out, found)
-    text.show_layers(out, found)
-    return 0
+        _print_json(found)
+    else:
+        out = text.console()
+        text.show_model(out, found)
+        text.show_layers(out, found)
+        text.show_unsupported(out, found)
+    return BAD_INPUT if reasons else 0
 
 
 @app.command()

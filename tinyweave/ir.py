@@ -119,6 +119,14 @@ class Op:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
+UNSUPPORTED = "unsupported"
+
+
+def opaque(op: Op) -> Op:
+    """Return an op that only says which tensors `op` touches, and in its attributes its kind: what nobody here can compute."""
+    return replace(op, kind=UNSUPPORTED, attrs={"kind": op.kind})
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Ops in execution order over named tensors; `init` holds the ops that run once to set up state.

@@ -21,9 +21,9 @@ from tinyweave import api
 from tinyweave.exporters import tflite as exporter
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import MAX_COUNT, MAX_OPS, READERS, WITHOUT_VALUE, from_tflite
-from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
+from tinyweave.ir import UNSUPPORTED, CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
-from tinyweave.passes import run_passes
+from tinyweave.passes import run_passes, run_tolerantly
 
 Q = Quant((0.5,), (3,))
 WITH_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
@@ -354,7 +354,6 @@ def test_unsupported_features_are_named(file: bytes) -> None:
         patch(other, code, 10, "<i", tflite.BuiltinOperator.LSH_PROJECTION),
         "lsh_projection_1",
         "lsh_projection are not supported",
-        "conv_2d",
     )
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16), "weights", "FLOAT16")
@@ -364,12 +363,40 @@ def test_unsupported_features_are_named(file: bytes) -> None:
     refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
 
 
+def test_what_is_not_supported_is_collected_where_that_is_asked_for(file: bytes) -> None:
+    """An op of an unknown kind, and one with a tensor of an unknown type, which is absent then; the shapes are all there."""
+
+    def code(model: tflite.Model) -> Any:
+        return model.OperatorCodes(1)
+
+    bad = patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16)
+    bad = patch(bad, code, 4, "<b", tflite.BuiltinOperator.LSH_PROJECTION)
+    bad = patch(bad, code, 10, "<i", tflite.BuiltinOperator.LSH_PROJECTION)
+    problems: list[CompileError] = []
+    graph = from_tflite(bad, "net", problems)
+    assert [(error.op.name, error.op.kind, error.tensor) for error in problems if error.op] == [
+        ("conv_2d_0", "conv_2d", "weights"),
+        ("lsh_projection_1", "lsh_projection", None),
+    ]
+    assert [op.kind for op in graph.ops] == [UNSUPPORTED, UNSUPPORTED]
+    assert [op.attrs["kind"] for op in graph.ops] == ["conv_2d", "lsh_projection"]
+    assert graph.ops[0].inputs == ("image", None, "bias") and graph.outputs == ("flat",)
+    assert {n: t.shape for n, t in graph.tensors.items()}["features"] == (1, 3, 4, 4)
+    supported: list[CompileError] = []
+    assert fingerprint(from_tflite(file, "net", supported)) == fingerprint(from_tflite(file, "net")) and not supported
+    with pytest.raises(CompileError, match="not a readable"):
+        from_tflite(bad[: len(bad) // 2], "net", [])
+
+
 def import_or_refuse(file: bytes) -> None:
-    try:
-        graph = from_tflite(file, "net")
-    except CompileError:
-        return
-    verify(graph)
+    for problems in (None, list[CompileError]()):
+        try:
+            graph = from_tflite(file, "net", problems)
+            verify(graph)
+            if problems is not None:
+                run_tolerantly(graph, problems)
+        except CompileError:
+            continue
 
 
 def test_a_file_cut_anywhere_is_imported_or_refused(file: bytes) -> None:

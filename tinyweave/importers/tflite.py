@@ -11,14 +11,14 @@ import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from typing import Any
 
 import numpy as np
 import tflite
 from flatbuffers.number_types import Int32Flags
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, unpacked, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, shortened, unpacked, verify
 from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..ops.window import Size, same_padding
 
@@ -42,6 +42,9 @@ TYPES = {
     tflite.TensorType.INT8: "int8",
     tflite.TensorType.INT4: "int4",
 }
+# a type of the same size for those that no op here has
+AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
+AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
 ACTIVATIONS = {
     tflite.ActivationFunctionType.NONE: "none",
     tflite.ActivationFunctionType.RELU: "relu",
@@ -65,16 +68,20 @@ Attrs = dict[str, Any]
 Inputs = list[Tensor | None]
 
 
-def from_tflite(data: bytes, name: str) -> Graph:
-    """The graph of a file's first subgraph, called `name`; the others may only set up its variables."""
+def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
+    """Return the graph of a file's first subgraph, called `name`; the others may only set up its variables.
+
+    With a list of `problems` an op that cannot be read is no error: it becomes an op of the kind UNSUPPORTED, and the reason,
+    which names it, goes into the list.
+    """
     try:
-        return verify(_graph(data, name))
+        return verify(_graph(data, name, problems))
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
         # what the flatbuffer layer raises when an offset or a length leads out of the file
         raise CompileError(f"not a readable .tflite file: {error}", "it may be cut short or damaged") from error
 
 
-def _graph(data: bytes, name: str) -> Graph:
+def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a TensorFlow Lite model")
     model = tflite.Model.GetRootAs(data, 0)
@@ -82,18 +89,32 @@ def _graph(data: bytes, name: str) -> Graph:
         raise CompileError(f"the .tflite schema has version {model.Version()}", f"version {SCHEMA_VERSION} is supported")
     if model.SubgraphsLength() < 1:
         raise CompileError("the file has no subgraph", "it may be damaged")
-    file = _File(data, model)
+    file = _File(data, model, tolerant=problems is not None)
     main = _subgraph(file, 0)
     variables: dict[Variable, str] = {}
     tensors: dict[str, Tensor] = {}
-    init = _init(file, main, variables, tensors)
+    try:
+        init = _init(file, main, variables, tensors)
+    except CompileError as error:
+        if problems is None or not (error.op or set(main.kinds) - set(READERS)):
+            raise
+        init, variables, tensors = [], {}, {}
+        problems += [error] if error.op else []  # else one of the ops is why there are other subgraphs
 
     written = {*main.inputs, *chain(*main.writes)}
+    broken: dict[str, CompileError] = {}
     names = {index: variables[variable] for index, variable in main.handles.items() if variable in variables}
     for index in sorted(written.union(main.outputs, *main.reads) - {ABSENT, *main.handles}):
         table = main.table.Tensors(index)
         names[index] = _unique(file.text(table.Name()) or f"tensor_{index}", index, tensors)
-        tensors[names[index]] = tensor = _tensor(file, table, names[index], index in written)
+        dtype, shape = _claimed(file, table, names[index])
+        try:
+            tensors[names[index]] = tensor = _tensor(file, table, names[index], index in written, dtype=dtype, shape=shape)
+        except CompileError as error:
+            if problems is None:
+                raise
+            broken[names[index]] = error
+            tensors[names[index]] = tensor = Tensor(names[index], shape, dtype or "int8")
         if tensor.role == "state":
             init.append(_first_value(tensor, tensors))
 
@@ -101,16 +122,30 @@ def _graph(data: bytes, name: str) -> Graph:
     for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
         if kind in WITHOUT_VALUE:
             continue
-        op = Op(f"{kind}_{len(ops)}", kind, (), ())
-        for index in (*main.reads[position], *main.writes[position]):
-            if index in main.handles and index not in names:
-                raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
-        op = _with_operands(
-            op, [names.get(i) for i in main.reads[position]], [names[i] for i in main.writes[position]], tensors
-        )
-        if kind == "unidirectional_sequence_lstm":
-            _check_hidden(file, main, operator, op, tensors)
-        ops.append(replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs])))
+        op = Op(f"{kind.partition(' ')[0]}_{len(ops)}", kind, (), ())
+        reads, writes = main.reads[position], main.writes[position]
+        try:
+            for index in (*reads, *writes):
+                if index in main.handles and index not in names:
+                    raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
+            if kind not in READERS:
+                raise _unknown(op)
+            for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
+                if tensor_name in broken:
+                    error = broken[tensor_name]
+                    raise CompileError(error.why, error.what_to_do, op=op, tensor=tensor_name)
+            op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
+            if kind == "unidirectional_sequence_lstm":
+                _check_hidden(file, main, operator, op, tensors)
+            op = replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs]))
+        except CompileError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+            # a constant that cannot be read is as if it were absent
+            known = (names.get(i) if i in written or names.get(i) not in broken else None for i in reads)
+            op = opaque(replace(op, inputs=tuple(known), outputs=tuple(names[i] for i in writes if i in names)))
+        ops.append(op)
     inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
     return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
 
@@ -150,7 +185,10 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
-    kinds = [_kind(file.model, operator, position) for position, operator in enumerate(operators)]
+    kinds = [_kind(file.model, operator) for operator in operators]
+    for position, kind in enumerate(kinds):
+        if kind not in READERS and not file.tolerant:
+            raise _unknown(Op(f"{kind.partition(' ')[0]}_{position}", kind, (), ()))
     operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
     if operands > MAX_COUNT:
         raise CompileError(f"the ops have {operands} operands", f"at most {MAX_COUNT} are supported")
@@ -211,7 +249,9 @@ def _assignments(
             raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
         name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
         tensors[name] = Tensor(name, (), "int8")  # holds the name until the value is read
-        value = _tensor(file, part.table.Tensors(reads[1]), f"{name}.initial", written=False)
+        table = part.table.Tensors(reads[1])
+        dtype, shape = _claimed(file, table, f"{name}.initial")
+        value = _tensor(file, table, f"{name}.initial", written=False, dtype=dtype, shape=shape)
         file.claim(value.bytes, True, name)
         tensors[name] = replace(value, name=name, data=None, role="state")
         yield _initial_assignment(value, name, tensors)
@@ -264,8 +304,8 @@ class _File:
     Room for tensors must be claimed before they get any: a few bytes of a file may ask for gigabytes.
     """
 
-    def __init__(self, data: bytes, model: tflite.Model):
-        self.data, self.model = data, model
+    def __init__(self, data: bytes, model: tflite.Model, *, tolerant: bool = False):
+        self.data, self.model, self.tolerant = data, model, tolerant
         self._left = 2 * len(data)
         self._tensors = self._state = 0
         self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
@@ -332,7 +372,22 @@ def _unique(name: str, index: int, taken: Container[str]) -> str:
     return name
 
 
-def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tensor:
+def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[int, ...]]:
+    """Return a tensor's type and shape, once there is room for it; the type is one of the same size where it is unknown."""
+    if table.ShapeLength() > MAX_RANK:
+        raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
+    dtype = TYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
+    shape = tuple(map(int, file.vector(table, "Shape")))
+    if any(extent < 0 for extent in shape):
+        raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
+    # axes of extent 0 leave no bytes, but the others must be moderate too
+    if (size := prod(max(extent, 1) for extent in shape) * itemsize(dtype)) > MAX_BYTES:
+        raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
+    file.claim(prod(shape) * itemsize(dtype), table.IsVariable(), name)
+    return dtype, shape
+
+
+def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
     if table.Type() not in TYPES:
         type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
         raise CompileError(
@@ -340,16 +395,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool) -> Tens
         )
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
-    if table.ShapeLength() > MAX_RANK:
-        raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
-    dtype, shape = TYPES[table.Type()], tuple(map(int, file.vector(table, "Shape")))
-    if any(extent < 0 for extent in shape):
-        raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
-    # axes of extent 0 leave no bytes, but the others must be moderate too
-    if (size := prod(max(extent, 1) for extent in shape) * itemsize(dtype)) > MAX_BYTES:
-        raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
     size = prod(shape) * itemsize(dtype)
-    file.claim(size, table.IsVariable(), name)
     quant = _quant(file, table.Quantization(), name, len(shape))
     if quant and dtype in ("int4", "int8", "uint8", "int16"):
         low, high = limits(dtype)
@@ -394,6 +440,8 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
     scale = tuple(map(float, file.vector(table, "Scale")))
     if not any(scale):
         return None
+    if not all(0 < s < inf for s in scale):
+        raise CompileError("has a quantisation scale that is not a positive number", "export the model again", tensor=name)
     zero_point = tuple(map(int, file.vector(table, "ZeroPoint")))
     axis = table.QuantizedDimension() if len(scale) > 1 else None
     if axis is not None and rank == 1:
@@ -401,7 +449,8 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
     return Quant(scale, zero_point, axis)
 
 
-def _kind(model: tflite.Model, operator: tflite.Operator, position: int) -> str:
+def _kind(model: tflite.Model, operator: tflite.Operator) -> str:
+    """Return an op's kind; that of a custom op says its name, too."""
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
         raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
@@ -410,12 +459,13 @@ def _kind(model: tflite.Model, operator: tflite.Operator, position: int) -> str:
     field = code._tab.Offset(10)
     newer = code._tab.Get(Int32Flags, code._tab.Pos + field) if field else 0
     number = max(newer, code.DeprecatedBuiltinCode())
-    kind = KIND_NAMES.get(number, f"builtin_{number}")
-    if kind not in READERS:
-        said = f" '{(code.CustomCode() or b'').decode(errors='replace')}'" if number == tflite.BuiltinOperator.CUSTOM else ""
-        op = Op(f"{kind}_{position}", kind, (), ())
-        raise CompileError(f"ops of the kind {kind}{said} are not supported", f"supported: {', '.join(sorted(READERS))}", op=op)
-    return kind
+    if number == tflite.BuiltinOperator.CUSTOM:
+        return f"custom {shortened((code.CustomCode() or b'').decode(errors='replace'), 60)}"
+    return KIND_NAMES.get(number, f"builtin_{number}")
+
+
+def _unknown(op: Op) -> CompileError:
+    return CompileError(f"ops of the kind {op.kind} are not supported", "docs/SUPPORTED_OPS.md lists those that are", op=op)
 
 
 def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:

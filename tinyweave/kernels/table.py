@@ -14,7 +14,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ..ir import CompileError, Graph, Op, itemsize
-from ..ops import data, elementwise, layout, resize
+from ..ops import SPECS, data, elementwise, layout, resize
 from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
@@ -319,6 +319,18 @@ def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) ->
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"
     hint = "; quantise the model to int8 first" if pair == ("float32", "float32") else ""
     raise CompileError(f"no kernel runs it on {pair[0]} -> {pair[1]}", f"types with a kernel: {taken}{hint}", op=op)
+
+
+def without_kernel(graph: Graph) -> list[CompileError]:
+    """Return why no kernel runs an op, for each op of which that is so; views need none."""
+    reasons = []
+    for op in graph.ops:
+        try:
+            if op.kind in SPECS and not SPECS[op.kind].view:
+                variant_for(graph, op)
+        except CompileError as error:
+            reasons.append(error)
+    return reasons
 
 
 def own_kernels(core: str) -> frozenset[str]:

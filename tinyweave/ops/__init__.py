@@ -80,8 +80,11 @@ def data(graph: Graph, op: Op) -> Tensor:
 
 
 def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """Multiply-accumulates of each op; `clipped` leaves out the window positions that fall into the padding."""
-    return tuple(SPECS[op.kind].macs(graph, op, clipped) for op in graph.ops)
+    """Multiply-accumulates of each op, 0 of one that is not supported.
+
+    `clipped` leaves out the window positions that fall into the padding.
+    """
+    return tuple(SPECS[op.kind].macs(graph, op, clipped) if op.kind in SPECS else 0 for op in graph.ops)
 
 
 def macs(graph: Graph) -> int:

@@ -6,7 +6,7 @@ that it holds. Between passes the graph must keep the rules of `ir.verify`. A pa
 
 from __future__ import annotations
 
-from ..ir import Graph, verify
+from ..ir import CompileError, Graph, verify
 from .check_ops import check_ops
 from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
@@ -21,8 +21,9 @@ from .shrink_channels import shrink_channels
 from .strip_edges import strip_edges
 from .strip_transposes import strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
+from .tolerate import tolerate
 
-__all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "source"]
+__all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolerantly", "source"]
 
 PASSES = (
     fold_constants,
@@ -53,3 +54,8 @@ def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tupl
         verify(graph)
         tensors = compose(tensors, step)
     return graph, tensors
+
+
+def run_tolerantly(graph: Graph, problems: list[CompileError]) -> Graph:
+    """Return the graph after the passes before `check_ops`; what cannot be compiled is opaque, the reasons go to `problems`."""
+    return tolerate(graph, PASSES[: PASSES.index(check_ops)], problems)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild
+from ..ir import UNSUPPORTED, CompileError, Graph, Op, Quant, Tensor, rebuild
 from .tensor_map import TensorMap
 
 # these move elements, of any type
@@ -87,7 +87,7 @@ def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
         moved = _centred_weights(moved, tensors)
     if op.kind in UNSIGNED:
         return replace(moved, attrs={**op.attrs, "unsigned": True})
-    if op.kind in SAME:
+    if op.kind in SAME or op.kind == UNSUPPORTED:
         return moved
     raise CompileError("on uint8 is not supported: it rounds otherwise than on int8", "quantise the model to int8", op=op)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME, foreign, own_kernels
+from ..kernels.table import BY_NAME, foreign, own_kernels, without_kernel
 from ..ops import macs
 from .baselines import first_rows, patches
 from .build import (
@@ -65,6 +65,7 @@ __all__ = [
     "front",
     "own_kernels",
     "plan",
+    "without_kernel",
 ]
 __all__ += ["code_to_add", "constant_bytes", "plan_in_order", "plan_in_stages", "scratch_name", "to_json", "trades_flash"]
 

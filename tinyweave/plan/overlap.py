@@ -17,6 +17,11 @@ ANY_LAG = 1 << 62
 NO_LAG = ANY_LAG // 2  # what is more than any arena
 
 
+def is_view(op: Op) -> bool:
+    """Whether the op gives its first input's bytes as they are; of an op that is not supported nobody knows."""
+    return op.kind in SPECS and SPECS[op.kind].view and not is_move(op)
+
+
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
 
@@ -29,7 +34,7 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
     for step, index in enumerate(order):
         op = graph.ops[index]
-        source = op.inputs[0] if SPECS[op.kind].view and not is_move(op) else None
+        source = op.inputs[0] if is_view(op) else None
         if op.kind == "assign_variable":
             _write_early(graph, order, step, owner)
         elif source in owner and (graph.tensors[source].role != "state" or _used_before_change(graph, order, step)):
@@ -54,8 +59,7 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
     found = set(names)
     for index in order:
         op = graph.ops[index]
-        is_view = SPECS[op.kind].view and not is_move(op)
-        if is_view and op.kind != "assign_variable" and op.inputs[0] in found:
+        if is_view(op) and op.kind != "assign_variable" and op.inputs[0] in found:
             found.add(op.outputs[0])
     return found
 

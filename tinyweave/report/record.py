@@ -18,7 +18,7 @@ from ..codegen.model import buffer_labels
 from ..cost.cycles import TIMINGS, Cycles, millijoules, milliseconds
 from ..cost.macs import macs, macs_original
 from ..devices import Device
-from ..ir import Graph
+from ..ir import CompileError, Graph
 from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.streaming import plan_macs
@@ -38,6 +38,7 @@ def record(
     device: Device | None = None,
     limits: api.Limits | None = None,
     ablation: Mapping[str, int] | None = None,
+    unsupported: Sequence[CompileError] = (),
 ) -> Record:
     """Everything that is known of one model, ready for json.dumps."""
     graph = model.graph
@@ -120,6 +121,7 @@ def record(
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
         "layers": [asdict(layer) for layer in layers],
+        "unsupported": [_reason(error) for error in unsupported],
         "steps": _steps(plan, profile) if plan and profile else None,
     }
 
@@ -162,6 +164,12 @@ def costs(record: Record) -> list[Record]:
             whole = {key: step[key] for key in ("instructions", "cycles")}
             found.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
     return found
+
+
+def _reason(error: CompileError) -> Record:
+    """Why an op cannot be compiled."""
+    op = error.op
+    return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
 
 def _peak(summit: Layer, plan: Plan | None) -> Record:

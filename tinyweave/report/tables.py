@@ -15,7 +15,7 @@ from typing import Any
 
 from ..codegen.layer import shape_text
 from ..cost.macs import per_op
-from ..ir import Graph, Op, Tensor, is_constant, printable
+from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
 from ..plan import Plan
 from ..plan.explain import kernel_reason
 from ..plan.overlap import views
@@ -80,7 +80,7 @@ def _rows(
         Layer(
             step=step,
             name=graph.ops[index].name,
-            kind=graph.ops[index].kind,
+            kind=graph.ops[index].attrs["kind"] if graph.ops[index].kind == UNSUPPORTED else graph.ops[index].kind,
             output=", ".join(shape_text(tensor.shape) for tensor in graph.outputs_of(graph.ops[index])),
             window=_window(graph, graph.ops[index]),
             macs=counts[index],

@@ -153,6 +153,28 @@ def show_layers(out: Console, record: Record) -> None:
     out.print()
 
 
+def show_unsupported(out: Console, record: Record) -> None:
+    """The ops that cannot be compiled: one row per kind and reason, the most ops first."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for entry in record["unsupported"]:
+        groups.setdefault((entry["kind"], entry["reason"]), []).append(entry)
+    if not groups:
+        return
+    heading(out, f"{_counted(len(record['unsupported']), 'op')} cannot be compiled")
+    rows = [["kind", "ops", "first", "reason"]]
+    for (kind, reason), entries in sorted(groups.items(), key=lambda group: -len(group[1])):
+        where = f"tensor '{entries[0]['tensor']}' " if entries[0]["tensor"] else ""
+        rows.append([clean(kind, 30), f"{len(entries):,}", entries[0]["op"], clean(where + reason, 300)])
+    width = out.width if out.is_terminal else WIDTH
+    heads = align([row[:3] for row in rows], frozenset({1}))
+    widest = max(map(len, heads))
+    room = max(20, width - widest - 4)
+    for head, row in zip(heads, rows, strict=True):
+        for index, part in enumerate(textwrap.wrap(row[3], room)):
+            out.print(Text(f"  {head if index == 0 else '':<{widest}}  {part}", style="dim" if head is heads[0] else ""))
+    out.print()
+
+
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """The layer table as cells, headed, and which columns are numbers."""
     columns: list[tuple[str, Callable[[Record], str]]] = [
