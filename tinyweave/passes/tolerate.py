@@ -14,7 +14,7 @@ from ..ir import UNSUPPORTED, CompileError, Graph, opaque, verify
 from .rewrite import exchange
 from .tensor_map import TensorMap
 
-ROUNDS = 100  # each finds one op that a pass cannot rewrite
+ROUNDS = 20  # each finds one op that a pass cannot rewrite
 Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 
 
