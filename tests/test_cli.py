@@ -399,10 +399,10 @@ def test_the_command_of_a_deployment_gives_the_same_bytes_with_what_was_measured
     (there / "net.tflite").write_bytes(to_tflite(graph))
     for folder in (tmp_path, there):
         np.save(folder / "inputs.npy", np.full(graph.tensors["image"].shape, 5, np.int8))
-    options = ("--flash", "16k", "--inputs", tmp_path / "inputs.npy", "--samples", 1, "--seed", 7, "--optimize", "speed")
+    options = ("--flash", "24k", "--inputs", tmp_path / "inputs.npy", "--samples", 1, "--seed", 7, "--optimize", "speed")
     assert run("deploy", tmp_path / "net.tflite", *options, "-o", here) == 0
     words = printed_command(here)
-    assert words[2:] == ["--flash", "16k", "--optimize", "speed", "--inputs", "inputs.npy", "--samples", "1", "--seed", "7"]
+    assert words[2:] == ["--flash", "24k", "--optimize", "speed", "--inputs", "inputs.npy", "--samples", "1", "--seed", "7"]
     monkeypatch.chdir(there)
     assert run(*words) == 0
     assert files_of(there / "out" / "net") == files_of(here)
@@ -671,7 +671,8 @@ def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and
     monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
     assert run("compare", chain, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert sorted(built) == sorted([*set(built), "cortex-m4"]), "the M4 with its own kernels, and with those of an ESP32"
+    if api.emulated.missing("cortex-m55") is None:  # else another core stands for it, too
+        assert sorted(built) == sorted([*set(built), "cortex-m4"]), "the M4 with its own kernels, and with those of an ESP32"
     assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
     assert {board["measured_on"] for board in found["compare"]} == set(built)
     by_name = {board["name"]: board for board in found["compare"]}
