@@ -525,7 +525,8 @@ def void(_: object) -> None:
     return None
 
 
-Growers = dict[str, tuple[float, Callable[[Growth], None]]]
+Grower = Callable[[Growth], None]
+Growers = dict[str, tuple[float, Grower]]
 GROWERS: Growers = {
     "conv_2d": (4, conv_2d),
     "depthwise_conv_2d": (3, depthwise_conv_2d),

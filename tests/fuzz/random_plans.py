@@ -17,21 +17,25 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from fuzz.generate import FILTERED, GROWERS, Growth, random_network, random_order
+from fuzz.formats import ALL
+from fuzz.generate import FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.plan import Buffer, Plan, check, plan_in_order
+from tinyweave.plan import Buffer, Plan, check
+from tinyweave.plan.build import NO_OVERLAP, Kernels, draft, finish, lay_out, one_by_one, shared_in
 from tinyweave.plan.check import UnsoundPlanError
 from tinyweave.plan.moves import lone_tensors, with_moves
-from tinyweave.plan.order import file_order
+from tinyweave.plan.order import each_its_own, file_order
 from tinyweave.plan.overlap import lags, rules, views
+from tinyweave.plan.parts import Shared
 from tinyweave.plan.place import Rule
 from tinyweave.simulate import compare
 
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")
 GUARD = 256
+CORES = ("", "", "cortex-m4", "cortex-m55")  # whose kernels a plan has; here plain C stands for their instructions
 PLANS = 4  # of each network
 SAMPLES = 2
 
@@ -46,7 +50,7 @@ def twin(g: Growth) -> None:
 
 
 JOINING = ("add", "mul", "concatenation", "split", "split_v")  # branches part and meet again more often than elsewhere
-BRANCHING = {kind: (3 * weight if kind in JOINING else weight, grow) for kind, (weight, grow) in GROWERS.items()}
+BRANCHING = {kind: (3 * weight if kind in JOINING else weight, grow) for kind, (weight, grow) in ALL.items()}
 BRANCHING["twin"] = (4, twin)
 
 
@@ -68,21 +72,29 @@ class Trial:
         )
 
 
+def network(seed: int) -> Graph:
+    """The network of this seed."""
+    return random_network(seed, random.Random(seed).randint(5, 18), growers=BRANCHING)
+
+
 def trials(seed: int) -> list[Trial]:
     """The random plans of the network of this seed, each checked."""
-    rng = random.Random(seed)
-    graph = random_network(seed, rng.randint(5, 18), growers=BRANCHING)
+    rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
     return [Trial(seed, f"net_{seed}_{number}", random_plan(graph, rng)) for number in range(PLANS)]
 
 
 def random_plan(graph: Graph, rng: random.Random) -> Plan:
-    """Any plan in one memory that runs layer by layer."""
+    """Any plan in one memory that runs layer by layer, with any core's kernels."""
     order = random_order(graph, rng)
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
-    made = plan_in_order(graph, order, share=share, parts=parts)
+    shared = shared_in(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
+    roomy = frozenset(op.name for op in graph.ops if rng.random() < 0.5)
+    kernels = Kernels(rng.choice(CORES), frozenset(), roomy)
+    laid = lay_out(graph, one_by_one(order), shared, "sram", most_lag=NO_OVERLAP, kernels=kernels)
+    made = finish(draft(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}
     lag = lags(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
     allowed = rules(graph, [(index,) for index in order], owner, [lag[index] for index in order], made.buffers)

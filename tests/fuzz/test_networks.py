@@ -11,10 +11,12 @@ import random
 from pathlib import Path
 
 import pytest
-from fuzz.generate import BY_ROW, random_network, random_order, random_stages
+from fuzz.formats import AS_UINT8, FILED, as_uint8
+from fuzz.generate import BY_ROW, GROWERS, random_network, random_order, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph
 from tinyweave.plan import Plan, plan_in_order, plan_in_stages
 from tinyweave.plan.faster import with_kernels_of
 
@@ -28,13 +30,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.mark.litert
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
-    model = imported(seed, tmp_path, damaged=damaged)
+    model = loaded(random_network(seed, damaged=damaged), tmp_path)
     prove(model, api.plan(model, "layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
 @pytest.mark.litert
 def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path: Path) -> None:
-    model = imported(seed, tmp_path, steps=random.Random(seed).randint(8, 20))
+    """Of int8, with detours to other types and int4 weights, or of uint8 with weights that have a zero point, in turn."""
+    steps = random.Random(seed).randint(8, 20)
+    graph = random_network(seed, steps, growers=(GROWERS, FILED, AS_UINT8)[seed % 3])
+    model = loaded(as_uint8(graph, seed) if seed % 3 == 2 else graph, tmp_path)
     layer, best = api.plan(model, "layer"), api.plan(model)
     assert best.arena["sram"] <= layer.arena["sram"]
     shuffled = plan_in_order(model.graph, random_order(model.graph, random.Random(seed)))
@@ -46,9 +51,7 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
 @pytest.mark.litert
 def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    path = tmp_path / "network.tflite"
-    path.write_bytes(to_tflite(random_network(seed, rng.randint(5, 16), growers=BY_ROW, live=2)))
-    model = api.load(path)
+    model = loaded(random_network(seed, rng.randint(5, 16), growers=BY_ROW, live=2), tmp_path)
     stages, options = random_stages(model.graph, rng)
     made = plan_in_stages(model.graph, stages, **options)
     if rng.random() < 0.5:
@@ -56,9 +59,10 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)
 
 
-def imported(seed: int, folder: Path, steps: int | None = None, damaged: bool = False) -> api.Model:
-    path = folder / f"network_{seed}.tflite"
-    path.write_bytes(to_tflite(random_network(seed, steps, damaged)))
+def loaded(graph: Graph, folder: Path) -> api.Model:
+    """The network by way of a file."""
+    path = folder / f"{graph.name}.tflite"
+    path.write_bytes(to_tflite(graph))
     return api.load(path)
 
 

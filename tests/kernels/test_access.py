@@ -62,7 +62,7 @@ def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path:
         if not (some := list(islice(rest, 100))):
             assert number > 0
             return
-        check(some, on_host(f"cases_{number}", some, tmp_path))
+        check(some, on_host(f"cases_{number}", some, tmp_path / str(number)))
 
 
 @pytest.mark.emulator

@@ -1,0 +1,307 @@
+"""Growers of random networks that leave int8: other types on the way, int4 weights and maps, ops that were on uint8.
+
+`FILED` are those that a LiteRT file can hold, besides all of generate.py; `ALL` has also those that only a graph can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from cases.ops import fitted
+
+from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+
+from .generate import (
+    ACTIVATIONS,
+    GROWERS,
+    Grower,
+    Growers,
+    Growth,
+    anything,
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    pool,
+    reshape_to,
+    resize,
+    spatial,
+    window_attrs,
+)
+
+FROM = {"int8": ("uint8", "float32"), "uint8": ("uint8", "int8", "float32"), "float32": ("int16", "uint8")}
+TYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")  # to which int8 is cast
+UINT8 = (  # kinds of ops that LiteRT computes on uint8 as on int8, or for which there are kernels that do otherwise
+    *("conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "average_pool_2d", "max_pool_2d", "mean", "pad"),
+    *("concatenation", "reshape", "logistic", "resize_bilinear", "split", "slice"),
+)
+
+
+def converted(g: Growth, name: str, dtype: str) -> str:
+    """The tensor as another type."""
+    if dtype == "float32":
+        out = g.emit("dequantize", [name], dtype=dtype)
+        g.tensors[out] = replace(g.tensors[out], quant=None)
+        return out
+    quant = g.quant()
+    scale, (zero,) = quant.scale[0], quant.zero_point
+    if dtype == "uint8":
+        quant = Quant((scale,), (zero + 128,))
+    if dtype == "int16":
+        quant = Quant((float(np.float32(scale / 200)),), (0,))
+    if dtype == "int4":
+        quant = Quant((scale * 16,), (zero // 16,))
+    return g.emit("quantize", [name], {}, quant, dtype=dtype)
+
+
+def detour(g: Growth) -> None:
+    """To other types and back, and an op on int16 if that is among them."""
+    name, dtype, live = anything(g).name, "int8", list(g.live)
+    for _ in range(g.rng.randint(1, 4)):
+        dtype = g.rng.choice(FROM[dtype])
+        name = converted(g, name, dtype)
+        if dtype == "int16":
+            break
+    if dtype == "int16":
+        shape = g.tensors[name].shape
+        name = g.rng.choice((leaky_s16, sum_s16, *((conv_s16, transpose_s16) if len(shape) == 4 else ())))(g, g.tensors[name])
+        name = converted(g, name, "float32") if g.rng.random() < 0.4 else name
+    g.live = [*live, converted(g, name, "int8") if dtype != "int8" else name]
+
+
+def leaky_s16(g: Growth, x: Tensor) -> str:
+    return g.emit("leaky_relu", [x.name], {"alpha": 0.25}, x.quant, dtype="int16")
+
+
+def sum_s16(g: Growth, x: Tensor) -> str:
+    shape = (1,) * (len(x.shape) - 1) + x.shape[-1:]
+    other = g.constant("operand", g.numpy.integers(-30000, 30000, shape, dtype=np.int16), x.quant)
+    out = Quant((float(np.float32(x.scale * 2)),), (0,))
+    return g.emit("add", [x.name, other], {"activation": "none"}, out, dtype="int16")
+
+
+def filters_s16(g: Growth, x: Tensor, shape: tuple[int, ...]) -> tuple[str, str, Quant]:
+    """Weights, a bias and what an output with them is quantised as."""
+    scale, fan_in = 2.0**-7, int(np.prod(shape[1:]))
+    weights = g.constant("weights", g.numpy.integers(-127, 128, shape, dtype=np.int8), Quant((scale,), (0,)))
+    product = float(np.float32(x.scale * scale))
+    bias = g.constant("bias", g.numpy.integers(-100000, 100000, shape[0]), Quant((product,), (0,)))
+    return weights, bias, Quant((float(np.float32(product * fan_in**0.5 * 100)),), (0,))
+
+
+def conv_s16(g: Growth, x: Tensor) -> str:
+    attrs = window_attrs(g, x.shape[1], x.shape[2], dilate=True)
+    kernel = attrs.pop("kernel")
+    weights, bias, out = filters_s16(g, x, (g.rng.randint(1, 6), *kernel, x.shape[3]))
+    return g.emit("conv_2d", [x.name, weights, bias], attrs | {"activation": "none"}, out, dtype="int16")
+
+
+def transpose_s16(g: Growth, x: Tensor) -> str:
+    kernel, stride = [g.rng.randint(1, 3) for _ in range(2)], [g.rng.randint(1, 2) for _ in range(2)]
+    size = [(extent - 1) * s + k for extent, s, k in zip(x.shape[1:3], stride, kernel, strict=True)]
+    weights, bias, out = filters_s16(g, x, (g.rng.randint(1, 5), *kernel, x.shape[3]))
+    wanted = g.constant("numbers", np.array([x.shape[0], *size, g.tensors[weights].shape[0]], np.int32))
+    attrs = {"stride": tuple(stride), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    return g.emit("transpose_conv", [wanted, weights, x.name, bias], attrs, out, dtype="int16")
+
+
+def ends_here(g: Growth, kind: str, dtype: str, quant: Quant | None) -> None:
+    """An op whose output nothing reads."""
+    out = g.emit(kind, [anything(g).name], {"beta": 1.0} if kind == "softmax" else {}, quant, dtype=dtype)
+    g.live.remove(out)
+    g.tensors[out] = replace(g.tensors[out], quant=quant)
+
+
+def cast(g: Growth) -> None:
+    ends_here(g, "cast", g.rng.choice(TYPES), None)
+
+
+def softmax_s16(g: Growth) -> None:
+    if all(2.0**-26 < g.tensors[name].scale < 15 for name in g.live):
+        ends_here(g, "softmax", "int16", Quant((2.0**-16,), (-32768,)))
+
+
+def gather_nd(g: Growth) -> None:
+    x = anything(g)
+    if x.shape:
+        depth, count = g.rng.randint(1, min(len(x.shape), 4)), g.rng.randint(1, 6)
+        indices = [[g.rng.randrange(extent) for extent in x.shape[:depth]] for _ in range(count)]
+        g.emit("gather_nd", [x.name, g.constant("indices", np.array(indices, np.int32))], {}, x.quant)
+
+
+def svdf(g: Growth) -> None:
+    x = anything(g)
+    reshape_to(g, x, (1, x.elements))
+    x, units, rank, steps = g.tensors[g.live[-1]], g.rng.randint(1, 6), g.rng.randint(1, 2), g.rng.randint(1, 5)
+    weights = g.constant(
+        "weights", g.numpy.integers(-127, 128, (units * rank, x.elements), dtype=np.int8), Quant((2.0**-7,), (0,))
+    )
+    state_scale = float(np.float32(x.scale * 2.0**-7 * 75 * 75 * x.elements**0.5 / 9000))
+    time = g.numpy.integers(-20000 // (steps * rank), 20000 // (steps * rank), (units * rank, steps), dtype=np.int16)
+    state = g.state((1, units * rank * steps), Quant((state_scale,), (0,)), "int16")
+    bias_scale = float(np.float32(state_scale * 2.0**-13))
+    bias = g.constant("bias", g.numpy.integers(-(1 << 24), 1 << 24, units, dtype=np.int32), Quant((bias_scale,), (0,)))
+    operands = [x.name, weights, g.constant("time", time, Quant((2.0**-13,), (0,))), bias, state]
+    out = Quant((float(np.float32(bias_scale * 9000 * 10000 / 60)),), (g.rng.randint(-128, 127),))
+    g.emit("svdf", operands, {"rank": rank, "activation": "relu"}, out)
+
+
+def last_op(g: Growth, grow: Grower) -> Op | None:
+    """The op that a grower appends last, if it does."""
+    before = len(g.ops)
+    grow(g)
+    return g.ops[-1] if len(g.ops) > before else None
+
+
+def narrow_weights(*growers: Grower) -> Grower:
+    """One of these with int4 weights that stand for about the same real numbers."""
+
+    def grow(g: Growth) -> None:
+        if (op := last_op(g, g.rng.choice(growers))) is not None:
+            for name in op.inputs[1:]:
+                if name is not None and (data := g.tensors[name].data) is not None:
+                    quant = g.tensors[name].quant
+                    assert quant is not None
+                    coarse = replace(quant, scale=tuple(scale * 16 for scale in quant.scale))
+                    dtype = "int4" if data.dtype == np.int8 else str(data.dtype)
+                    g.tensors[name] = replace(g.tensors[name], dtype=dtype, data=data // data.dtype.type(16), quant=coarse)
+
+    return grow
+
+
+def was_uint8(*growers: Grower) -> Grower:
+    """One of these as `shift_uint8` leaves it: weights have one scale, and a zero point."""
+
+    def grow(g: Growth) -> None:
+        if (op := last_op(g, g.rng.choice(growers))) is not None:
+            g.ops[-1] = replace(op, attrs={**op.attrs, "unsigned": True})
+            weights = g.tensors[op.inputs[1]] if len(op.inputs) > 1 and op.inputs[1] is not None else None
+            if weights is not None and weights.quant is not None:
+                zero = g.rng.choice((-128, -30, -9, -1, 3, 20, 127))
+                g.tensors[weights.name] = replace(weights, quant=Quant(weights.quant.scale[:1], (zero,)))
+                alone = fitted(Graph("alone", g.tensors, (g.ops[-1],), op.inputs[:1], op.outputs))  # type: ignore[arg-type]
+                g.tensors[op.outputs[0]] = alone.tensors[op.outputs[0]]
+
+    return grow
+
+
+def narrow_map(g: Growth) -> None:
+    """To int4, an op or two on it, and back."""
+    if (x := spatial(g)) is None:
+        return
+    live, name = list(g.live), converted(g, x.name, "int4")
+    for _ in range(g.rng.randint(1, 3)):
+        name = g.rng.choice((filtered_s4, filtered_s4, pooled_s4, sum_s4))(g, g.tensors[name])
+    if g.rng.random() < 0.3:
+        name = dense_s4(g, g.tensors[name])
+    g.live = [*live, converted(g, name, "int8")]
+
+
+def filters_s4(g: Growth, x: Tensor, shape: tuple[int, ...], axis: int, taps: int) -> tuple[str, str, Quant]:
+    scale = 0.25
+    weights = g.constant("weights", g.numpy.integers(-8, 8, shape, dtype=np.int8), Quant((scale,), (0,)))
+    g.tensors[weights] = replace(g.tensors[weights], dtype="int4")
+    product = float(np.float32(x.scale * scale))
+    bias = g.constant("bias", g.numpy.integers(-80, 80, shape[axis], dtype=np.int32), Quant((product,), (0,)))
+    return weights, bias, Quant((float(np.float32(product * taps**0.5 * 7)),), (g.rng.randint(-8, 7),))
+
+
+def filtered_s4(g: Growth, x: Tensor) -> str:
+    attrs, depthwise = window_attrs(g, x.shape[1], x.shape[2], dilate=False), g.rng.random() < 0.4
+    kernel = attrs.pop("kernel")
+    attrs["activation"] = g.rng.choice(ACTIVATIONS)
+    if depthwise:
+        weights, bias, out = filters_s4(g, x, (1, *kernel, x.shape[3]), 3, kernel[0] * kernel[1])
+        return g.emit("depthwise_conv_2d", [x.name, weights, bias], attrs, out, dtype="int4")
+    shape = (g.rng.choice((1, 3, 8, 8, 16)), *kernel, x.shape[3])
+    weights, bias, out = filters_s4(g, x, shape, 0, int(np.prod(shape[1:])))
+    return g.emit("conv_2d", [x.name, weights, bias], attrs, out, dtype="int4")
+
+
+def pooled_s4(g: Growth, x: Tensor) -> str:
+    attrs = window_attrs(g, x.shape[1], x.shape[2], dilate=False)
+    del attrs["dilation"]
+    kind = g.rng.choice(("average_pool_2d", "max_pool_2d"))
+    return g.emit(kind, [x.name], attrs | {"activation": "none"}, x.quant, dtype="int4")
+
+
+def sum_s4(g: Growth, x: Tensor) -> str:
+    quant = Quant((float(np.float32(x.scale * 1.5)),), (g.rng.randint(-8, 7),))
+    return g.emit(g.rng.choice(("add", "sub")), [x.name, x.name], {"activation": "none"}, quant, dtype="int4")
+
+
+def dense_s4(g: Growth, x: Tensor) -> str:
+    """Of the channels of each pixel."""
+    weights, bias, out = filters_s4(g, x, (g.rng.randint(1, 9), x.shape[-1]), 0, x.shape[-1])
+    attrs = {"activation": "none", "keep_num_dims": True}
+    return g.emit("fully_connected", [x.name, weights, bias], attrs, out, dtype="int4")
+
+
+def usual(g: Growth) -> None:
+    """A 3 x 3 convolution of stride 1 over channels in fours."""
+    wide = [name for name in g.live if len(g.tensors[name].shape) == 4 and g.tensors[name].shape[3] % 4 == 0]
+    if not wide:
+        return
+    x = g.tensors[g.rng.choice(wide)]
+    weights, bias, quant = g.weights((g.rng.randint(1, 12), 3, 3, x.shape[3]), 0, 9 * x.shape[3], x)
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((1, 1), (1, 1)), "activation": g.rng.choice(ACTIVATIONS)}
+    g.emit("conv_2d", [x.name, weights, bias], attrs, quant)
+
+
+def chain(*growers: Grower) -> Grower:
+    """Some of these, each on what the one before it gives, which nothing else reads."""
+
+    def grow(g: Growth) -> None:
+        live, x = list(g.live), anything(g)
+        if x.elements > 500:
+            return
+        g.live = [x.name]
+        for _ in range(g.rng.randint(2, 5)):
+            g.rng.choice(growers)(g)
+            g.live = g.live[-1:]
+        g.live = [*live, *g.live]
+
+    return grow
+
+
+WEIGHTED: tuple[Callable[[Growth], None], ...] = (conv_2d, depthwise_conv_2d, fully_connected)
+FILED: Growers = {
+    **GROWERS,
+    "usual": (1.5, usual),
+    "int4 weights": (2, narrow_weights(*WEIGHTED)),
+    "detour": (3, detour),
+    "cast": (0.3, cast),
+    "softmax to int16": (0.4, softmax_s16),
+    "gather_nd": (0.6, gather_nd),
+    "svdf": (0.8, svdf),
+}
+FORMER = was_uint8(*WEIGHTED, pool("average_pool_2d"), resize("resize_bilinear"))
+ALL: Growers = {
+    **FILED,
+    "chain": (3, chain(narrow_weights(*WEIGHTED), FORMER, was_uint8(fully_connected), pool("max_pool_2d"))),
+    "int4 maps": (2.5, narrow_map),
+    "was uint8": (2, FORMER),
+}
+
+
+def as_uint8(graph: Graph, seed: int) -> Graph:
+    """An int8 network of UINT8 kinds as a uint8 one: weights get one scale and a zero point of any value."""
+    rng, tensors = np.random.default_rng(seed), dict(graph.tensors)
+    weights = {op.inputs[1] for op in graph.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")}
+    scale_of = {}
+    for name, tensor in graph.tensors.items():
+        if tensor.dtype == "int8" and tensor.quant is not None:
+            scale, zero = tensor.quant.scale[:1], tensor.quant.zero_point[0] + 128
+            zero = int(rng.integers(0, 256)) if name in weights else zero
+            data = None if tensor.data is None else tensor.data.view(np.uint8) ^ np.uint8(128)
+            tensors[name] = replace(tensor, dtype="uint8", data=data, quant=Quant(scale, (zero,)))
+            scale_of[name] = scale[0]
+    for op in graph.ops:
+        if op.inputs[1:2] and op.inputs[1] in weights and len(op.inputs) > 2 and op.inputs[2] is not None:
+            product = float(np.float32(scale_of[op.inputs[0]] * scale_of[op.inputs[1]]))
+            tensors[op.inputs[2]] = replace(tensors[op.inputs[2]], quant=Quant((product,), (0,)))
+    return verify(replace(graph, tensors=tensors))
+
+
+AS_UINT8: Growers = {kind: GROWERS[kind] for kind in UINT8}
