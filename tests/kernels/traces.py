@@ -169,7 +169,7 @@ def library(plan: Plan, folder: Path) -> ctypes.CDLL:
     watched = [*WATCHED, *SCALAR["gcc" if compiler.name == "gcc" else "clang"]]
     kernels = toolchain.objects(compiler, watched, [path for path in files if path.name.startswith("tw_")])
     model, trace = folder / f"{plan.graph.name}.c", Path(__file__).with_name("trace.c")
-    target = folder / "traced.so"
+    target = folder / f"{plan.graph.name}.so"  # a name of its own: what is loaded once is not loaded again
     plain = ["-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O0", *quiet, *RENAMED]
     toolchain.compile_c(compiler, [*plain, "-c", "-I", folder, model, "-o", folder / "model.o"])
     toolchain.compile_c(compiler, ["-std=c99", "-fPIC", "-O2", *quiet, "-c", trace, "-o", folder / "trace.o"])
