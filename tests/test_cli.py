@@ -531,7 +531,7 @@ def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(api, "load", broken)
+    monkeypatch.setattr(api, "with_edges", broken)  # what every verb calls that reads a model
     assert run("inspect", chain) == 70
     assert "mistake of tinyweave" in capsys.readouterr().err
 

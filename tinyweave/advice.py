@@ -199,9 +199,7 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 def _judged(changes: Options, plan: Plan, board: Device | None, limits: api.Limits) -> Proposal:
     over, need = limits.ram_excess(plan.arena), api.flash_need(plan, board)
     too_much = need.excess(limits.flash)
-    fits: bool | None = not (over or too_much)
-    if fits and limits.flash is not None and too_much is None:
-        fits = None
+    fits = api.verdict((over, too_much), is_open=limits.flash is not None and too_much is None)
     return Proposal(changes, plan, sum(plan.arena.values()), need, fits, not over)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import shlex
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -149,6 +149,14 @@ class FlashNeed(NamedTuple):
         return max(0, self.constants - limit)
 
 
+def verdict(over: Collection[int | None], *, is_open: bool) -> bool | None:
+    """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
+    known = [value for value in over if value is not None]
+    if any(known):
+        return False
+    return True if known and not is_open else None
+
+
 @dataclass(frozen=True, eq=False)
 class Reordering:
     """The ops of a file in the file's order and in the best one; owner: who shares bytes with whom by this count."""
@@ -228,10 +236,11 @@ def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tu
     """
     _check_edges(io, layout)
     path = Path(path)
+    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
     try:
-        model = load(path, io, layout=layout)
+        model = with_edges(_imported(path, file, None), io, layout)
     except CompileError as error:
-        model, reasons = _tolerated(path, read_file(path, tflite.MAX_FILE, "give a readable .tflite file"), error)
+        model, reasons = _tolerated(path, file, error)
         if not reasons:
             raise
         return model, reasons

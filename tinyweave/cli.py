@@ -163,8 +163,9 @@ def _edge_options(*, io: Io = "model", layout: Layout = "model") -> None:
 
 
 SHARED = (_target_options, _schedule_options, _edge_options)
-DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
 SAMPLES, SEED = 5, 0
+DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
+DEFAULTS |= {"samples": SAMPLES, "seed": SEED}
 
 
 def _with(*shared: Callable[..., None]) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -836,7 +837,7 @@ def _command(verb: str, models: Sequence[Path], chosen: Options, **more: Any) ->
 def _option_words(options: Options) -> Iterator[str]:
     """Yield options as they are typed, those left out that have their default."""
     for option, value in options.items():
-        if value is not None and value != (DEFAULTS | {"samples": SAMPLES, "seed": SEED}).get(option):
+        if value is not None and value != DEFAULTS.get(option):
             yield f"--{option.replace('_', '-')}"
             if value is not True:
                 yield str(value)

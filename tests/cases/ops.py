@@ -47,7 +47,7 @@ ZERO_POINTS = (-3, 5, -20, 1, 40, -128, 127)
 
 
 def all_cases(kind: str) -> Iterator[Case]:
-    """Those of a kind, also with `INT4` or `UINT8` before it; no LiteRT file can hold these."""
+    """Return the cases of a kind. With `INT4` or `UINT8` before it, they are such as no LiteRT file can hold."""
     if kind.startswith(INT4):
         return int4_cases(kind.removeprefix(INT4))
     return uint8_cases(kind.removeprefix(UINT8)) if kind.startswith(UINT8) else cases(kind)

@@ -27,7 +27,7 @@ def compilable(kind: str) -> Iterator[Case]:
 
 @cache
 def known(kind: str) -> tuple[Case, ...]:
-    """The same, drawn once."""
+    """Return the cases of `compilable`, drawn once per kind."""
     return tuple(compilable(kind))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of emitted C share: writing it, and compiling it so that no compiler has anything to say."""
+"""Write emitted C and compile it so that a warning is an error: what the tests of emitted C share."""
 
 from __future__ import annotations
 

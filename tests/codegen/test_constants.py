@@ -1,4 +1,4 @@
-"""What is said of a plan's constants before anything is emitted, against the text that is emitted."""
+"""Compare the bytes of constants that are counted before anything is emitted with the emitted text."""
 
 from __future__ import annotations
 

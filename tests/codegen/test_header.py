@@ -44,7 +44,7 @@ PLANS |= {
 
 
 def run(folder: Path, language: str = "c", given: str = "") -> str:
-    """What main.c or main.cpp says, built with all other C files that are there."""
+    """Build main.c, with all other C files of the folder, or main.cpp alone, and return what it prints."""
     tool = toolchain.host()
     flags = [*CPP, "-Wold-style-cast"] if language == "cpp" else c99(tool.name)
     files = [folder / "main.cpp"] if language == "cpp" else sorted(folder.glob("*.c"))

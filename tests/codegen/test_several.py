@@ -109,7 +109,7 @@ def test_folders_with_prefixes_link(compiler: str, tmp_path: Path, monkeypatch: 
 
 
 def test_a_kernel_is_the_same_whatever_the_model(tmp_path: Path) -> None:
-    """So folders of one version may be copied into one."""
+    """Folders of one version may therefore be copied into one."""
     files = [dict(source(name).files) for name in NAMES]
     shared = set(files[0]) & set(files[1])
     assert "tw_conv_2d_s8.c" in shared
@@ -145,7 +145,7 @@ def test_a_prefix_is_on_all_names_of_kernels_and_on_nothing_else() -> None:
 
 
 def test_a_prefix_reaches_every_function_of_every_kernel() -> None:
-    """What a linker sees begins with tw_: all else is static."""
+    """Every function that a linker sees begins with tw_; all others are static."""
     for path in sorted(FOLDER.glob("*.c")):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
         functions = re.findall(r"^(?!static|typedef|#|\s)[\w *]+?\b([a-z]\w*)\([^;]*?\)\n\{", text, re.MULTILINE)

@@ -232,7 +232,7 @@ def sum_s4(g: Growth, x: Tensor) -> str:
 
 
 def dense_s4(g: Growth, x: Tensor) -> str:
-    """Of the channels of each pixel."""
+    """Add a dense layer over the channels of each pixel."""
     weights, bias, out = filters_s4(g, x, (g.rng.randint(1, 9), x.shape[-1]), 0, x.shape[-1])
     attrs = {"activation": "none", "keep_num_dims": True}
     return g.emit("fully_connected", [x.name, weights, bias], attrs, out, dtype="int4")

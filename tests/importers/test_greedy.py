@@ -38,7 +38,7 @@ def stretched(file: bytes, prefix: str, extent: int) -> bytes:
 
 
 def states(count: int = 200) -> bytes:
-    """So many variable tensors of 16 MB, which start as zeros that are not in the file."""
+    """Return a file with `count` variable tensors of 16 MB, whose initial zeros are not stored."""
     names = [f"state{i}" for i in range(count)]
     tensors = [activation("x", (1, 1)), activation("y", (1, count + 1))]
     tensors += [Tensor(name, (1, 1), "int8", tensors[0].quant, role="state") for name in names]

@@ -14,7 +14,7 @@ from ..ir import Graph
 from ..kernels.table import BY_NAME
 from ..ops import macs
 from . import least, plan, plan_in_order
-from .build import FOR_ALL, Kernels, scratch_of, variants_in
+from .build import FOR_ALL, NO_OVERLAP, Kernels, scratch_of, variants_in
 from .order import best_order, each_its_own, file_order
 from .overlap import ANY_LAG, lags, saved_bytes, views
 from .parts import Shared
@@ -22,7 +22,6 @@ from .place import place
 from .plan import Plan
 from .streaming import plan_macs, rules_of
 
-NO_OVERLAP = -1
 IN_ORDER = (  # name, whether views share bytes, how far an output may lag behind operands that it overlaps
     ("best order", False, NO_OVERLAP),
     ("+ views", True, NO_OVERLAP),

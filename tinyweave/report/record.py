@@ -7,7 +7,7 @@ None, never 0. docs/JSON.md says what each key means.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def record(
             "flash": limits.flash,
         },
         "excess": over,
-        "fits": _fits(over.values(), is_open=is_open),
+        "fits": api.verdict(over.values(), is_open=is_open),
         "ram": {
             "total": profile.ram if profile else None,
             "arena": arena,
@@ -346,14 +346,6 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
 def _excess(need: int | None, cap: int | None) -> int | None:
     """Bytes over the limit, 0 when it fits, None when either is not known."""
     return None if need is None or cap is None else max(0, need - cap)
-
-
-def _fits(over: Collection[int | None], *, is_open: bool) -> bool | None:
-    """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
-    known = [value for value in over if value is not None]
-    if any(known):
-        return False
-    return True if known and not is_open else None
 
 
 def _verify(verification: Verification | None) -> Record:
