@@ -37,4 +37,4 @@ def one_litert() -> Iterator[litert.Worker]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden C files with what is emitted now")
     parser.addoption("--fuzz-seed", type=int, default=0, help="the first random network")
-    parser.addoption("--fuzz-count", type=int, default=60, help="how many random networks")
+    parser.addoption("--fuzz-count", type=int, help="how many random networks; without it the usual ones, and more in sweeps")

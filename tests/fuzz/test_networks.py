@@ -2,7 +2,7 @@
 in the file's order, in the best one, and in any other.
 
 Half of them have filters that are zero or saturated, for the passes to remove. Each network's number is its seed;
-`--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth.
+`--fuzz-seed N --fuzz-count M` runs others. The emulated core takes every eighth. Most of the usual networks are a sweep.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from tinyweave.ir import Graph
 from tinyweave.plan import Plan, plan_in_order, plan_in_stages
 from tinyweave.plan.faster import with_kernels_of
 
+USUAL, IN_SWEEPS = 16, 60
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
-        metafunc.parametrize("seed", range(first, first + count))
+        usual = USUAL if count is None else count
+        more = range(first + usual, first + IN_SWEEPS) if count is None else ()
+        metafunc.parametrize(
+            "seed", [*range(first, first + usual), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in more)]
+        )
 
 
 @pytest.mark.litert

@@ -14,13 +14,18 @@ from tinyweave.kernels.table import VARIANTS, variant_for
 
 BATCH = 10
 UNREACHED = {"tw_move": "no op of a network asks for it: plans put it in, here those that move tensors at random"}
+IN_SWEEPS = 60
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seeds" in metafunc.fixturenames:
         first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
-        batches = [range(at, min(at + BATCH, first + count // 2)) for at in range(first, first + count // 2, BATCH)]
-        metafunc.parametrize("seeds", batches, ids=[f"{seeds[0]}-{seeds[-1]}" for seeds in batches])
+        end = first + (IN_SWEEPS if count is None else count) // 2
+        batches = [range(at, min(at + BATCH, end)) for at in range(first, end, BATCH)]
+        usual = 1 if count is None else len(batches)
+        marks = [[pytest.mark.sweep] * (number >= usual) for number in range(len(batches))]
+        parameters = zip(batches, marks, strict=True)
+        metafunc.parametrize("seeds", [pytest.param(b, marks=m, id=f"{b[0]}-{b[-1]}") for b, m in parameters])
 
 
 def test_any_plan_gives_the_same_bytes(seeds: range) -> None:

@@ -433,6 +433,7 @@ def test_real_models_come_back_as_they_were(shared: Path) -> None:
         assert fingerprint(again) == fingerprint(graph), (path.name, diff(graph, again)[:5])
 
 
+@pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
 def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None:

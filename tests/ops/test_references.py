@@ -67,6 +67,7 @@ def test_reference_equals_litert(kind: str, litert: Worker) -> None:
     assert kind == "shape" or len(values) > 50  # not all outputs saturate
 
 
+@pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("folder", ["models", "model_ops"])

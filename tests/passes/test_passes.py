@@ -254,6 +254,7 @@ def test_maps_of_two_rewrites_join() -> None:
     assert source(joined, "never mentioned") == ("never mentioned", None)
 
 
+@pytest.mark.sweep
 @pytest.mark.shared
 def test_real_models_lose_their_shape_arithmetic_and_their_edges(shared: Path) -> None:
     checked = 0

@@ -38,6 +38,7 @@ def test_chains_keep_their_order(name: str) -> None:
     assert steps(made) == sorted(steps(made))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "most"), [("nasnet_mobile", 0.85), ("darts_cifar", 0.7), ("randwire_1", 0.75)])
 def test_large_networks_gain(name: str, most: float) -> None:
     graph = GRAPHS[name]()

@@ -94,6 +94,7 @@ def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
             assert {b.name for b in plan.alive(layer.step)} == {b.name for b in alive}
 
 
+@pytest.mark.sweep
 @pytest.mark.shared
 def test_peaks_of_real_models(shared):
     """Live bytes agree with an independent count that was made over the same files."""
