@@ -16,6 +16,7 @@ from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .check import check
 from .layouts import Walk, find_walk
+from .liveness import lifetimes
 from .moves import lone_tensors, with_moves
 from .order import each_its_own, file_order
 from .overlap import ANY_LAG, lags, rules, views
@@ -208,20 +209,10 @@ def _buffers(
     rings: the bytes of what only one stage sees. by_rows: inputs and outputs that come and go while their stage runs. All are
     aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
     """
-    steps = max(1, len(stages))
-    start = {owner[name]: 0 for name in graph.inputs if name not in by_rows}
-    end = dict.fromkeys(start, 1)
-    for step, ops in enumerate(stages):
-        for name in (name for index in ops for name in (*graph.ops[index].inputs, *graph.ops[index].outputs)):
-            if name is not None and name in owner:
-                start.setdefault(owner[name], step)
-                end[owner[name]] = step + 1
-    state = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
-    start |= dict.fromkeys(state, 0)
-    end |= dict.fromkeys((*state, *(owner[name] for name in graph.outputs if name in owner and name not in by_rows)), steps)
+    lives = lifetimes(graph, stages, owner, by_rows=by_rows)
     return tuple(
-        Buffer(name, rings.get(name, tensor.bytes), start[name], end[name], max(4, itemsize(tensor.dtype)), memory)
-        for name, tensor in ((name, graph.tensors[name]) for name in start)
+        Buffer(name, rings.get(name, tensor.bytes), max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
+        for name, tensor, life in ((name, graph.tensors[name], life) for name, life in lives.items())
     )
 
 

@@ -13,6 +13,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ..ir import CompileError
+from .liveness import Life, lifetimes
 from .overlap import shared_bytes
 from .plan import Tile
 from .rows import Read, Rows, joined, macs_again, row_bytes, tile_words
@@ -134,12 +135,13 @@ def _edges(
     """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
     done again; candidates: the tiles that end with each step; choices: how many of a stage's are followed."""
     steps, single = len(order), list(alone)
-    lives = _lifetimes(net, order, owner)
+    lives = lifetimes(net.graph, [(index,) for index in order], owner, by_rows=net.handed)
+    size = {name: net.graph.tensors[name].bytes for name in lives}
     for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
         for step in range(max(lives[name].begin, 0), lives[name].end):
-            single[step] -= lives[name].bytes
+            single[step] -= size[name]
     by_rows = [is_fused(net, (index,)) for index in order]
-    begun = sum(life.bytes for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
+    begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
     most = most if any(by_rows) else min(most, max(alone))
@@ -382,15 +384,6 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
         unread.add(out)
 
 
-class Life(NamedTuple):
-    """Bytes that are alive in the steps [begin, end), which inputs and state are from -1 on; kept: beyond the last."""
-
-    bytes: int
-    begin: int
-    end: int
-    kept: bool
-
-
 def _needs(
     net: Rows,
     order: Sequence[int],
@@ -424,9 +417,9 @@ def _needs(
         elif life.begin >= begin and life.end <= end and not life.kept:
             total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
         else:
-            total += life.bytes
+            total += net.graph.tensors[name].bytes
             if life.begin < begin and life.end <= end and not life.kept:
-                dying[name] = life.bytes
+                dying[name] = net.graph.tensors[name].bytes
     out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
 
     def shared(net: Rows) -> int:
@@ -448,19 +441,3 @@ def _needs(
             size += total - least - shared(net.with_tiles(choice.tiles))
         if size <= most:
             yield choice, size
-
-
-def _lifetimes(net: Rows, order: Sequence[int], owner: Mapping[str, str]) -> dict[str, Life]:
-    """Per owner of bytes when it is alive."""
-    graph = net.graph
-    lasting = [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
-    begin = {**dict.fromkeys((owner[name] for name in graph.inputs), -1), **dict.fromkeys(lasting, -1)}
-    end = dict.fromkeys(begin, 1)
-    for step, index in enumerate(order):
-        for name in filter(None, (*graph.ops[index].inputs, *graph.ops[index].outputs)):
-            if name in owner:
-                begin.setdefault(owner[name], step)
-                end[owner[name]] = step + 1
-    kept = {*lasting, *(owner[name] for name in graph.outputs if name in owner and name not in net.handed)}
-    end |= dict.fromkeys(kept, len(order))
-    return {name: Life(graph.tensors[name].bytes, begin[name], end[name], name in kept) for name in begin}

@@ -15,7 +15,8 @@ from ..ir import Graph, rebuild
 from ..ops import macs
 from .build import scratch_of, shared_in, variants_in
 from .fuse import NEVER, best_stages
-from .order import file_order, live_bytes
+from .liveness import Life, lifetimes
+from .order import each_its_own, file_order, live_bytes
 from .overlap import lags, saved_bytes
 from .rematerialise import candidates, with_kept
 from .rows import Rows
@@ -101,11 +102,13 @@ def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
     """Map that may be computed twice -> the ops around it, from the first that makes it up to where least is alive before the
     next such map; none that read what comes by rows, which would have to come twice."""
     found, twices = {}, candidates(graph)
+    lives = lifetimes(graph, [(index,) for index in file_order(graph)], each_its_own(graph))
+    lives = {name: life for name, life in lives.items() if graph.tensors[name].role != "state"}  # each part has its own
     firsts = [min(twice.makers) for twice in twices.values()]
     for name, twice in twices.items():
         begin, past = min(twice.makers), max(*graph.consumers[name], *twice.summing) + 1
         next_one = min((first for first in firsts if first >= past), default=len(graph.ops))
-        alive = {step: _alive(graph, step) for step in (begin, *range(past, next_one + 1))}
+        alive = {step: _across(lives, step) for step in (begin, *range(past, next_one + 1))}
         end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
         ops = graph.ops[begin:end]
         if not any(x in streamed for op in ops for x in op.inputs):
@@ -113,8 +116,6 @@ def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
     return found
 
 
-def _alive(graph: Graph, step: int) -> list[str]:
-    """The activations that are there before a step and needed from it on."""
-    made = [*graph.inputs, *(name for op in graph.ops[:step] for name in op.outputs)]
-    read = {name for op in graph.ops[step:] for name in op.inputs}.union(graph.outputs)
-    return [name for name in dict.fromkeys(made) if name in read]
+def _across(lives: Mapping[str, Life], step: int) -> list[str]:
+    """What is there before a step and needed from it on."""
+    return [name for name, life in lives.items() if life.begin < step and (step < life.end or life.kept)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..ir import CompileError, Graph, Op, Tensor
+from .liveness import lifetimes
 
 
 def is_move(op: Op) -> bool:
@@ -21,17 +22,11 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
     State does not move, nor a part of a buffer, nor what is an input and an output of the network at once.
     """
-    born = dict.fromkeys(graph.inputs, -1)
-    last: dict[str, int] = {}
-    for step, op in ((step, graph.ops[index]) for step, ops in enumerate(stages) for index in ops):
-        for name in op.outputs:
-            born.setdefault(name, step)
-        last |= dict.fromkeys((name for name in op.inputs if name in owner and name is not None), step)
-    last |= dict.fromkeys((name for name in graph.outputs if name in owner), len(stages))
     needed: dict[tuple[str, int], list[str]] = {}
-    for name, end in last.items():
-        if graph.tensors[owner[name]].role != "state":
-            for step in range(born[name] + 1, min(end + 1, len(stages))):
+    for name, life in lifetimes(graph, stages, {name: name for name in owner}).items():
+        is_read = name in graph.consumers or name in graph.outputs
+        if is_read and graph.tensors[owner[name]].role != "state":
+            for step in range(life.begin + 1, life.end):
                 needed.setdefault((owner[name], step), []).append(name)
     both = set(graph.inputs).intersection(graph.outputs)
     return {

@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..ir import Graph
-from .sets import Network, Run, Saved, bits, effect_of, least_needs, live_after, network_of, owners_of, run_of, runs_of
+from .liveness import alive, lifetimes
+from .sets import Network, Run, Saved, bits, effect_of, least_needs, live_after, network_of, run_of, runs_of
 
 MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
@@ -54,20 +55,7 @@ def each_its_own(graph: Graph) -> dict[str, str]:
 
 def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> list[tuple[str, ...]]:
     """Per step the owners of bytes that are alive in it: inputs, outputs, and what later steps or the caller read."""
-    steps = max(1, len(order))
-    state = [name for name in owner if graph.tensors[owner[name]].role == "state"]
-    first = {owner[name]: 0 for name in (*graph.inputs, *state)}
-    last = dict.fromkeys(first, 0)
-    for step, index in enumerate(order):
-        for name in owners_of(graph, index, owner):
-            first.setdefault(name, step)
-            last[name] = step
-    last |= {owner[name]: steps - 1 for name in (*graph.outputs, *state) if name in owner}
-    alive: list[list[str]] = [[] for _ in range(steps)]
-    for name, begin in first.items():
-        for step in range(begin, last[name] + 1):
-            alive[step].append(name)
-    return [tuple(names) for names in alive]
+    return alive(lifetimes(graph, [(index,) for index in order], owner), len(order))
 
 
 def live_bytes(
@@ -78,14 +66,14 @@ def live_bytes(
     saved: Saved | None = None,
 ) -> list[int]:
     """Per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
-    alive = live_owners(graph, order, owner)
+    live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
-    needs = [sum(map(size.__getitem__, names)) for names in alive]
+    needs = [sum(map(size.__getitem__, names)) for names in live]
     kept = {name for name in owner.values() if graph.tensors[name].role == "state"}.union(
         owner.get(n, n) for n in graph.outputs
     )
     for step, index in enumerate(order):
-        dying = frozenset(alive[step]).difference(alive[step + 1] if step + 1 < len(order) else kept)
+        dying = frozenset(live[step]).difference(live[step + 1] if step + 1 < len(order) else kept)
         needs[step] += (scratch[index] if scratch else 0) - (saved(index, dying) if saved else 0)
     return needs
 

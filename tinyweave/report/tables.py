@@ -18,6 +18,7 @@ from ..cost.macs import per_op
 from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
 from ..plan import Plan
 from ..plan.explain import kernel_reason
+from ..plan.order import file_order, live_bytes
 from ..plan.overlap import views
 from ..plan.streaming import plan_macs
 
@@ -48,7 +49,7 @@ class Layer:
 def graph_layers(graph: Graph) -> list[Layer]:
     """The rows of a graph in file order, before any planning."""
     order = [(index, index) for index in range(len(graph.ops))]
-    return _rows(graph, order, _live_of_graph(graph), per_op(graph, clipped=True))
+    return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), per_op(graph, clipped=True))
 
 
 def plan_layers(
@@ -108,24 +109,6 @@ def _window(graph: Graph, op: Op) -> str:
         return ""
     h, w = op.attrs["stride"]
     return f"{extent[0]}x{extent[1]}/" + (f"{h}" if h == w else f"{h}x{w}")
-
-
-def _live_of_graph(graph: Graph) -> list[int]:
-    """Bytes live during each op in file order, a view counted once with its source."""
-    owner = views(graph)
-    last = len(graph.ops) - 1
-    first = {owner[name]: 0 for name in graph.inputs}
-    final = dict(first)
-    for step, op in enumerate(graph.ops):
-        for name in (*op.inputs, *op.outputs):
-            if name in owner:
-                first.setdefault(owner[name], step)
-                final[owner[name]] = step
-    final |= {owner[name]: last for name in graph.outputs if name in owner}
-    return [
-        sum(graph.tensors[name].bytes for name, begin in first.items() if begin <= step <= final[name])
-        for step in range(len(graph.ops))
-    ]
 
 
 def order_csv(record: dict[str, Any]) -> str:
