@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -833,9 +834,35 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]
 
 
+DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", DIGITS),
+        ("plan", DIGITS, "--device", "nrf52840"),
+        ("plan", DIGITS, "--explain", "conv_2d_5"),
+        ("plan", DIGITS, "--pareto"),
+        ("reorder", DIGITS),
+        ("devices",),
+        ("devices", "stm32h743"),
+    ],
+)
+@pytest.mark.parametrize("columns", [80, 100])
+def test_what_people_read_fits_the_columns_and_has_separators(capsys, monkeypatch, arguments, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(*arguments) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= columns
+    assert not re.findall(r"(?<![\w.,-])[1-9]\d{3,}(?![\w.-])", printed), "thousands without separator"
+    assert not re.findall(r"\de[+-]\d", printed), "powers of ten"
+
+
 def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
     root = Path(__file__).parents[1]
     monkeypatch.chdir(root)
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert run("plan", "examples/spoken_digits/digits.tflite", "--device", "nrf52840") == 0
     assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")
 

@@ -787,7 +787,7 @@ def _split(path: Path, array: np.ndarray, tensor: Tensor) -> list[np.ndarray]:
 def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:
     each = sum(tensor.bytes for tensor in wanted)
     if not raw or not each or len(raw) % each:
-        raise CompileError(f"'{path}' holds {len(raw)} bytes, one sample has {each}", "give whole samples")
+        raise CompileError(f"'{path}' holds {len(raw):,} bytes, one sample has {each:,}", "give whole samples")
     samples = []
     for start in range(0, len(raw), each):
         sample, at = [], start

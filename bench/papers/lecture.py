@@ -54,10 +54,26 @@ def by_patches(grid: int) -> float:
     return patched_bytes(layers(LARGE), len(layers(LARGE[:HEAD])), -(-28 // grid)) / KIB
 
 
+STACK = [square(224, 8, 8, 3)] * 4  # the lecture's example of a halo
+
+
+def halo_pixels() -> int:
+    """Return how far beyond a patch of its output the stack reads its input, pixels on each side."""
+    return sum(layer.kernel[0] // 2 for layer in STACK)
+
+
+def halo_area(sides: int, grid: int = 2) -> float:
+    """Return by how much the input of one of grid x grid patches exceeds the patch, area, %.
+
+    sides: how many of its sides, of two along an axis, lie within the map; beyond the others there is only padding.
+    """
+    side = STACK[0].h // grid
+    return 100 * (((side + sides * halo_pixels()) / side) ** 2 - 1)
+
+
 def four_layers(grid: int) -> float:
-    """What grid x grid patches of four 3x3 layers of as many channels compute again, %."""
-    net = [square(224, 8, 8, 3)] * 4
-    return 100 * (patched_macs(net, 4, 224 // grid, clipped=True) / macs(net) - 1)
+    """Return what grid x grid patches of the stack compute again, %."""
+    return 100 * (patched_macs(STACK, len(STACK), STACK[0].h // grid, clipped=True) / macs(STACK) - 1)
 
 
 def again_by_patches(grid: int) -> float:
@@ -92,7 +108,9 @@ def figures() -> list[tuple[str, str, float, float, str]]:
         ("  3 x 3 patches by formula, KiB", "171", 170.7, patch_inference_sram(1372, 9), ""),
         ("  3 x 3 patches, counted, KiB", "153 to 171", 266.1, by_patches(3), "as before"),
         ("  4 x 4 patches, counted, KiB", "-", 171.5, by_patches(4), "the thesis' choice"),
-        ("halo of 4 layers, 2 x 2 patches, area, %", "14", 30.6, 100 * ((128 / 112) ** 2 - 1), "14 is one side of a square"),
+        ("halo of 4 layers, pixels a side", "8", 4, halo_pixels(), "a 3x3 layer reaches 1 pixel beyond, not 2"),
+        ("  area of a patch with neighbours all around, %", "14", 14.8, halo_area(2), "its 128 x 128 would be 30.6"),
+        ("  of a patch of 2 x 2, all in corners, %", "14", 7.3, halo_area(1), "two sides lie at the map's edge"),
         ("  computed again, %", "14", 2.7, four_layers(2), "a patch has two sides inside"),
         ("  MobileNetV2, computed again, %", "10", 2.9, again_by_patches(2), "clipped to the maps"),
     ]

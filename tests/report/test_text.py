@@ -11,7 +11,9 @@ from tinyweave.report.text import (
     bound_line,
     clean,
     cycle_lines,
+    fitted,
     foreseen_lines,
+    hanging,
     instructions_line,
     memory_rows,
     proof_lines,
@@ -36,6 +38,20 @@ def test_names_out_of_files_cannot_write_to_the_terminal():
 
 def test_columns_line_up():
     assert align([["a", "1"], ["bbb", "22"]], frozenset({1})) == ["a     1", "bbb  22"]
+
+
+def test_narrow_tables_lose_gaps_first_then_columns():
+    rows = [["step", "in", "out"], ["1", "1,000", "2,000"]]
+    right = frozenset({1, 2})
+    assert fitted(rows, right, 20, ["in"]) == ["step     in    out", "1     1,000  2,000"]
+    assert fitted(rows, right, 16, ["in"]) == ["step    in   out", "1    1,000 2,000"]
+    assert fitted(rows, right, 15, ["in"]) == ["step    out", "1     2,000"]
+    assert fitted(rows, right, 3, ["in"]) == ["step   out", "1    2,000"], "as narrow as it gets"
+
+
+def test_the_last_column_is_wrapped_below_itself():
+    rows = [["arena", "8", "activations, scratch, inputs"], ["stack", "9", ""]]
+    assert hanging(rows, frozenset(), 26) == ["arena  8  activations,", "          scratch, inputs", "stack  9"]
 
 
 def test_sizes():

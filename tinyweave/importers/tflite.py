@@ -349,7 +349,7 @@ class _File:
             if raw.nbytes == 0:
                 return None
             if raw.nbytes % itemsize(dtype):
-                raise ValueError(f"buffer {index} has {raw.nbytes} bytes, which is no whole number of {dtype}")
+                raise ValueError(f"buffer {index} has {raw.nbytes:,} bytes, which is no whole number of {dtype}")
             values = raw != 0 if dtype == "bool" else raw.view(array_type(dtype).newbyteorder("<")).astype(array_type(dtype))
             values.setflags(write=False)
             self._buffers[index, dtype] = values
@@ -410,7 +410,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
             raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
         if values.size != (size + 1) // 2:
             raise CompileError(
-                f"needs {(size + 1) // 2} bytes but its buffer has {values.size}", "the file may be damaged", tensor=name
+                f"needs {(size + 1) // 2:,} bytes but its buffer has {values.size:,}", "the file may be damaged", tensor=name
             )
         values = unpacked(values, size)
         values.setflags(write=False)
@@ -425,7 +425,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
             raise CompileError("has no data, and no op writes it", "export the model with its weights", tensor=name)
         values = np.zeros(0, dtype)
     if values.nbytes != size:
-        raise CompileError(f"needs {size} bytes but its buffer has {values.nbytes}", "the file may be damaged", tensor=name)
+        raise CompileError(f"needs {size:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name)
     return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
 
 

@@ -18,17 +18,17 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
     columns = -(-steps // per_column)
     lines = []
     for memory, size in plan.arena.items():
-        which = f"in {memory}" if len(plan.arena) > 1 else f"(lower bound {plan.lower_bound} B)"
+        which = f"in {memory}" if len(plan.arena) > 1 else f"(lower bound {plan.lower_bound:,} B)"
         each = f", {per_column} a column" if per_column > 1 else ""
-        lines.append(f"arena {size} B {which}, {steps} steps{each}.")
+        lines.append(f"arena {size:,} B {which}, {steps} steps{each}.")
         buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
-        digits = max(6, len(str(size)))
+        digits = max(6, len(f"{size:,}"))
         title = f"{'steps':<{columns}}"
         lines.append(f"{'offset':>{digits}} .. {'end':>{digits}} {'size':>{digits}}  {title}  tensor")
         for buffer in buffers:
             offset = plan.offsets[buffer.name]
             alive = "".join(_mark(buffer, column * per_column, (column + 1) * per_column) for column in range(columns))
-            where = f"{offset:>{digits}} .. {offset + buffer.bytes:>{digits}} {buffer.bytes:>{digits}}"
+            where = f"{offset:>{digits},} .. {offset + buffer.bytes:>{digits},} {buffer.bytes:>{digits},}"
             lines.append(f"{where}  {alive:<{len(title)}}  {labels.get(buffer.name, buffer.name)}")
     return lines
 

@@ -20,7 +20,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
     tensor = plan.graph.tensors.get(found.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
     lines = [
-        f"{shown}: {found.bytes:,} B at {found.offset} .. {found.offset + found.bytes} of {found.memory}",
+        f"{shown}: {found.bytes:,} B at {found.offset:,} .. {found.offset + found.bytes:,} of {found.memory}",
         f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
         *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed, *plan.handed))),

@@ -7,6 +7,7 @@ Names out of model files are cleaned before they are shown, so that no file can 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from ..plan.picture import memory_picture
 from .explanation import explanation_lines
 from .record import Record, costs
 
-WIDTH = 100
+WIDTH, MIN_WIDTH = 100, 40
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
 MIN_BAR, GOOD_BAR, MAX_BAR = 4, 8, 24
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
@@ -40,8 +41,10 @@ NUMBERS = (
 
 
 def console() -> Console:
-    """Standard output; 100 columns where it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, soft_wrap=True)
+    """Return standard output, as wide as the terminal is; elsewhere COLUMNS wide where that is set, else 100."""
+    columns = os.environ.get("COLUMNS", "")
+    width = max(MIN_WIDTH, int(columns)) if columns.isdecimal() else WIDTH
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
 
 
 def clean(text: str, limit: int = 60) -> str:
@@ -65,6 +68,40 @@ def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), ga
         ).rstrip()
         for row in rows
     ]
+
+
+def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str] = ()) -> list[str]:
+    """Return headed rows as aligned lines of at most `width`, where that is possible.
+
+    Gaps get narrow first; then the columns with the headings `dispensable` are left out, one after the other.
+    """
+    lines: list[str] = []
+    for count in range(len(dispensable) + 1):
+        kept = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
+        flush = frozenset(place for place, index in enumerate(kept) if index in right)
+        for gap in ("  ", " "):
+            lines = align([[row[index] for index in kept] for row in rows], flush, gap)
+            if max(map(len, lines)) <= width:
+                return lines
+    return lines
+
+
+def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str]) -> list[str]:
+    """Return headed rows as lines with room for a bar after them; columns are left out only where not even a short one fits."""
+    lines = fitted(rows, right, width - GOOD_BAR - 2)
+    is_narrow = max(map(len, lines)) > width - MIN_BAR - 1
+    return fitted(rows, right, width - GOOD_BAR - 2, dispensable) if is_narrow else lines
+
+
+def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) -> list[str]:
+    """Return rows as aligned lines, the text of the last column wrapped below itself."""
+    heads = align([row[:-1] for row in rows], right)
+    start = max(map(len, heads)) + 2
+    lines = []
+    for head, row in zip(heads, rows, strict=True):
+        first, *rest = textwrap.wrap(row[-1], max(16, width - start), break_on_hyphens=False) or [""]
+        lines += [f"{head:<{start}}{first}".rstrip(), *(" " * start + part for part in rest)]
+    return lines
 
 
 def rounded(value: float) -> str:
@@ -106,10 +143,9 @@ def _draws_blocks(out: Console) -> bool:
 
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
     """Sentences, wrapped to the width with a hanging indent; the first line styled."""
-    width = out.width if out.is_terminal else WIDTH
     for index, line in enumerate(lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        for part in textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        for part in textwrap.wrap(line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
             out.print(Text(part, style=style if index == 0 else ""))
 
 
@@ -127,7 +163,7 @@ def show_model(out: Console, record: Record) -> None:
         for word, key in (("input", "inputs"), ("output", "outputs"))
         for t in model[key]
     ]
-    for line in align(rows, frozenset({3})):
+    for line in hanging(rows, frozenset({3}), out.width - 2):
         out.print(Text(f"  {line}"))
     out.print()
 
@@ -137,11 +173,8 @@ def show_layers(out: Console, record: Record) -> None:
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
-    width = out.width if out.is_terminal else WIDTH
-    lines = align(*layer_rows(record))
-    if max(map(len, lines)) + GOOD_BAR + 2 > width:
-        lines = align(*layer_rows(record), gap=" ")
-    room = max(MIN_BAR, min(MAX_BAR, width - max(map(len, lines)) - 1))
+    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants"))
+    room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
     largest = max(layer["live"] for layer in layers)
     blocks = _draws_blocks(out)
     out.print(Text(lines[0], style="dim"))
@@ -195,8 +228,8 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
     """Where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
-    lines = align(*profile_rows(record))
-    room = max(MIN_BAR, min(MAX_BAR, (out.width if out.is_terminal else WIDTH) - max(map(len, lines)) - 1))
+    lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
+    room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
     most, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
     out.print(Text(lines[0], style="dim"))
     for layer, line in zip(layers, lines[1:], strict=True):
@@ -275,9 +308,14 @@ def can_be_compared(found: Any) -> bool:
     return all(isinstance(name, str) for name, *_ in layers) and all(n is None or type(n) is int for n in numbers)
 
 
-def picture(plan: Plan) -> list[str]:
-    """The arena over the steps, with the names that the C has."""
-    return memory_picture(plan, buffer_labels(plan), PICTURE_COLUMNS)
+def picture(plan: Plan, width: int = WIDTH) -> list[str]:
+    """Return the arena over the steps, with the names that the C has, long ones wrapped below themselves."""
+    lines, start = [], 0
+    for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width)):
+        start = line.index("tensor") if line.endswith("  tensor") else start
+        parts = textwrap.wrap(clean(line[start:], 400), max(16, width - start), break_on_hyphens=False) if start else []
+        lines += [line[:start] + parts[0], *(" " * start + part for part in parts[1:])] if parts else [line]
+    return lines
 
 
 def twice_lines(plan: Plan) -> list[str]:
@@ -297,10 +335,10 @@ def twice_lines(plan: Plan) -> list[str]:
 
 def show_plan(out: Console, plan: Plan, record: Record) -> None:
     """The arena over the steps, how good that is, and what each technique of the planner saves."""
-    first, *lines = picture(plan)
+    first, *lines = picture(plan, out.width)
     heading(out, first)
     for line in lines:
-        out.print(Text(clean(line, 160)))
+        out.print(Text(line))
     if plan.scratch:
         out.print(Text(f"  of these at most {plan.scratch:,} B are scratch of one layer"))
     for line in twice_lines(plan):
@@ -408,7 +446,7 @@ def _held(record: Record) -> str:
 
 def show_memory(out: Console, record: Record) -> None:
     """RAM and Flash by part."""
-    for line in align(memory_rows(record), frozenset({1})):
+    for line in hanging(memory_rows(record), frozenset({1}), out.width):
         out.print(Text(line))
     out.print()
 
@@ -466,7 +504,7 @@ def proof_lines(record: Record) -> list[str]:
         right = (
             "arena touched up to its last byte and no further"
             if used == arena
-            else f"arena touched {used}, claimed {arena}: WRONG"
+            else f"arena touched {_bytes_of(used)}, claimed {_bytes_of(arena)}: WRONG"
         )
         lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
     if set(verify["compilers"]) == {"host"}:
@@ -618,7 +656,7 @@ def instructions_line(record: Record) -> str:
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:
     """One line per board."""
-    rows = [("device", "core", "MHz", "RAM for one arena", "Flash", "also known as")]
+    rows = [("device", "core", "MHz", "RAM", "Flash", "also known as")]
     rows += [
         (
             d.name,
@@ -633,7 +671,8 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
     lines = align(rows, frozenset({2, 3, 4}))
     out.print(Text(lines[0], style="dim"))
     for line in lines[1:]:
-        out.print(Text(line))
+        out.print(Text(line if len(line) <= out.width else f"{line[: out.width - 3]}..."))
+    show_lines(out, ["RAM: that one arena may use, the largest run of adjoining banks"])
     if any(device.has_external_flash for device in devices):
         out.print(Text("* beside the chip, of the size that its boards usually have"))
 
@@ -663,7 +702,7 @@ def show_device(out: Console, device: Device) -> None:
 def show_reordering(out: Console, record: Record) -> None:
     """The working set of each step in the best order, a bar of its bytes, and what the order saves."""
     before, after = record["orders"]["file"], record["orders"]["best"]
-    width = out.width if out.is_terminal else WIDTH
+    width = out.width
     rows = [["step", "layer", "bytes"]]
     rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
     lines = align(rows, frozenset({0, 2}))
@@ -690,7 +729,7 @@ def show_comparison(out: Console, record: Record) -> None:
     """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {_counted(len(boards), 'board')}: fits {len(record['boards'])}")
-    lines = align(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}))
+    lines = fitted(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))
     out.print(Text(lines[0], style="dim"))
     for board, line in zip(boards, lines[1:], strict=True):
         out.print(Text(line, style="" if board["fits"] else "red"))
@@ -749,6 +788,10 @@ def _counted(count: int, word: str) -> str:
 def _aliases(device: Device) -> str:
     shown = ", ".join(device.aliases[:2])
     return shown + (", ..." if len(device.aliases) > 2 else "")
+
+
+def _bytes_of(memories: Record | None) -> str:
+    return ", ".join(f"{name} {count:,} B" for name, count in (memories or {}).items()) or "nothing"
 
 
 def _count(value: int | None) -> str:
