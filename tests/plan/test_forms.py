@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from cases.graphs import Net
+from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
 from tinyweave.plan import Plan, plan
@@ -53,6 +55,16 @@ def test_memory_that_is_short_costs_time(model: api.Model):
         assert size(made) <= ram
         found.append(cycles(made))
     assert found == sorted(found) and found[0] == cycles(fast) < found[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_more_memory_never_costs_time(seed: int):
+    graph = random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
+    free = plan(graph, core=CORE, slack=0.2)
+    limits = [size(free) * tenths // 10 for tenths in (5, 8, 9, 10, 20)]
+    plans = [plan(graph, core=CORE, slack=0.2, most=limit) for limit in limits]
+    taken = [cycles(made) for made, limit in zip(plans, limits, strict=True) if size(made) <= limit]
+    assert taken == sorted(taken, reverse=True) and taken[-1] == cycles(free)
 
 
 def test_where_nothing_fits_the_smallest_is_shown(model: api.Model):

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph, Tensor
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
-from tinyweave.plan import Tile, front, plan, plan_in_stages
+from tinyweave.plan import Tile, front, fuse, plan, plan_in_stages
 from tinyweave.plan.fuse import _growing, best_stages
 from tinyweave.plan.order import file_order, live_bytes
 from tinyweave.plan.overlap import lags, saved_bytes, views
@@ -190,12 +191,45 @@ def test_what_tiles_do_again_is_what_their_rows_need(seed: int, at_once: int) ->
             assert 0 <= cols <= graph.tensors[name].shape[2]
 
 
+def adds(count: int) -> Graph:
+    """A network of so many adds each of the last map and of one of the eight before it."""
+    rng = random.Random(count)
+    tensors = {f"map_{i}": Tensor(f"map_{i}", (1, 8, 4, 4), "int8", Quant((0.5,), (0,))) for i in range(count + 1)}
+    pairs = [(f"map_{rng.randrange(max(0, i - 8), i + 1)}", f"map_{i}") for i in range(count)]
+    ops = [Op(f"add_{i}", "add", pair, (f"map_{i + 1}",), {"activation": "none"}) for i, pair in enumerate(pairs)]
+    return Graph("adds", tensors, tuple(ops), ("map_0",), (f"map_{count}",))
+
+
+def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that planning a network of a thousand ops takes seconds; short stages are looked at whatever its length."""
+    graph = adds(60)
+    steps, grown = len(graph.ops), list[int]()
+
+    def counted(*args: Any) -> Iterator[Any]:
+        for one in _growing(*args):
+            grown.append(1)
+            yield one
+
+    monkeypatch.setattr(fuse, "_growing", counted)
+    plans, counts = [], []
+    for most in (fuse.MOST_GROWN, 10 * steps, 1):
+        monkeypatch.setattr(fuse, "MOST_GROWN", most)
+        grown.clear()
+        net, order = rows_of(graph), file_order(graph)
+        plans.append(best_stages(net, order, views(graph), live_bytes(graph, order, views(graph))))
+        counts.append(len(grown))
+    assert counts[0] > counts[1] > counts[2]
+    assert counts[1] <= (10 + fuse.SHORT) * steps and counts[2] <= 2 * fuse.SHORT * steps
+    assert plans[0].bytes <= plans[1].bytes <= plans[2].bytes
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_more_work_never_needs_more_memory(seed: int) -> None:
+@pytest.mark.parametrize("core", ["", "cortex-m4"])
+def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
     graph, arena = by_row(seed), list[int]()
     least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
     for overhead in (1.0, 1.1, 1.5, 3.0):
-        made = plan(graph, max_mac_overhead=overhead)
+        made = plan(graph, max_mac_overhead=overhead, core=core)
         assert sum(plan_macs(made)) <= overhead * least
         arena.append(made.lower_bound)
     assert arena == sorted(arena, reverse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +112,8 @@ def plan(
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, schedule, max_mac_overhead)
     kept = what_to_keep(graph, ends.streamed, [again])[0] if schedule == "best" and not fast else {}
-    how = partial(_in_one_memory, graph, schedule, memory=memory, again=again, kept=kept, ends=ends, fast=fast)
+    ways = cache(partial(_ways, graph, ends=ends, fast=fast))  # the forms of a plan differ in what comes after
+    how = partial(_in_one_memory, graph, schedule, memory=memory, again=again, kept=kept, ends=ends, fast=fast, ways=ways)
     if max_mac_overhead is not None and max_mac_overhead < 1:
         how = partial(_with_less_work, how, _work(graph, max_mac_overhead))
     limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
@@ -148,7 +149,8 @@ def least(
 ) -> Plan:
     """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
     ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    made = _in_one_memory(graph, schedule, kernels, memory=memory, again=0, kept={}, ends=ends, fast=False)
+    ways = partial(_ways, graph, ends=ends, fast=False)
+    made = _in_one_memory(graph, schedule, kernels, memory=memory, again=0, kept={}, ends=ends, fast=False, ways=ways)
     assert made is not None
     return made
 
@@ -171,19 +173,20 @@ def _in_one_memory(
     kept: Mapping[str, int],
     ends: Ends,
     fast: bool,
+    ways: Callable[[Kernels], list[_Way]],
 ) -> Plan | None:
     """The plan of this form with these kernels, if there is one that may need less than `below` bytes."""
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     kernels = _by_rows(graph, ends, kernels)
-    ways, cutter = _ways(graph, kernels, ends, fast=fast), _cutter(schedule, again)
+    orders, cutter = ways(kernels), _cutter(schedule, again)
     if form == "ops":
-        least = min(way.least(order)[0] for way in ways for order in way.needs)
-        return finish(_best(graph, ways, memory, cutter=None, ends=ends)) if least < below else None
+        least = min(way.least(order)[0] for way in orders for order in way.needs)
+        return finish(_best(graph, orders, memory, cutter=None, ends=ends)) if least < below else None
     if form in STAGES:
-        found = _fused(graph, ways[-1], memory, ends, STAGES[form], below=below)
+        found = _fused(graph, orders[-1], memory, ends, STAGES[form], below=below)
         return None if found is None else finish(found)
-    best = _best(graph, ways, memory, cutter=cutter, ends=ends, fast=fast)
+    best = _best(graph, orders, memory, cutter=cutter, ends=ends, fast=fast)
     twice = _twice(graph, kept, memory, kernels, ends=ends, again=again) if kept else None
     return finish(twice, kept) if twice is not None and twice.bytes < best.bytes else finish(best)
 
@@ -212,7 +215,7 @@ def front(
     """
     ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     again = _again(graph, "best", max_mac_overhead)
-    ways = _ways(graph, FOR_ALL, ends, fast=False)
+    ways = _ways(graph, FOR_ALL, ends=ends, fast=False)
     way = ways[-1]
     drafts = [_best(graph, ways, memory, cutter=_cutter("best", 0), ends=ends)]
     net = Rows(graph, way.variants, ends.streamed, handed=ends.handed)
@@ -364,7 +367,7 @@ def _way(graph: Graph, shared: Shared, sets: int, kernels: Kernels, ends: Ends) 
     return _Way(shared, variants, needs, kernels)
 
 
-def _ways(graph: Graph, kernels: Kernels, ends: Ends, *, fast: bool) -> list[_Way]:
+def _ways(graph: Graph, kernels: Kernels, *, ends: Ends, fast: bool) -> list[_Way]:
     """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))

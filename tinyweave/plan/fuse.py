@@ -21,6 +21,7 @@ from .streaming import bytes_written, is_fused, lags, paced, rows_needed
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
+MOST_GROWN = 50_000  # times that a stage grows by an op: with more than 316 ops none can have them all
 LONGEST_TILE = 6  # ops that run together
 NARROWEST = 1  # columns of a tile
 BROAD = 4  # columns of a tile that costs few calls
@@ -145,7 +146,8 @@ def _edges(
     floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
     most = most if any(by_rows) else min(most, max(alone))
-    for longest in (SHORT, steps):  # what short stages reach spares a look at most of the long ones
+    limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
+    for longest in (SHORT, limit):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
         least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
@@ -373,8 +375,8 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             else:
                 rows = (made[out].first - source.first) // source.every + read.pad + 1
                 made[read.tensor] = source._replace(kept=max(source.kept, rows))
-        for name, readers in waits.items():  # a lead runs no earlier than it is needed
-            step = made[name].every
+        for name in {read.tensor for read in inside if made[read.tensor].lead}:  # a lead runs no earlier than it is needed
+            step, readers = made[name].every, waits[name]
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
             made[name] = made[name]._replace(kept=rows, start=first)

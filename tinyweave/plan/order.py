@@ -23,6 +23,7 @@ from .sets import Network, Run, Saved, bits, effect_of, least_needs, live_after,
 MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
 SETS_PER_WIDTH = 50  # the beam's width is the budget by this
+MOVES_PER_SET = 16  # moves that a beam weighs count as one more set
 INTERVAL_CAP = 400  # sets looked at to confirm a shortcut
 CONFIRM_ATTEMPTS = 25
 NEVER = 1 << 62
@@ -187,9 +188,16 @@ def _beam(net: Network, part: _Part, lowest: int, backward: bool) -> tuple[int, 
             if done == walk.target:
                 ended.append((peak, way))
             ready = walk.ready_after(done, before)
-            moves = [(position, net.runs[position], *walk.effect(position, done)) for position in ready]
-            free = next((move for move in moves if move[3] <= 0 and live + move[2] <= peak), None)
-            for position, run, need, change in [free] if free else moves:
+            moves: list[tuple[int, int, int]] = []
+            for position in ready:
+                need, change = walk.effect(position, done)
+                if change <= 0 and live + need <= peak:  # costs nothing, so that it loses nothing to go first
+                    moves = [(position, need, change)]
+                    break
+                moves.append((position, need, change))
+            net.states += len(moves) // MOVES_PER_SET
+            for position, need, change in moves:
+                run = net.runs[position]
                 after, height, now = done | run.mask, max(peak, live + need), live + change
                 if after not in longer or longer[after][:2] > (height, now):
                     longer[after] = (height, now, (ready, position), (run, way))
