@@ -308,6 +308,35 @@ def test_compile_writes_c_and_the_same_bytes_anywhere(capsys, chain, tmp_path):
     assert "tinyweave compile chain.tflite" in (a / "chain.c").read_text() + (a / "chain.h").read_text()
 
 
+def test_compile_emits_the_plan_of_a_file(capsys, chain, tmp_path):
+    plan = tmp_path / "plan.json"
+    for core in ("cortex-m4", "cortex-m0"):
+        assert run("plan", chain, "--device", core, "-o", plan) == 0
+        assert run("compile", chain, "--device", core, "-o", tmp_path / core / "planned") == 0
+        assert run("compile", chain, "--device", core, "--plan", plan, "-o", tmp_path / core / "read") == 0
+        planned, read = (files_of(tmp_path / core / name) for name in ("planned", "read"))
+        assert set(planned) == set(read)
+        lines = {
+            name: {*planned[name].splitlines()} ^ {*read[name].splitlines()} for name in planned if name != "tinyweave.json"
+        }
+        differing = b" ".join(line for changed in lines.values() for line in changed)
+        assert differing.count(b"Command: ") == 4 and differing.count(b"Memory plan: ") == 2
+        assert sum(map(len, lines.values())) == 6, "the command in two files, and of whom the plan is"
+    other = tmp_path / "residual.tflite"
+    other.write_bytes(to_tflite(tiny.residual()))
+    run("plan", chain, "--device", "cortex-m4", "-o", plan)
+    capsys.readouterr()
+    assert "cannot run" in bad(capsys, "compile", chain, "--device", "cortex-m0", "--plan", plan)
+    assert "--schedule is for planning" in bad(capsys, "compile", chain, "--plan", plan, "--schedule", "layer")
+    assert "another graph" in bad(capsys, "compile", other, "--plan", plan)
+    assert "one model" in bad(capsys, "compile", chain, chain, "--plan", plan, "-o", tmp_path / "x")
+    plan.write_text(plan.read_text().replace('"offset": 0', '"offset": 4', 1))
+    assert "the plan is damaged" in bad(capsys, "compile", chain, "--plan", plan, "-o", tmp_path / "x")
+    plan.write_bytes(b"\xff\xfe")
+    assert str(plan) in bad(capsys, "compile", chain, "--plan", plan, "-o", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
 def test_compile_puts_several_models_into_one_folder(capsys, chain, tmp_path):
     other, out = tmp_path / "residual.tflite", tmp_path / "both"
     other.write_bytes(to_tflite(tiny.residual()))

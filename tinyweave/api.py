@@ -52,6 +52,7 @@ LAYOUTS = ("model", "nhwc")
 OPTIMIZE = {"balanced": 0.2, "speed": 0.05, "size": 0.0}  # the part of the fewest cycles that may be spent to save memory
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
+MAX_PLAN = 1 << 26  # bytes of a file
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Count = TypeVar("Count")
@@ -380,6 +381,21 @@ def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
     constants = constant_bytes(plan)
     least, most = code_range(plan, device.core if device else DEFAULT_CORE)
     return FlashNeed(constants, constants + least, constants + most)
+
+
+def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
+    """Return the plan of a file that `plan.to_json` wrote for this model, checked; nothing is proved of its size.
+
+    Raise CompileError where it is damaged, made for another model, or, with a `core`, has kernels that this core cannot run.
+    """
+    file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
+    try:
+        made = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
+        if core is not None and (others := planning.foreign(made.variants, core)):
+            raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
+    except (CompileError, UnicodeDecodeError) as error:
+        raise CompileError(f"{path}: {error}") from error
+    return made
 
 
 def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:

@@ -140,6 +140,10 @@ KernelPrefix = Annotated[
         "--kernel-prefix", metavar="ID", help="Begin the kernels' names with this, to link folders that have their own."
     ),
 ]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),
+]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
 
 
@@ -352,6 +356,7 @@ def compile_model(
     chosen: Options,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
+    plan_file: PlanFile = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -366,10 +371,15 @@ def compile_model(
         raise CompileError("--name is of one model", "leave it out: the names come from the files")
     if len(models) > 1 and out is None:
         raise CompileError("several models share one folder", "give it with -o")
+    if plan_file is not None:
+        _check_planned(models, chosen)
     board, limits = _target(chosen)
     loaded = [_load(path, chosen, name) for path in models]
-    plans = [_plan(model, board, limits, chosen) for model in loaded]
-    options = {"name": name, "kernel_prefix": kernel_prefix}
+    if plan_file is not None:
+        plans = [api.read_plan(plan_file, loaded[0], board.core if board else None)]
+    else:
+        plans = [_plan(model, board, limits, chosen) for model in loaded]
+    options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
     sources = [
         api.source(model, planned, _command("compile", [path], chosen, **options), board, kernel_prefix=kernel_prefix or "")
         for model, planned, path in zip(loaded, plans, models, strict=True)
@@ -702,6 +712,15 @@ def _plan(
     return api.plan(model, limits=limits, core=core, progress=progress, **_scheduled(chosen))
 
 
+def _check_planned(models: Sequence[Path], chosen: Options) -> None:
+    """Raise CompileError for options that a plan out of a file has no use for."""
+    if len(models) > 1:
+        raise CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
+    given = [name for name in signature(_schedule_options).parameters if chosen[name] != DEFAULTS[name]]
+    if given:
+        raise CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
+
+
 def _advice(
     verb: str,
     path: Path,
@@ -830,7 +849,7 @@ def _warn_of_kept(folder: Path, written: Written) -> None:
 def _command(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
     """Return the command that gives these bytes again, in a folder that holds the files that it names."""
     options = chosen | more
-    files = {name: Path(options[name]).name for name in ("device", "inputs") if options.get(name)}
+    files = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
     return " ".join(map(_quoted, ["tinyweave", verb, *(model.name for model in models), *_option_words(options | files)]))
 
 

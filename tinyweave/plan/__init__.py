@@ -40,9 +40,10 @@ from .order import MOST_SETS, best_order, file_order, live_bytes
 from .overlap import ANY_LAG, lags, saved_bytes
 from .parts import Shared
 from .place import TRIES
-from .plan import Buffer, Place, Plan, Stage, Tile, from_json, scratch_name, to_json
+from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .rematerialise import with_kept
 from .rows import Rows, can_be_handed
+from .serialize import from_json, to_json
 from .streaming import is_fused, plan_macs
 
 SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")

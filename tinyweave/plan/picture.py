@@ -18,7 +18,8 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
     columns = -(-steps // per_column)
     lines = []
     for memory, size in plan.arena.items():
-        which = f"in {memory}" if len(plan.arena) > 1 else f"(lower bound {plan.lower_bound:,} B)"
+        bound = f"(lower bound {plan.lower_bound:,} B)" if plan.lower_bound or not size else "(the plan is of a file)"
+        which = f"in {memory}" if len(plan.arena) > 1 else bound
         each = f", {per_column} a column" if per_column > 1 else ""
         lines.append(f"arena {size:,} B {which}, {steps} steps{each}.")
         buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))

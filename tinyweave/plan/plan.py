@@ -1,21 +1,16 @@
 """What a plan is: which stages run in which order with which kernels, and where every byte lies.
 
-In: a Graph and the planner's decisions. Out: a frozen value, JSON in and out. Step i is stage i; intervals are half-open.
+In: a Graph and the planner's decisions. Out: a frozen value. Step i is stage i; intervals are half-open.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..ir import CompileError, Graph, fingerprint
-from .moves import is_move, with_moves
-from .rematerialise import with_kept
-
-VERSION = 6
+from ..ir import Graph
 
 
 @dataclass(frozen=True)
@@ -186,70 +181,3 @@ def scratch_name(op_name: str) -> str:
 def tiles_name(op_name: str) -> str:
     """The name of the buffer that holds what the tiles of the fused stage pass on that ends with an op."""
     return f"{op_name}.tiles"
-
-
-def to_json(plan: Plan) -> str:
-    """The plan as JSON. Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice,
-    and, where tensors move, the ops and moves in order."""
-    record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
-    record["stages"] = [_stage_record(stage) for stage in plan.stages]
-    record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
-    steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
-    record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
-    record["places"] = {name: asdict(place) for name, place in plan.places.items()}
-    return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
-
-
-def from_json(text: str, graph: Graph) -> Plan:
-    """Read a plan that was made for `graph`."""
-    try:
-        record: dict[str, Any] = json.loads(text)
-        if record["version"] != VERSION:
-            raise CompileError(
-                f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
-            )
-        graph = with_kept(graph, record["kept"])
-        number = {op.name: index for index, op in enumerate(graph.ops)}
-        steps = [step["move"] if isinstance(step, dict) else number.get(step, -1) for step in record["moves"]]
-        if steps and -1 not in steps:
-            graph = with_moves(graph, steps)[0]
-        if record["graph"] != fingerprint(graph):
-            raise CompileError("the plan was made for another graph", "plan this graph again")
-        return Plan(
-            graph=graph,
-            stages=tuple(map(_stage, record["stages"])),
-            variants=tuple(record["variants"]),
-            buffers=tuple(Buffer(**b) for b in record["buffers"]),
-            places={name: Place(**place) for name, place in record["places"].items()},
-            streamed=tuple(record["streamed"]),
-            handed=tuple(record.get("handed", ())),  # plans of before it was there hand out none
-            kept=record["kept"],
-            **{name: record[name] for name in ("offsets", "arena", "scratch", "lower_bound")},
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CompileError(f"not a plan: {error!r}", "make one with 'tinyweave plan MODEL --json'") from error
-
-
-def _stage_record(stage: Stage) -> dict[str, Any]:
-    record: dict[str, Any] = {"ops": stage.ops, "tiles": None, "schedule": None}
-    if stage.tiles is not None:
-        record["tiles"] = [asdict(tile) for tile in stage.tiles]
-    if (rows := stage.schedule) is not None:
-        paces = [{"node": node} | pace._asdict() for node, pace in rows.paces.items()]
-        record["schedule"] = {"paces": paces, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
-    return record
-
-
-def _stage(record: dict[str, Any]) -> Stage:
-    tiles, rows = record["tiles"], record["schedule"]
-    return Stage(
-        ops=tuple(record["ops"]),
-        tiles=None if tiles is None else tuple(Tile(**tile | {"ops": tuple(tile["ops"])}) for tile in tiles),
-        schedule=None if rows is None else _schedule(rows),
-    )
-
-
-def _schedule(record: dict[str, Any]) -> RowSchedule:
-    paces = {pace["node"]: Pace(**{name: pace[name] for name in Pace._fields}) for pace in record["paces"]}
-    return RowSchedule(paces, record["rings"], {name: (rows, cols) for name, (rows, cols) in record["tiles"].items()})

@@ -1,0 +1,91 @@
+"""Plans as files: what comes back is the same plan, and no damaged file does anything but say so in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from cases.maps import block, segmentation
+from cases.tiny import NETWORKS
+
+from tinyweave.ir import CompileError, Graph
+from tinyweave.plan import Plan, Tile, from_json, plan, plan_in_stages, to_json
+
+PLANS: dict[str, tuple[Callable[[], Graph], Callable[[Graph], Plan]]] = {
+    "layers": (NETWORKS["residual"], plan),
+    "moves": (NETWORKS["chain"], plan),
+    "state": (NETWORKS["stream"], plan),
+    "tiles": (block, lambda graph: plan_in_stages(graph, [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),))),
+    "streams": (
+        segmentation,
+        lambda graph: plan_in_stages(graph, [(0, 1, 2, 3, 4)], streamed=("image",), handed=("classes",)),
+    ),
+}
+WRONG = (None, True, -1, 0, 1, 7, 1.5, 1 << 40, "", "image", [], {}, [[]], {"a": 1})
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to every value in a record, the groups too."""
+    if path:
+        yield path
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from leaves(each, (*path, key))
+
+
+def damaged(record: Any, path: tuple[Any, ...], value: Any) -> str:
+    copy = json.loads(json.dumps(record))
+    at = copy
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return json.dumps(copy, indent=1)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_comes_back_as_it_was(name: str) -> None:
+    made = PLANS[name][1](PLANS[name][0]())
+    again = from_json(to_json(made), PLANS[name][0]())
+    assert to_json(again) == to_json(made) and again.stages == made.stages
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_damaged_files_are_refused_or_harmless(name: str) -> None:
+    """What is read is checked; whatever else is wrong with it is one line."""
+    graph = PLANS[name][0]()
+    text = to_json(PLANS[name][1](graph))
+    record, refused = json.loads(text), 0
+    ways = list(leaves(record))
+    for number, path in enumerate(ways):
+        for value in WRONG if number % 5 == 0 or len(path) < 3 else WRONG[number % 3 :: 3]:
+            try:
+                from_json(damaged(record, path, value), graph)
+            except CompileError as error:
+                assert "\n" not in str(error)
+                refused += 1
+    assert refused > 3 * len(ways)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 100, -1, -100])
+def test_files_that_end_early_are_refused(cut: int) -> None:
+    text = to_json(plan(NETWORKS["chain"]()))
+    with pytest.raises(CompileError):
+        from_json(text[:cut], NETWORKS["chain"]())
+
+
+def test_what_would_take_forever_is_refused() -> None:
+    graph = block()
+    made = plan_in_stages(graph, [(0, 1, 2, 3)])
+    record = json.loads(to_json(made))
+    paces = record["stages"][0]["schedule"]["paces"]
+    paces[-1]["every"] = 1 << 30
+    with pytest.raises(CompileError, match="too many ticks"):
+        from_json(json.dumps(record), graph)
+    for name in ("arena", "offsets"):
+        record = json.loads(to_json(made))
+        record[name] = dict.fromkeys(record[name], 1 << 30)
+        with pytest.raises(CompileError, match="bytes are more than"):
+            from_json(json.dumps(record), graph)
+    with pytest.raises(CompileError):
+        from_json("[" * 100_000, graph)

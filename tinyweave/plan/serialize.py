@@ -1,0 +1,171 @@
+"""A plan as JSON. In: a Plan, or the text of a file and the graph that it was made for. Out: the text, or the Plan.
+
+Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice, and, where tensors move,
+the ops and moves in order. A file is untrusted: its types and ranges are checked here, what it claims by `check`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from ..ir import CompileError, Graph, fingerprint
+from .check import UnsoundPlanError, check
+from .moves import is_move, with_moves
+from .plan import Buffer, Pace, Place, Plan, RowSchedule, Stage, Tile
+from .rematerialise import with_kept
+
+VERSION = 6
+MAX_ARENA = 1 << 26  # bytes of a memory; the check follows each of them
+MAX_TICKS = 1 << 20  # of a stage; the check follows each of them
+Value = TypeVar("Value")
+
+
+def to_json(plan: Plan) -> str:
+    """Return the plan as JSON."""
+    record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
+    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
+    record["stages"] = [_stage_record(stage) for stage in plan.stages]
+    record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
+    steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
+    record["moves"] = steps if any(map(is_move, plan.graph.ops)) else []
+    record["places"] = {name: asdict(place) for name, place in plan.places.items()}
+    return json.dumps({"version": VERSION, "graph": fingerprint(plan.graph)} | record, indent=1)
+
+
+def from_json(text: str, graph: Graph) -> Plan:
+    """Read a plan that was made for `graph`; CompileError where it is no plan, not one of this graph, or damaged.
+
+    Its `lower_bound` is what the file claims; nothing here proves it.
+    """
+    try:
+        record = _mapping(_any)(json.loads(text))
+        if record["version"] != VERSION:
+            raise CompileError(
+                f"the plan has version {_any(record['version'])}", f"this tinyweave reads version {VERSION}; plan again"
+            )
+        return check(_plan(record, graph))
+    except UnsoundPlanError as error:
+        raise CompileError(f"the plan is damaged: {error}", "plan again") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, StopIteration) as error:
+        why = str(error) if isinstance(error, ValueError) else repr(error)
+        raise CompileError(f"not a plan: {why[:160]}", "make one with 'tinyweave plan MODEL -o FILE'") from error
+
+
+def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
+    kept = _mapping(_count)(record["kept"])
+    graph = with_kept(graph, kept)
+    number = {op.name: index for index, op in enumerate(graph.ops)}
+    steps = [_word(step["move"]) if isinstance(step, dict) else number.get(_word(step), -1) for step in record["moves"]]
+    if -1 in steps:
+        raise _other_graph()
+    if steps:
+        if sorted(step for step in steps if isinstance(step, int)) != list(range(len(graph.ops))):
+            raise CompileError("the plan is damaged: its steps are not every op exactly once", "plan again")
+        graph = with_moves(graph, steps)[0]
+    if record["graph"] != fingerprint(graph):
+        raise _other_graph()
+    places = _mapping(lambda place: Place(_word(place["buffer"]), _count(place["offset"])))(record["places"])
+    return Plan(
+        graph=graph,
+        stages=tuple(map(_stage, record["stages"])),
+        variants=tuple(map(_word, record["variants"])),
+        buffers=tuple(map(_buffer, record["buffers"])),
+        places=places,
+        offsets=_mapping(_bytes)(record["offsets"]),
+        arena=_mapping(_bytes)(record["arena"]),
+        scratch=_bytes(record["scratch"]),
+        lower_bound=_bytes(record["lower_bound"]),
+        streamed=tuple(map(_word, record["streamed"])),
+        handed=tuple(map(_word, record.get("handed", ()))),  # plans of before it was there hand out none
+        kept=kept,
+    )
+
+
+def _other_graph() -> CompileError:
+    return CompileError("the plan was made for another graph", "plan this graph again, or give --io and --layout as then")
+
+
+def _stage_record(stage: Stage) -> dict[str, Any]:
+    record: dict[str, Any] = {"ops": stage.ops, "tiles": None, "schedule": None}
+    if stage.tiles is not None:
+        record["tiles"] = [asdict(tile) for tile in stage.tiles]
+    if (rows := stage.schedule) is not None:
+        paces = [{"node": node} | pace._asdict() for node, pace in rows.paces.items()]
+        record["schedule"] = {"paces": paces, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
+    return record
+
+
+def _stage(record: Mapping[str, Any]) -> Stage:
+    tiles, rows = record["tiles"], record["schedule"]
+    return Stage(
+        ops=tuple(map(_count, record["ops"])),
+        tiles=None if tiles is None else tuple(map(_tile, tiles)),
+        schedule=None if rows is None else _schedule(rows),
+    )
+
+
+def _tile(record: Mapping[str, Any]) -> Tile:
+    if type(record["cached"]) is not bool:
+        raise ValueError(f"{record['cached']!r} is not true or false")
+    return Tile(tuple(map(_count, record["ops"])), _count(record["cols"]), _count(record["rows"]), record["cached"])
+
+
+def _schedule(record: Mapping[str, Any]) -> RowSchedule:
+    paces: dict[int | str, Pace] = {}
+    for pace in record["paces"]:
+        node = pace["node"] if isinstance(pace["node"], str) else _count(pace["node"])
+        paces[node] = Pace(*(_count(pace[name]) for name in Pace._fields))
+    tiles = _mapping(lambda size: (_count(size[0]), _count(size[1])))(record["tiles"])
+    schedule = RowSchedule(paces, _mapping(_count)(record["rings"]), tiles)
+    if any(min(pace.every, pace.at_once) < 1 for pace in paces.values()) or schedule.ticks > MAX_TICKS:
+        raise ValueError("a stage takes no time, or too many ticks")
+    return schedule
+
+
+def _buffer(record: Mapping[str, Any]) -> Buffer:
+    buffer = Buffer(
+        _word(record["name"]),
+        _bytes(record["bytes"]),
+        _count(record["start"]),
+        _count(record["end"]),
+        _count(record["align"]),
+        _word(record["memory"]),
+    )
+    if buffer.align < 1:
+        raise ValueError(f"a buffer cannot lie at multiples of {buffer.align}")
+    return buffer
+
+
+def _mapping(read: Callable[[Any], Value]) -> Callable[[Any], dict[str, Value]]:
+    def mapping(value: Any) -> dict[str, Value]:
+        if not isinstance(value, dict):
+            raise ValueError(f"{value!r:.40} is no object")
+        return {name: read(each) for name, each in value.items()}
+
+    return mapping
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.40} is no string")
+    return value
+
+
+def _count(value: Any) -> int:
+    """Return a number that counts something: no fraction, no truth value, not below 0, of 31 bits."""
+    if type(value) is not int or not 0 <= value < 1 << 31:
+        raise ValueError(f"{value!r:.40} is no count")
+    return value
+
+
+def _bytes(value: Any) -> int:
+    if _count(value) > MAX_ARENA:
+        raise ValueError(f"{value:,} bytes are more than the {MAX_ARENA:,} that are supported")
+    return int(value)
