@@ -2,10 +2,10 @@
 
 In: a seed. 150 changes are drawn over kernels/ (C and Python), plan/ and codegen/, each of one place by one operator: an
 integer one more or less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests
-of its room, the likeliest first, until one fails. Out: a line for each change, then the survivors and the share that died. A
-survivor that cannot be told from the original is listed with its reason in mutants_equivalent.json. Results are appended to
---record and not computed again. Exit code 1 when less than 95 % of those not shown to be equivalent die, 2 when the tests fail
-without a change.
+of its room that execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
+one fails. Out: a line for each change, then the survivors and the share that died. A survivor that cannot be told from the
+original is listed with its reason in mutants_equivalent.json. Results are appended to --record and not computed again. Exit
+code 1 when less than 95 % of those not shown to be equivalent die, or when a test fails without a change.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from tinyweave.kernels.table import VARIANTS, sources
 
@@ -36,13 +37,15 @@ EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
-# room -> its files, and the tests that guard it, the likeliest to fail first
+TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_lag.py")  # run every kernel
+# room -> its files, and the folders whose tests guard it
 ROOMS = {
-    "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels/test_kernels.py", KINDS, "tests/kernels")),
-    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/plan")),
+    "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels", "tests/codegen")),
+    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/plan", "tests/codegen")),
     "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/fuzz")),
-    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan/test_traced_stages.py", "tests/fuzz")),
+    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan", "tests/fuzz")),
 }
+Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
 
 
 @dataclass(frozen=True)
@@ -202,24 +205,71 @@ def draw(seed: int, count: int) -> list[Mutant]:
     return drawn[:count]
 
 
-def own_tests(mutant: Mutant) -> list[list[str]]:
-    """Return what pytest is to run, one call after the other: tests named after the file or its op kinds, then the room's."""
-    path = Path(mutant.file)
-    steps = [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem.strip('_')}*.py"))]
-    if path.suffix in (".c", ".h"):
-        for row in (row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}):
-            core = next(iter(row.cores), "")
-            steps += [["tests/kernels/test_kernels.py", "-k", row.name]] if core else []
-            steps += [[KINDS, "-k", f"{kind} and {core or 'not cortex'}"] for kind in row.kinds[:1]]
-        steps = steps[:MOST_KERNELS]
-    seen: list[str] = []
-    for tests in ROOMS[mutant.room][1]:
-        steps.append([tests, *(f"--ignore={test}" for test in seen if test.startswith(f"{tests}/"))])
-        seen.append(tests)
-    return steps
+def own_tests(mutant: Mutant, covering: Covering) -> list[list[str]]:
+    """Return what pytest is to run, one call after the other."""
+    path, guards = Path(mutant.file), ROOMS[mutant.room][1]
+    if path.suffix == ".py":
+        tests = executing(mutant, covering)
+        if "" in tests:  # a constant of the module: any test may use it
+            return [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem}*.py"))] + [
+                [guard] for guard in guards
+            ]
+        return [chosen] if (chosen := [test for test in tests if test.startswith(guards)]) else []
+    steps: list[list[str]] = []
+    rows = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
+    for row in rows[:MOST_KERNELS]:
+        core = next(iter(row.cores), "")
+        steps += [["tests/kernels/test_kernels.py", "-k", row.name]] if core else []
+        steps += [[KINDS, "-k", f"{kind} and {core or 'not cortex'}"] for kind in row.kinds[:1]]
+    return [*steps, [KINDS], *([trace] for trace in TRACES)]
 
 
-def run(mutant: Mutant, tree: Path, limit_s: int) -> dict[str, object]:
+def tests_by_line(folder: Path) -> Covering:
+    """Run the tests of the Python rooms once and note which of them executes which line."""
+    import coverage
+
+    settings, data = folder / "coverage.ini", folder / "coverage"
+    files = ",".join(pattern for pattern, _ in ROOMS.values() if pattern.endswith(".py"))
+    settings.write_text(f"[run]\ndynamic_context = test_function\ninclude = {files}\ndata_file = {data}\n")
+    guards = dict.fromkeys(guard for _, tests in ROOMS.values() for guard in tests)
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-p", "no:xdist"]
+    done = subprocess.run([*command, *guards], cwd=ROOT, env=environment(ROOT), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"a test fails without a change: {done.stdout[-300:]}")
+    return read_coverage(coverage.CoverageData(str(data)))
+
+
+def read_coverage(data: Any) -> Covering:
+    """Return what coverage has measured, with tests as pytest names them."""
+    data.read()
+    covering: Covering = {}
+    for file in data.measured_files():
+        lines = covering.setdefault(str(Path(file).relative_to(ROOT)), {})
+        for line, contexts in data.contexts_by_lineno(file).items():
+            lines[line] = sorted(map(_test_named, contexts))
+    return covering
+
+
+def _test_named(context: str) -> str:
+    """Return a test as pytest names it: tests.plan.test_x.test_y is tests/plan/test_x.py::test_y; "" stays."""
+    *folders, test = context.split(".")
+    return f"{'/'.join(folders)}.py::{test}" if folders else ""
+
+
+def executing(mutant: Mutant, covering: Covering) -> list[str]:
+    """Return the tests that execute the changed line, or, where it is not a statement's first, that statement."""
+    lines = covering.get(mutant.file, {})
+    if mutant.line in lines:
+        return lines[mutant.line]
+    spans = [
+        range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        for node in ast.walk(ast.parse((ROOT / mutant.file).read_text()))
+        if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or node.lineno)
+    ]
+    return sorted({test for line in min(spans, key=len, default=range(0)) for test in lines.get(line, [])})
+
+
+def run(mutant: Mutant, tree: Path, covering: Covering, limit_s: int) -> dict[str, object]:
     """Run a mutant's tests in a tree of its own, which is put right again."""
     path, start = tree / mutant.file, time.monotonic()
     original = path.read_text()
@@ -227,7 +277,7 @@ def run(mutant: Mutant, tree: Path, limit_s: int) -> dict[str, object]:
     path.write_text(original[: mutant.begin] + mutant.after + original[mutant.end :])
     by = ""
     try:
-        for tests in own_tests(mutant):
+        for tests in own_tests(mutant, covering):
             if by := failure(tree, tests, limit_s):
                 break
     finally:
@@ -241,12 +291,21 @@ def run(mutant: Mutant, tree: Path, limit_s: int) -> dict[str, object]:
     }
 
 
+def known_lines(record: Any) -> Covering:
+    """Read what was kept as JSON, whose keys are strings."""
+    return {file: {int(line): tests for line, tests in lines.items()} for file, lines in record.items()}
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Return the environment in which tests import what lies in `tree`, and have no real models."""
+    return os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TINYWEAVE_SHARED": str(tree / "none")}
+
+
 def failure(tree: Path, tests: Sequence[str], limit_s: int) -> str:
     """Return the first test that fails, "" when all pass. The real models are left out: the rooms' own tests must notice."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={limit_s}"]
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TINYWEAVE_SHARED": str(tree / "none")}
-    pipe = subprocess.PIPE
-    process = subprocess.Popen([*command, *tests], cwd=tree, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    pipe, merged = subprocess.PIPE, subprocess.STDOUT
+    process = subprocess.Popen([*command, *tests], cwd=tree, env=environment(tree), stdout=pipe, stderr=merged, text=True)
     with suppress(OSError):  # where a change asks for all memory, Linux ends this process and no other
         Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
     said, _ = process.communicate()
@@ -276,7 +335,7 @@ def main() -> int:
     parser.add_argument("--limit-s", type=int, default=120, help="seconds for a test: a change that never ends has died")
     parser.add_argument("--record", type=Path, help="results, as lines of JSON; out/mutants_SEED.jsonl if left out")
     parser.add_argument("--again", action="store_true", help="run survivors of the record again")
-    parser.add_argument("--skip-unchanged", action="store_true", help="do not run the tests without a change first")
+    parser.add_argument("--covering", type=Path, help="which test executes which line, as JSON; made if it is not there")
     parser.add_argument("--list", action="store_true", help="print the changes and run none")
     options = parser.parse_args()
     mutants = draw(options.seed, options.count)
@@ -303,15 +362,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for job in range(options.jobs):
             trees.put(copy_of_the_tree(Path(folder) / str(job)))
-        guards = dict.fromkeys(test for _, tests in ROOMS.values() for test in tests)
-        if waiting and not options.skip_unchanged and (by := failure(Path(folder) / "0", list(guards), options.limit_s)):
-            print(f"a test fails without a change: {by}", file=sys.stderr)
-            return 2
+        kept = options.covering or ROOT / "out" / "covering.json"
+        if waiting and not kept.exists():
+            kept.write_text(json.dumps(tests_by_line(Path(folder))))
+        covering = known_lines(json.loads(kept.read_text())) if waiting else {}
 
         def one(mutant: Mutant) -> None:
             tree = trees.get()
             try:
-                row = run(mutant, tree, options.limit_s)
+                row = run(mutant, tree, covering, options.limit_s)
             finally:
                 trees.put(tree)
             with lock:
