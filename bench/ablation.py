@@ -31,11 +31,11 @@ from models import ROOT, TFLITE_MICRO, lcg_samples, number
 from nets import appendix
 
 from tinyweave import api
-from tinyweave.cost.macs import macs_original
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild
 from tinyweave.kernels import pairs
 from tinyweave.kernels.table import FOLDER as KERNELS
+from tinyweave.ops import macs_original
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
 from tinyweave.plan import Plan

@@ -79,8 +79,8 @@ def verify_one(path: Path, seed: int, numbers: list[int]) -> None:
 def facts(path: Path) -> tuple[bool, int] | None:
     """Return whether a model's first input is uint8 and its MACs; None for one that is refused."""
     from tinyweave import api
-    from tinyweave.cost.macs import macs_original
     from tinyweave.ir import CompileError
+    from tinyweave.ops import macs_original
 
     try:
         graph = api.load(path).original

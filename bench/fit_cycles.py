@@ -1,7 +1,7 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
 In: a folder of .tflite files (--models). Each runs layer by layer on the emulated cores; its cycles are the estimates of
-tinyweave/cost/cycles.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
+simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
 constants (--write), and per core how far off the sum over a network is, when the constants are fitted without that network and
 others much like it: exit code 1 when that is more than 15 % for more than one in ten.
 """
@@ -20,14 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from tinyweave import api
-from tinyweave.cost.cycles import TIMINGS
-from tinyweave.cost.macs import macs
 from tinyweave.ir import CompileError, Graph, Op, Tensor
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
-from tinyweave.ops import SPECS
-from tinyweave.plan.build import FOR_ALL, Kernels, draft, finish, lay_out, one_by_one, shared_in
-from tinyweave.plan.order import file_order
+from tinyweave.ops import SPECS, macs
+from tinyweave.plan.alias.overlap import shared_in
+from tinyweave.plan.assemble import draft, finish, lay_out, one_by_one
+from tinyweave.plan.kernel_choice import FOR_ALL, Kernels
+from tinyweave.plan.order.search import file_order
 from tinyweave.simulate import compare, emulated
+from tinyweave.simulate.instruction_timing import TIMINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6

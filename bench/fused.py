@@ -19,9 +19,9 @@ from typing import NamedTuple
 from models import ROOT, TFLITE_MICRO, lcg_samples
 
 from tinyweave import api
-from tinyweave.cost.macs import macs
 from tinyweave.ir import CompileError
-from tinyweave.plan.streaming import plan_macs
+from tinyweave.ops import macs
+from tinyweave.plan.fuse.schedule import plan_macs
 
 KIB = 1024
 IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice

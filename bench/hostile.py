@@ -272,9 +272,9 @@ def differs(data: bytes, seed: int) -> str | None:
     """What is wrong with the C of a file that compiles, None when it gives the reference's bytes or is too large to ask."""
     from tinyweave import ops
     from tinyweave.codegen import Origin, emit
-    from tinyweave.cost.macs import macs
     from tinyweave.importers.tflite import from_tflite
     from tinyweave.ir import CompileError
+    from tinyweave.ops import macs
     from tinyweave.passes import run_passes
     from tinyweave.plan import plan
     from tinyweave.simulate import compare, host

@@ -80,10 +80,10 @@ def lcg_samples(graph, count: int) -> list[list[np.ndarray]]:
 def measure(path: Path, cores: list[str], samples: int) -> dict:
     """One model's row."""
     from tinyweave import api
-    from tinyweave.cost.macs import macs, macs_original
     from tinyweave.ir import CompileError
+    from tinyweave.ops import macs, macs_original
     from tinyweave.plan import Plan
-    from tinyweave.plan.faster import with_kernels_of
+    from tinyweave.plan.kernels.faster import with_kernels_of
 
     row: dict = {"model": path.stem}
     start = time.monotonic()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tinyweave.cost.chain import square
 from tinyweave.ir import Graph, verify
 from tinyweave.nas.arch import Arch, Group, blocks, mobilenet_v2, rounded
 from tinyweave.nas.network import Growth, to_graph
+from tinyweave.papers.chain import square
 
 CLASSES, STEM, LAST = 1000, 32, 1280
 # per group: channels, stride of the first block, kernel and expansion of each block

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from tinyweave.plan.place import arena_bytes, greedy, place
+from tinyweave.plan.place.place import arena_bytes, greedy, place
 from tinyweave.plan.plan import Buffer
 
 ROOT = Path(__file__).resolve().parents[1]

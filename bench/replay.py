@@ -98,9 +98,9 @@ def record_one(name: str, pairs: list[list[str]], *, whole: bool) -> None:
     from fuzz.generate import random_network
 
     from tinyweave import api
-    from tinyweave.cost.macs import macs_original
     from tinyweave.exporters.tflite import to_tflite
     from tinyweave.ir import CompileError
+    from tinyweave.ops import macs_original
 
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(name)

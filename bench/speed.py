@@ -21,10 +21,10 @@ from models import lcg_samples, number, per_mac
 
 from tinyweave import api
 from tinyweave import plan as planning
-from tinyweave.cost.cycles import milliseconds
-from tinyweave.cost.macs import macs_original
 from tinyweave.devices import find
+from tinyweave.ops import macs_original
 from tinyweave.simulate import emulated
+from tinyweave.simulate.instruction_timing import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = ("cortex-m4", "cortex-m7", "cortex-m55")  # of TFLite Micro nothing was measured on the last one

@@ -21,29 +21,29 @@ import numpy as np
 
 from . import plan as planning
 from .codegen import Origin, Source, constant_bytes, emit, identifier
-from .cost import counts
-from .cost.chain import Chain, chain_of
-from .cost.cycles import Cycles
-from .cost.macs import macs
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .files import read_file
 from .importers import tflite
 from .ir import CompileError, Graph, shortened
-from .ops import SPECS
+from .kernels.table import foreign, own_kernels, without_kernel
+from .ops import SPECS, macs
 from .ops.layout import permutation
+from .papers import counts
+from .papers.chain import Chain, chain_of
 from .passes import TensorMap, run_passes, run_tolerantly
 from .passes import source as tensor_source
 from .plan import Plan
 from .plan.ablation import ablation as planning_ablation
+from .plan.alias.overlap import views
 from .plan.explain import Explanation
 from .plan.explain import explain as explain_tensor
-from .plan.flash import code_range
+from .plan.kernels.flash_budget import code_range
 from .plan.memories import excess as memory_excess
-from .plan.order import Order, best_order, each_its_own, live_owners
-from .plan.overlap import views
+from .plan.order.search import Order, best_order, each_its_own, live_owners
 from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
+from .simulate.instruction_timing import Cycles
 from .simulate.run import Part, touched
 
 DEFAULT_CORE = "cortex-m4"
@@ -245,7 +245,7 @@ def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tu
         if not reasons:
             raise
         return model, reasons
-    return model, planning.without_kernel(model.graph)
+    return model, without_kernel(model.graph)
 
 
 def _check_edges(io: str, layout: str) -> None:
@@ -269,7 +269,7 @@ def _tolerated(path: Path, file: bytes, error: CompileError) -> tuple[Model, lis
     except CompileError:
         raise error from None
     # what has no kernel for its shape may get one by the other passes; a type stays
-    reasons += [reason for reason in planning.without_kernel(graph) if "on float32" in reason.why]
+    reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
     return Model(identifier(path.stem), graph, graph, {}, path, file, "model"), reasons
 
 
@@ -284,7 +284,7 @@ def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError
 
 def _check_kernels(model: Model) -> None:
     """Raise CompileError where an op of the model has no kernel."""
-    if reasons := planning.without_kernel(model.graph):
+    if reasons := without_kernel(model.graph):
         raise _cannot_compile(model.path, reasons)
 
 
@@ -391,7 +391,7 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
         made = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
-        if core is not None and (others := planning.foreign(made.variants, core)):
+        if core is not None and (others := foreign(made.variants, core)):
             raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
     except (CompileError, UnicodeDecodeError) as error:
         raise CompileError(f"{path}: {error}") from error
@@ -607,9 +607,9 @@ def compare_boards(
     """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
     kernels, built and run where the kernels taken or the emulated core differ."""
     boards = all_devices() if devices is None else devices
-    with_kernels = {planning.own_kernels(device.core): device.core for device in boards}
+    with_kernels = {own_kernels(device.core): device.core for device in boards}
     made = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
-    plans = {device.core: made[planning.own_kernels(device.core)] for device in boards}
+    plans = {device.core: made[own_kernels(device.core)] for device in boards}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
     inputs = sample if sample is not None else samples(model, 1, 0)[0]
@@ -641,7 +641,7 @@ def _profile(
     caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
     run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, **compare.by_rows(plan))
     a, b = run(firmware, caches=caches), run(firmware, fill=1)
-    others = planning.foreign(plan.variants, core)
+    others = foreign(plan.variants, core)
     traced = a
     if by_step:
         fused = [(step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]

@@ -25,12 +25,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
 from tinyweave import api  # noqa: E402
-from tinyweave.cost.chain import Layer, macs  # noqa: E402
-from tinyweave.cost.fusion_paper import Cut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
-from tinyweave.cost.macs import macs as macs_of_graph  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
+from tinyweave.ops import macs as macs_of_graph  # noqa: E402
+from tinyweave.papers.chain import Layer, macs  # noqa: E402
+from tinyweave.papers.fusion import Cut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.plan import Plan  # noqa: E402
-from tinyweave.plan.streaming import plan_macs  # noqa: E402
+from tinyweave.plan.fuse.schedule import plan_macs  # noqa: E402
 
 LIMITS = ("F 1.1", "F 1.2", "F 1.3", "F 1.4", "F 1.5", "F inf", "16 kB", "32 kB", "64 kB", "128 kB", "256 kB")
 VANILLA, NO_CUT = "unfused", "none"

@@ -15,9 +15,9 @@ import plans
 from plans import KIB, model_of
 
 from tinyweave import api
-from tinyweave.cost.chain import Layer, macs, square
-from tinyweave.cost.patch_paper import layer_bytes, patched_bytes, patched_macs
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
+from tinyweave.papers.chain import Layer, macs, square
+from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
 
 SHAPES = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
 HALO = 0.12  # what the lecture adds to a patch

@@ -25,15 +25,15 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cases.mobile import published  # noqa: E402
 
 from tinyweave import api  # noqa: E402
-from tinyweave.cost.patch_paper import (  # noqa: E402
+from tinyweave.nas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
+from tinyweave.nas.redistribute import by_patches, head_of, redistributed  # noqa: E402
+from tinyweave.papers.patches import (  # noqa: E402
     head_bytes,
     largest_input,
     layer_bytes,
     patched_bytes,
     peak_bytes,
 )
-from tinyweave.nas.arch import Arch, Block, blocks, layers, macs, mobilenet_v2, weights  # noqa: E402
-from tinyweave.nas.redistribute import by_patches, head_of, redistributed  # noqa: E402
 
 FACTOR = 8  # the first blocks, which run by patches, make the maps so many times smaller
 PATCHES = (1, 2, 4, 7, 14, 28)  # sides of patches of a 28 x 28 map

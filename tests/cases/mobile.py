@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tinyweave.cost.chain import Layer, square
 from tinyweave.nas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
+from tinyweave.papers.chain import Layer, square
 
 
 def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:

@@ -16,7 +16,7 @@ from tinyweave.codegen import c
 from tinyweave.codegen.layer import Constants
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.plan import Buffer, check, plan
-from tinyweave.plan.place import arena_bytes, greedy, lower_bound
+from tinyweave.plan.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
 
 

@@ -19,7 +19,7 @@ from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
 from tinyweave.plan import Plan, check, plan
-from tinyweave.plan.place import arena_bytes, greedy, lower_bound
+from tinyweave.plan.place.place import arena_bytes, greedy, lower_bound
 
 MANY = 2000  # random numbers for each conversion
 

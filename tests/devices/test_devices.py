@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tinyweave.api import Limits, device_limits, emulated_core
-from tinyweave.cost.cycles import millijoules
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
 from tinyweave.devices.device import CACHE_KEYS, FOLDER, KEYS, MEMORY_KEYS, Cache
 from tinyweave.devices.device import CORES as CORES_ALONE
 from tinyweave.ir import CompileError
 from tinyweave.simulate.cores import CORES
+from tinyweave.simulate.instruction_timing import millijoules
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -17,8 +17,8 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
 from tinyweave.plan import Tile
-from tinyweave.plan.rows import Rows, can_be_handed
-from tinyweave.plan.streaming import streaming
+from tinyweave.plan.fuse.access import Rows, can_be_handed
+from tinyweave.plan.fuse.schedule import streaming
 
 MAX_ELEMENTS = 6000
 MAX_SCALE = 2.0**16

@@ -24,13 +24,14 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.plan import Buffer, Plan, check
-from tinyweave.plan.build import NO_OVERLAP, Kernels, draft, finish, lay_out, one_by_one, shared_in
+from tinyweave.plan.alias.overlap import lags, rules, shared_in, views
+from tinyweave.plan.alias.subtensors import Aliases
+from tinyweave.plan.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
 from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.moves import lone_tensors, with_moves
-from tinyweave.plan.order import each_its_own, file_order
-from tinyweave.plan.overlap import lags, rules, views
-from tinyweave.plan.parts import Shared
-from tinyweave.plan.place import Rule
+from tinyweave.plan.kernel_choice import Kernels
+from tinyweave.plan.order.search import each_its_own, file_order
+from tinyweave.plan.place.place import Rule
+from tinyweave.plan.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
 
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")
@@ -90,7 +91,7 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
-    shared = shared_in(graph, order, parts=parts) if share else Shared(each_its_own(graph), {}, frozenset())
+    shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
     roomy = frozenset(op.name for op in graph.ops if rng.random() < 0.5)
     kernels = Kernels(rng.choice(CORES), frozenset(), roomy)
     laid = lay_out(graph, one_by_one(order), shared, "sram", most_lag=NO_OVERLAP, kernels=kernels)

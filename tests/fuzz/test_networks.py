@@ -18,7 +18,7 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.plan import Plan, plan_in_order, plan_in_stages
-from tinyweave.plan.faster import with_kernels_of
+from tinyweave.plan.kernels.faster import with_kernels_of
 
 USUAL, IN_SWEEPS = 16, 60
 

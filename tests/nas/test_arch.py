@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tinyweave.cost.macs import macs_original
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import (
     Arch,
@@ -24,6 +23,7 @@ from tinyweave.nas.arch import (
     weights,
 )
 from tinyweave.nas.network import to_graph
+from tinyweave.ops import macs_original
 
 SMALL = Arch(32, 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
 

@@ -10,9 +10,9 @@ from cases.archs import any_arch, graph_of, of_space, small_arch
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, Group, mobilenet_v2
 from tinyweave.nas.arena import arena, forget, macs, steps_of
+from tinyweave.nas.ram_model import cropped, least_bytes
 from tinyweave.plan import plan
-from tinyweave.plan.blocks import cropped, least_bytes
-from tinyweave.plan.streaming import plan_macs
+from tinyweave.plan.fuse.schedule import plan_macs
 
 
 def agrees(arch: Arch, *, stream_inputs: bool) -> bool:

@@ -9,11 +9,11 @@ import pytest
 from cases.mobile import bottlenecks, fusion_chains, narrow_mobilenet, published
 
 from tinyweave import ops
-from tinyweave.cost.macs import macs_original
 from tinyweave.nas.arch import blocks, layers, macs
 from tinyweave.nas.network import to_graph
+from tinyweave.ops import macs_original
 from tinyweave.passes import run_passes
-from tinyweave.plan.order import each_its_own, file_order, live_bytes
+from tinyweave.plan.order.search import each_its_own, file_order, live_bytes
 
 
 @pytest.mark.parametrize("seed", range(3))

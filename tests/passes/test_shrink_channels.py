@@ -13,9 +13,9 @@ from fuzz.generate import random_network
 from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import random_inputs, same_layers
 from tinyweave import ops
-from tinyweave.cost.macs import macs
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph, Op, Tensor, diff, verify
+from tinyweave.ops import macs
 from tinyweave.passes import run_passes, source
 from tinyweave.passes.ranges import ranges
 from tinyweave.passes.shrink_channels import shrink_channels

@@ -11,7 +11,7 @@ from fuzz.generate import random_network
 from tinyweave.ir import Graph, Tensor, verify
 from tinyweave.plan import plan, plan_in_order
 from tinyweave.plan.ablation import ablation
-from tinyweave.plan.order import each_its_own, file_order, live_bytes
+from tinyweave.plan.order.search import each_its_own, file_order, live_bytes
 
 
 def one_saving_each() -> Graph:

@@ -21,7 +21,7 @@ from cases.tiny import graph as tiny
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.plan import Plan, Tile, check, plan, plan_in_order, plan_in_stages
 from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.faster import with_kernels_of
+from tinyweave.plan.kernels.faster import with_kernels_of
 from tinyweave.plan.memories import spread
 from tinyweave.plan.plan import Place, RowSchedule
 

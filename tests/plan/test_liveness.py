@@ -10,9 +10,9 @@ from fuzz.generate import random_network, random_order
 
 from tinyweave.ir import Graph
 from tinyweave.plan import plan
+from tinyweave.plan.alias.overlap import views
 from tinyweave.plan.liveness import BEFORE, alive, lifetimes
-from tinyweave.plan.order import each_its_own
-from tinyweave.plan.overlap import views
+from tinyweave.plan.order.search import each_its_own
 from tinyweave.report.tables import graph_layers
 
 Stages = list[tuple[int, ...]]

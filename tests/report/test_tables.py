@@ -10,8 +10,8 @@ from cases import tiny
 from fuzz.generate import random_network
 
 from tinyweave import api
-from tinyweave.cost.macs import macs, macs_original, per_op
 from tinyweave.ir import Graph, Op
+from tinyweave.ops import macs, macs_original, macs_per_op
 from tinyweave.report.tables import graph_layers, peak, plan_layers
 
 
@@ -47,11 +47,11 @@ def test_live_bytes_of_the_five_layer_net():
 def test_macs_with_and_without_the_padding():
     graph = five_convolutions()
     # stride 2 pads one row below and one column right: 48 outputs read 3 * 48 - 1 = 143 of 144 taps per axis
-    assert per_op(graph, clipped=False)[0] == 9 * 48 * 48 * 16
-    assert per_op(graph, clipped=True)[0] == 143 * 143 * 16
+    assert macs_per_op(graph, clipped=False)[0] == 9 * 48 * 48 * 16
+    assert macs_per_op(graph, clipped=True)[0] == 143 * 143 * 16
     # stride 1 pads on both sides: 3 * 48 - 2 taps per axis
-    assert per_op(graph, clipped=True)[1] == 142 * 142 * 16 * 32
-    assert macs(graph) == sum(per_op(graph, clipped=True)) < macs_original(graph)
+    assert macs_per_op(graph, clipped=True)[1] == 142 * 142 * 16 * 32
+    assert macs(graph) == sum(macs_per_op(graph, clipped=True)) < macs_original(graph)
 
 
 def test_a_view_costs_nothing_and_an_output_lives_to_the_end():

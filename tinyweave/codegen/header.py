@@ -13,7 +13,7 @@ from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
 from ..plan import Plan
-from ..plan.rows import row_bytes
+from ..plan.fuse.access import row_bytes
 from . import c
 from .layer import CTYPES
 

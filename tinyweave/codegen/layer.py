@@ -14,7 +14,7 @@ from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME
 from ..plan import Plan, scratch_name
-from ..plan.rematerialise import is_again
+from ..plan.fuse.rematerialise import is_again
 from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}

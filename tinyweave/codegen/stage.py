@@ -12,8 +12,8 @@ from ..ir import Op
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..plan import Plan, Stage, Tile
+from ..plan.fuse.access import row_bytes
 from ..plan.plan import Node, Pace, RowSchedule
-from ..plan.rows import row_bytes
 from . import c
 from .layer import Code, shape_text
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ..cost import chain as cost
-from ..cost.chain import Layer, square
 from ..ir import CompileError
+from ..papers import chain as cost
+from ..papers.chain import Layer, square
 
 IMAGE, STEM_KERNEL, STEM_STRIDE = 3, 3, 2  # channels; of the first convolution
 MOST = 8192  # of any number: beyond it is no network for a microcontroller

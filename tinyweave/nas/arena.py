@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..cost.chain import Layer
 from ..ir import CompileError
-from ..plan import blocks as planning
-from ..plan.blocks import Step, cropped
+from ..papers.chain import Layer
+from . import ram_model as planning
 from .arch import Arch, Block, blocks
+from .ram_model import Step, cropped
 
 WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cost.chain import Layer
 from ..ir import Graph, Op, Quant, Tensor, verify
 from ..ops.window import same_padding
+from ..papers.chain import Layer
 from .arch import Block
 
 SIX = Quant((float(np.float32(6 / 255)),), (-128,))  # of what relu6 leaves

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..cost.patch_paper import head_macs, patched_bytes, patched_macs, receptive_fields
 from ..ir import CompileError
+from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
 from .arch import STEM_STRIDE, Arch, Group, blocks, classifier, layers, macs, verify, weights
 
 KERNEL = 3  # where the stride is 2: a smaller window would not see all of its input

@@ -92,6 +92,11 @@ def macs(graph: Graph) -> int:
     return sum(macs_per_op(graph, clipped=True))
 
 
+def macs_original(graph: Graph) -> int:
+    """Return the count that papers print, padding included; of the imported graph, before any pass."""
+    return sum(macs_per_op(graph, clipped=False))
+
+
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
     """Network input -> the one value that it may have: the shape of a transpose_conv, which the graph already knows."""
     shaped = [op for op in graph.ops if op.kind == "transpose_conv" and op.inputs[0] in graph.inputs]

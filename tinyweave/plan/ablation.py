@@ -13,14 +13,15 @@ from functools import partial
 from ..ir import Graph
 from ..kernels.table import BY_NAME
 from ..ops import macs
-from . import least, plan, plan_in_order
-from .build import FOR_ALL, NO_OVERLAP, Kernels, scratch_of, variants_in
-from .order import best_order, each_its_own, file_order
-from .overlap import ANY_LAG, lags, saved_bytes, views
-from .parts import Shared
-from .place import place
+from .alias.overlap import ANY_LAG, lags, saved_bytes, views
+from .alias.subtensors import Aliases
+from .assemble import NO_OVERLAP, plan_in_order
+from .fuse.schedule import plan_macs, rules_of
+from .kernel_choice import FOR_ALL, Kernels, scratch_of, variants_in
+from .order.search import best_order, each_its_own, file_order
+from .place.place import place
 from .plan import Plan
-from .streaming import plan_macs, rules_of
+from .planner import least, plan
 
 IN_ORDER = (  # name, whether views share bytes, how far an output may lag behind operands that it overlaps
     ("best order", False, NO_OVERLAP),
@@ -64,7 +65,7 @@ def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, most_
     how = partial(plan_in_order, overlap=most_lag >= 0, most_lag=most_lag, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
     owner = views(graph) if share else each_its_own(graph)
-    variants = variants_in(graph, Shared(owner, {}, frozenset()), kernels)
+    variants = variants_in(graph, Aliases(owner, {}, frozenset()), kernels)
     saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner, most_lag))
     order = best_order(graph, owner, scratch_of(graph, variants), saved).ops
     if order == file_order(graph):

@@ -1,6 +1,6 @@
 """Why a tensor lies where it lies. In: a Plan and a name. Out: its bytes, its life, and with whom it shares bytes or cannot.
 
-And why an op runs on its kernel. Only reads the plan; what may overlap is asked of the rules of `overlap.py`, the reasons why
+And why an op runs on its kernel. Only reads the plan. `alias/overlap.py` says what may overlap; the reasons why something may
 not are worked out here.
 """
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ..ir import Graph, Op
 from ..kernels.table import VARIANTS, variant_for
+from .fuse.schedule import rules_of
 from .plan import Buffer, Plan
-from .streaming import rules_of
 
 
 class Touch(NamedTuple):

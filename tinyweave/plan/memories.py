@@ -13,9 +13,9 @@ from typing import Any
 
 from ..ops import SPECS
 from .check import check
-from .place import Placement, Rule, place
+from .fuse.schedule import rules_of
+from .place.place import Placement, Rule, place
 from .plan import Buffer, Plan, scratch_name
-from .streaming import rules_of
 
 TRIES_TO_CHOOSE = 10_000  # placements of one buffer tried for each way to divide; for the one that is taken, all
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from ..ir import CompileError, Graph, fingerprint
 from .check import UnsoundPlanError, check
-from .moves import is_move, with_moves
+from .fuse.rematerialise import with_kept
+from .place.relocation_ops import is_move, with_moves
 from .plan import Buffer, Pace, Place, Plan, RowSchedule, Stage, Tile
-from .rematerialise import with_kept
 
 VERSION = 6
 MAX_ARENA = 1 << 26  # bytes of a memory; the check follows each of them

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..cost.counts import Counted, Row
 from ..ir import Graph
+from ..papers.counts import Counted, Row
 from .record import Record
 from .text import align
 

@@ -8,7 +8,7 @@ from ..codegen.model import buffer_labels
 from ..ir import shortened
 from ..plan import Plan
 from ..plan.explain import Explanation, Overlap, Touch
-from ..plan.rematerialise import is_again
+from ..plan.fuse.rematerialise import is_again
 
 MOST_NAMES = 6
 

@@ -15,15 +15,15 @@ from typing import Any
 from .. import __version__, api
 from ..advice import Proposal
 from ..codegen.model import buffer_labels
-from ..cost.cycles import TIMINGS, Cycles, millijoules, milliseconds
-from ..cost.macs import macs, macs_original
 from ..devices import Device
 from ..ir import CompileError, Graph
+from ..ops import macs, macs_original
 from ..plan import Plan
 from ..plan.explain import Explanation
-from ..plan.streaming import plan_macs
-from ..plan.timing import plan_cycles
+from ..plan.fuse.schedule import plan_macs
+from ..plan.kernels.cycles import plan_cycles
 from ..simulate.compare import Verification
+from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
 from .tables import Layer, graph_layers, peak, plan_layers
 
 Record = dict[str, Any]

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..codegen.layer import shape_text
-from ..cost.macs import per_op
 from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
+from ..ops import macs_per_op
 from ..plan import Plan
+from ..plan.alias.overlap import views
 from ..plan.explain import kernel_reason
-from ..plan.order import file_order, live_bytes
-from ..plan.overlap import views
-from ..plan.streaming import plan_macs
+from ..plan.fuse.schedule import plan_macs
+from ..plan.order.search import file_order, live_bytes
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Layer:
 def graph_layers(graph: Graph) -> list[Layer]:
     """The rows of a graph in file order, before any planning."""
     order = [(index, index) for index in range(len(graph.ops))]
-    return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), per_op(graph, clipped=True))
+    return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), macs_per_op(graph, clipped=True))
 
 
 def plan_layers(

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.text import Text
 
 from ..codegen.model import buffer_labels
-from ..cost.cycles import milliseconds
 from ..devices import Device
 from ..ir import printable, shortened
 from ..plan import Plan
 from ..plan.explain import Explanation
 from ..plan.picture import memory_picture
+from ..simulate.instruction_timing import milliseconds
 from .explanation import explanation_lines
 from .record import Record, costs
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import toolchain
-from ..cost.cycles import TIMINGS, Cycles, Instruction, waiting
-from ..cost.cycles import cycles as instruction_cycles
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
+from .instruction_timing import TIMINGS, Cycles, Instruction, waiting
+from .instruction_timing import cycles as instruction_cycles
 from .messages import decode, encode
 from .run import FOLDER, Block, Dump, Fault, Part, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
 from .worker import isolated, worker

@@ -1,0 +1,67 @@
+"""Chains of layers out of graphs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from cases.graphs import inception
+from cases.mobile import narrow_mobilenet
+from cases.tiny import chain, edges, stream
+
+from tinyweave.ir import CompileError, Graph, verify
+from tinyweave.nas.arch import Block, layers
+from tinyweave.nas.network import to_graph
+from tinyweave.ops import macs_original
+from tinyweave.papers.chain import chain_of, macs
+from tinyweave.passes import run_passes
+
+
+def passed(graph: Graph) -> Graph:
+    return run_passes(graph, float_io=False)[0]
+
+
+def test_a_graph_of_convolutions_is_a_chain() -> None:
+    found = layers(narrow_mobilenet(48))
+    graph = passed(to_graph("mobilenet", [Block((layer,)) for layer in found]))
+    assert chain_of(graph) == (tuple(found), ()), "no pass takes anything from it"
+    assert macs(found) == macs_original(graph)
+    begin = chain()
+    assert [layer.padding for layer in chain_of(begin).layers[:2]] == [((0, 1), (0, 1)), ((1, 1), (1, 1))]
+
+
+def test_a_chain_leaves_out_what_papers_leave_out() -> None:
+    """Skips, the mean, the classifier, be it dense or a convolution of a pixel."""
+    blocks = narrow_mobilenet(48)
+    graph = passed(to_graph("mobilenet", blocks, classes=10))
+    found = chain_of(graph)
+    assert found.layers == tuple(layers(blocks))
+    kinds = Counter(op.kind for op in graph.ops if op.name in found.left_out)
+    assert kinds == {"add": 10, "mean": 1, "fully_connected": 1}
+    *rest, mean, classifier = graph.ops
+    pooled, weights, out = (graph.tensors[name] for name in (*classifier.inputs[:2], *classifier.outputs))
+    wide = {
+        pooled.name: replace(pooled, shape=(1, 1, 1, 448)),
+        weights.name: replace(weights, shape=(10, 1, 1, 448), data=weights.data.reshape(10, 1, 1, 448)),
+        out.name: replace(out, shape=(1, 1, 1, 10)),
+    }
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    mean = replace(mean, attrs={**mean.attrs, "keep_dims": True})
+    classifier = replace(classifier, kind="conv_2d", attrs=attrs)
+    graph = verify(replace(graph, tensors={**graph.tensors, **wide}, ops=(*rest, mean, classifier)))
+    assert chain_of(graph) == (found.layers, (*found.left_out[:-2], mean.name, classifier.name))
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (inception, r"is no convolution of what the op before it made; this count knows chains of them only"),
+        (stream, r"op read_variable_0 \(read_variable\): is no convolution of what the op before it made"),
+        (edges, "the network has no convolution of its input"),
+    ],
+)
+def test_what_is_no_chain(graph: Callable[[], Graph], message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        chain_of(graph())

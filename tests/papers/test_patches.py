@@ -1,0 +1,101 @@
+"""The thesis' count: its figures of MobileNetV2, and patches against layers run one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyweave.nas.arch import blocks, layers, mobilenet_v2
+from tinyweave.papers.chain import macs, square
+from tinyweave.papers.patches import (
+    all_patched,
+    head_bytes,
+    head_macs,
+    largest_input,
+    layer_bytes,
+    patched_bytes,
+    patched_macs,
+    peak_bytes,
+    receptive_fields,
+)
+
+KIB = 1024
+BLOCKS = blocks(mobilenet_v2())
+NET, HEAD = layers(BLOCKS), len(layers(BLOCKS[:5]))
+CLASSIFIER = 1280 * 1000
+
+
+def test_the_thesis_peak_layer_by_layer() -> None:
+    assert peak_bytes(NET) == 1372 * KIB == layer_bytes(NET[3]) == 112 * 112 * (16 + 96)
+    assert peak_bytes(NET, in_place=False) == 1470 * KIB
+
+
+def test_the_thesis_memory_by_patches() -> None:
+    assert head_bytes(NET[:HEAD], 7) == 158.484375 * KIB
+    assert patched_bytes(NET, HEAD, 7) == 171.5 * KIB == 28 * 28 * (32 + 192), "set by the first block after the patches"
+    assert round(patched_bytes(NET, HEAD, 14) / KIB, 1) == 458.6
+    assert head_bytes(NET[:HEAD], 28) == 1372 * KIB + 28 * 28 * 32, "one patch is the whole map"
+    assert patched_bytes(NET, 0, 7) == peak_bytes(NET)
+
+
+def test_the_thesis_receptive_fields() -> None:
+    assert sorted(set(receptive_fields(NET[:HEAD], 7))) == [7, 15, 17, 35, 37, 75]
+    assert receptive_fields(NET[:HEAD], 7, split=True)[0] == 56, "an image cut into parts"
+    assert receptive_fields([], 3) == [3]
+
+
+def test_the_thesis_macs() -> None:
+    """Millions: as printed, without clipping, and what clipped patches execute."""
+    assert (macs(NET), macs(NET) + CLASSIFIER) == (299_494_272, 300_774_272)
+    for patch, whole, clipped in ((7, 339.0, 328.7), (1, 737.9, 712.9)):
+        found = [patched_macs(NET, HEAD, patch, clipped=clip) + CLASSIFIER for clip in (False, True)]
+        assert [round(count / 1e6, 1) for count in found] == [whole, clipped]
+    assert round((patched_macs(NET, HEAD, 7) + CLASSIFIER) / (macs(NET) + CLASSIFIER), 3) == 1.127
+
+
+def test_parts_that_know_nothing_of_each_other_compute_nothing_again() -> None:
+    """The thesis' input split: as many MACs and as little memory as by patches."""
+    for patch in (1, 2, 4, 7, 14, 28):
+        assert patched_macs(NET, HEAD, patch, split=True) == macs(NET) < patched_macs(NET, HEAD, patch)
+        assert head_macs(NET[:HEAD], patch, clipped=True, split=True) == [layer.macs for layer in NET[:HEAD]]
+    assert patched_bytes(NET, HEAD, 7, split=True) == 171.5 * KIB == patched_bytes(NET, HEAD, 7)
+    assert head_bytes(NET[:HEAD], 7, split=True) == 28 * 28 * (16 + 96) + 28 * 28 * 32 < head_bytes(NET[:HEAD], 7)
+    odd = [square(11, 2, 3, 3, 2), square(6, 3, 3, 3, 2)]
+    assert head_macs(odd, 1, clipped=True, split=True) == [layer.macs for layer in odd]
+
+
+def test_one_clipped_patch_is_a_run_layer_by_layer() -> None:
+    for head in range(len(NET) + 1):
+        side = NET[head - 1].h_out if head else 1
+        assert patched_macs(NET, head, side, clipped=True) == macs(NET)
+
+
+@pytest.mark.parametrize("patch", [1, 2, 3, 5])
+def test_patches_against_a_count_of_pixels(patch: int) -> None:
+    """A 3x3 on 12x12, then a 3x3 with stride 2: each patch by itself, pixel by pixel."""
+    net = [square(12, 2, 3, 3), square(12, 3, 4, 3, 2)]
+    inner = 0
+    for row in range(0, 6, patch):
+        for column in range(0, 6, patch):
+            seen = {
+                (2 * r + a - 1, 2 * c + b - 1)
+                for r in range(row, min(row + patch, 6))
+                for c in range(column, min(column + patch, 6))
+                for a in range(3)
+                for b in range(3)
+            }
+            inner += sum(0 <= r < 12 and 0 <= c < 12 for r, c in seen)
+    assert patched_macs(net, 2, patch, clipped=True) == inner * net[0].macs_per_pixel + net[1].macs
+
+
+def test_the_thesis_choice_is_the_best_one() -> None:
+    """Of all heads and patches with 13 % more work the thesis' own needs the least memory: 5 blocks, OP 7."""
+    found = all_patched(NET)
+    within = [run for run in found if run.macs <= 1.13 * macs(NET)]
+    assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (HEAD, 7, 171.5 * KIB)
+    assert found[0] == (0, 0, 1372 * KIB, macs(NET))
+
+
+def test_the_largest_input() -> None:
+    side = largest_input(3, 16, 256 * KIB)
+    assert side == 117
+    assert layer_bytes(square(side, 3, 16, 3)) <= 256 * KIB < layer_bytes(square(side + 1, 3, 16, 3))

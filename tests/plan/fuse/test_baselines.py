@@ -1,0 +1,122 @@
+"""The schedules of others: patches worked out by hand, with residuals inside; all of them on random networks, byte by byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cases.graphs import Net
+from fuzz.generate import BY_ROW, random_network
+
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph
+from tinyweave.ops import macs
+from tinyweave.plan import Plan, Tile, from_json, plan, to_json
+from tinyweave.plan.fuse.access import Rows, macs_again, tile_sizes
+from tinyweave.plan.fuse.schedule import plan_macs, rows_of
+
+MODES = ("patch", "patch:3", "msf", "stream2d")
+
+
+def bottleneck() -> tuple[Graph, tuple[str, ...]]:
+    """A stem with stride 2 on 24 x 24, a bottleneck with a residual, a convolution with stride 2; what they make."""
+    net = Net(24, 24, 3)
+    stem = net.conv("image", 8, 3, 2)
+    wide = net.conv(stem, 32)
+    deep = net.depthwise(wide, 3)
+    thin = net.conv(deep, 8)
+    last = net.conv(net.add(stem, thin), 8, 3, 2)
+    return net.finish("bottleneck", last), (stem, wide, deep, thin)
+
+
+def tiles_of(made: Plan) -> list[Tile]:
+    return [tile for stage in made.stages for tile in stage.tiles or ()]
+
+
+def test_a_patch_by_hand() -> None:
+    """2 x 2 patches of a 6 x 6 map: the last convolution reads rows 0 to 6 of the sum, and 6 to 11, as of what the residual
+    block makes; of what its depthwise reads 0 to 7, and 5 to 11; columns likewise."""
+    graph, (stem, wide, deep, thin) = bottleneck()
+    made = plan(graph, "patch:2:6")
+    (tile,) = tiles_of(made)
+    assert tile == Tile((0, 1, 2, 3, 4, 5), 3, 3, cached=False)
+    sizes = tile_sizes(rows_of(made), tile)
+    assert sizes[stem] == sizes[wide] == (8, 8)
+    assert sizes[deep] == sizes[thin] == (7, 7)
+    again = macs_again(Rows(graph, made.variants), tile)
+    assert again[1] == (8 + 7) ** 2 * 8 * 32 - 12 * 12 * 8 * 32
+    assert again[3] == (7 + 6) ** 2 * 32 * 8 - 12 * 12 * 32 * 8
+    assert sum(plan_macs(made)) == macs(graph) + sum(again.values())
+
+
+def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
+    graph, _ = bottleneck()
+    for schedule, rows, ops in (("patch:2:6", 3, 6), ("patch:3:5", 4, 5), ("patch:0:6", None, 6), ("patch:6", None, None)):
+        (tile,) = tiles_of(plan(graph, schedule))
+        assert rows in (None, tile.rows) and ops in (None, len(tile.ops)) and not tile.cached
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ("patch:1", "from 2 on"),
+        ("patch:2:3:4", "from 2 on"),
+        ("patch:-2", "from 2 on"),
+        ("msf:2", "from 2 on"),
+        ("patch:2:4", "the first 4 layers cannot run by patches"),  # the residual is read by the next layer
+        ("patch:2:99", "the first 99 layers cannot run by patches"),
+    ],
+)
+def test_what_cannot_be_is_said(schedule: str, said: str) -> None:
+    with pytest.raises(CompileError, match=said):
+        plan(bottleneck()[0], schedule)
+
+
+def test_the_work_of_a_mode_can_be_limited() -> None:
+    graph, _ = bottleneck()
+    for mode in ("patch", "msf"):
+        free, bounded, none = (plan(graph, mode, max_mac_overhead=overhead) for overhead in (None, 1.3, 1.0))
+        assert 1.3 * macs(graph) < sum(plan_macs(free))
+        assert sum(plan_macs(bounded)) <= 1.3 * macs(graph)
+        assert sum(plan_macs(none)) == macs(graph)
+        assert free.lower_bound <= bounded.lower_bound <= none.lower_bound
+    with pytest.raises(CompileError, match="max-mac-overhead"):
+        plan(graph, "patch:6", max_mac_overhead=1.0)
+
+
+def test_blocks_are_single_layers_or_one_tile_of_a_row() -> None:
+    graph, _ = bottleneck()
+    made = plan(graph, "msf")
+    fused = [stage for stage in made.stages if len(stage.ops) > 1]
+    assert fused
+    for stage in fused:
+        assert stage.tiles is not None
+        (tile,) = stage.tiles
+        assert tile.ops == stage.ops and tile.rows == 1 and tile.cached
+
+
+def test_patches_survive_json() -> None:
+    graph, _ = bottleneck()
+    made = plan(graph, "patch:2:6")
+    assert to_json(from_json(to_json(made), graph)) == to_json(made)
+    assert json.loads(to_json(made))["stages"][0]["tiles"][0]["cached"] is False
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bytes_are_those_of_the_reference(seed: int, mode: str, tmp_path: Path) -> None:
+    path = tmp_path / "network.tflite"
+    path.write_bytes(to_tflite(random_network(seed, 12, growers=BY_ROW, live=2)))
+    model = api.load(path)
+    try:
+        made = api.plan(model, mode, optimize=("size", "speed")[seed % 2])
+    except CompileError:
+        assert mode == "patch:3", "all others can do without"
+        return
+    unfused = api.plan(model, "unfused", optimize="size")
+    assert ":" in mode or seed % 2 or made.lower_bound <= unfused.lower_bound
+    result = api.verify(model, made, count=3, seed=seed, core="cortex-m4" if seed == 0 else None)
+    assert result.ok, result.first_difference or dict(result.touched)

@@ -1,0 +1,79 @@
+"""The schedule `best`: never a larger arena than `layer`, smaller where an order helps, the same bytes either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cases.graphs import GRAPHS
+from cases.tiny import NETWORKS
+from fuzz.generate import random_network
+
+from tinyweave import api
+from tinyweave.plan import Plan, plan, to_json
+from tinyweave.plan.place.relocation_ops import is_move
+
+
+def steps(made: Plan) -> list[int]:
+    return [index for stage in made.stages for index in stage.ops]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_best_is_never_worse_than_layer(seed: int) -> None:
+    graph = random_network(seed, 16)
+    layer, best = plan(graph, "layer"), plan(graph, "unfused")
+    assert plan(graph).arena["sram"] <= best.arena["sram"] <= layer.arena["sram"]
+    if best.arena["sram"] == layer.arena["sram"]:
+        assert steps(best) == sorted(steps(best)), "without a gain the file's order stays"
+
+
+def test_an_order_helps_some_random_networks() -> None:
+    networks = [random_network(seed, 16) for seed in range(40)]
+    assert sum(plan(graph).arena["sram"] < plan(graph, "layer").arena["sram"] for graph in networks) >= 3
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_chains_keep_their_order(name: str) -> None:
+    made = plan(NETWORKS[name]())
+    assert steps(made) == sorted(steps(made))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("name", "most"), [("nasnet_mobile", 0.85), ("darts_cifar", 0.7), ("randwire_1", 0.75)])
+def test_large_networks_gain(name: str, most: float) -> None:
+    graph = GRAPHS[name]()
+    assert plan(graph).arena["sram"] < most * plan(graph, "layer").arena["sram"]
+
+
+@pytest.mark.shared
+@pytest.mark.litert
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("file", "arenas"),
+    [
+        ("SiliconLabs__mltk__keyword_spotting_on_off_v3", (21_560, 13_840)),
+        ("mlcommons__tiny__kws_ref_model", (16_000, 8_384)),
+    ],
+)
+def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, arenas: tuple[int, int]) -> None:
+    model = api.load(shared / f"models/{file}.tflite")
+    made = api.plan(model, "unfused", optimize="size")
+    assert (api.plan(model, "layer", optimize="size").arena["sram"], made.arena["sram"]) == arenas
+    assert made.optimal and any(map(is_move, made.graph.ops))
+    result = api.verify(model, made, count=3)
+    assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result.first_difference
+    assert {place: used["sram"] for place, used in result.touched.items()} == {"host": arenas[1], "cortex-m4": arenas[1]}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_fast_form_is_sound_and_the_exact_one_never_larger(seed: int) -> None:
+    graph = random_network(seed, 16)
+    fast = plan(graph, "best", fast=True)
+    assert fast.arena["sram"] <= plan(graph, "layer", fast=True).arena["sram"]
+    assert plan(graph, "best").arena["sram"] <= fast.arena["sram"]
+    assert to_json(fast) == to_json(plan(graph, "best", fast=True))
+
+
+def test_the_fast_form_gains_too() -> None:
+    graph = GRAPHS["darts_cifar"]()
+    assert plan(graph, "best", fast=True).arena["sram"] < 0.85 * plan(graph, "layer", fast=True).arena["sram"]

@@ -1,0 +1,210 @@
+"""Outputs that are handed out by rows: which can be, the rows that are kept, what is refused, and bytes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cases.maps import heads, segmentation
+from cases.tiny import NETWORKS
+from fuzz.generate import BY_ROW, random_network
+
+from tinyweave import api, toolchain
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph
+from tinyweave.kernels.table import variant_for
+from tinyweave.plan import Tile, from_json, front, plan, plan_in_stages, to_json
+from tinyweave.plan.alias.overlap import lags, saved_bytes, views
+from tinyweave.plan.fuse.access import Rows, can_be_handed
+from tinyweave.plan.fuse.schedule import is_fused, lags_by_stage, streaming, streamings
+from tinyweave.plan.fuse.stages import best_stages
+from tinyweave.plan.order.search import file_order, live_bytes
+
+ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
+
+
+def rows_of(graph: Graph, *handed: str, tiles: tuple[Tile, ...] = ()) -> Rows:
+    return Rows(graph, [variant_for(graph, op).name for op in graph.ops], (), tiles, handed)
+
+
+def imported(graph: Graph, folder: Path) -> api.Model:
+    path = folder / f"{graph.name}.tflite"
+    path.write_bytes(to_tflite(graph))
+    return api.load(path)
+
+
+def test_a_ring_holds_the_rows_of_a_turn() -> None:
+    graph = segmentation()
+    assert can_be_handed(rows_of(graph)) == ("classes",)
+    for ops in (ALL, (2, 3, 4), (4,)):
+        whole, handed = (streaming(rows_of(graph, *names), ops) for names in ((), ("classes",)))
+        assert whole is not None and handed is not None
+        assert handed == replace(whole, rings={**whole.rings, "classes": 1})
+    for rows in (2, 5):  # the last turn has fewer
+        stream = streaming(rows_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
+        assert stream is not None and stream.rings["classes"] == rows
+    assert is_fused(rows_of(graph, "classes"), (4,)) and not is_fused(rows_of(graph), (4,))
+
+
+def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
+    graph = heads()
+    made = plan(graph, stream_outputs=True)
+    assert made.handed == ("wide",) and made.buffer("wide").bytes == 10 * 8
+    assert all(made.buffer(made.places[name].buffer).end == len(made.stages) for name in ("body", "vector", "flat"))
+    twice = replace(graph, outputs=(*graph.outputs, "wide"))
+    with pytest.raises(CompileError, match="cannot hand out a network output row by row"):
+        plan(twice, stream_outputs=True)
+    for name in ("chain", "residual", "edges", "stream"):
+        with pytest.raises(CompileError, match="none is a map of several rows"):
+            plan(NETWORKS[name](), stream_outputs=True)
+    for schedule in ("layer", "unfused"):
+        with pytest.raises(CompileError, match=f"schedule {schedule} cannot stream outputs"):
+            plan(graph, schedule, stream_outputs=True)
+
+
+@pytest.mark.parametrize("schedule", ["best", "patch", "msf", "stream2d"])
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) -> None:
+    graph = segmentation()
+    whole, handed = (plan(graph, schedule, stream_inputs=brought, stream_outputs=out) for out in (False, True))
+    assert handed.handed == ("classes",) and handed.streamed == (("image",) if brought else ())
+    assert handed.arena["sram"] < whole.arena["sram"]
+    stage = next(stage for stage in handed.stages if ALL[-1] in stage.ops)
+    assert stage.tiles is not None and handed.buffer("classes").bytes % (12 * 6) == 0
+    text = to_json(handed)
+    assert to_json(from_json(text, graph)) == text and from_json(text, graph).handed == ("classes",)
+    assert from_json(to_json(whole).replace('"handed": [],', ""), graph).handed == ()  # as written before there was the key
+
+
+def test_the_front_hands_out_too() -> None:
+    found = front(segmentation(), stream_inputs=True, stream_outputs=True)
+    assert all(made.handed == ("classes",) and made.streamed == ("image",) for made in found)
+    assert found[0].arena["sram"] <= plan(segmentation(), stream_inputs=True, stream_outputs=True).arena["sram"]
+
+
+def test_a_ring_lies_over_rows_that_are_read() -> None:
+    """An op that reads each byte before it writes the same one needs no byte for its ring; a window needs all of them."""
+    graph = heads()
+    net, owner = rows_of(graph, "wide"), views(graph)
+    alone = lags(graph, net.variants, owner)
+    stages = [(0,), (1,), (2,), (3,)]
+    assert lags_by_stage(net, stages, streamings(net, stages), alone, owner)[1] == {"body": 0}
+    graph = segmentation()
+    net, owner = rows_of(graph, "classes"), views(graph)
+    stages = [(index,) for index in ALL]
+    alone = lags(graph, net.variants, owner)
+    assert lags_by_stage(net, stages, streamings(net, stages), alone, owner)[4] == {"sum": 12 * 6}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
+    """As for whole outputs: of all cuts of a small network none needs less than what the dynamic programme found."""
+    graph = random_network(seed, 6, growers=BY_ROW, live=2)
+    handed = can_be_handed(rows_of(graph))
+    net, order, owner = rows_of(graph, *handed), file_order(graph), views(graph)
+    gone = replace(graph, outputs=tuple(name for name in graph.outputs if name not in handed))
+    saved = partial(saved_bytes, gone, owner, lags(gone, net.variants, owner))
+    found, tiles, _ = best_stages(net, order, owner, live_bytes(gone, order, owner, (), saved))
+    chosen = plan_in_stages(graph, found, tiles=tiles, handed=handed)
+    for cuts in itertools.product((False, True), repeat=len(order) - 1):
+        edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
+        stages = [order[a:b] for a, b in itertools.pairwise(edges)]
+        if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
+            made = plan_in_stages(graph, stages, handed=handed)
+            assert chosen.lower_bound <= made.lower_bound, stages
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_rows_handed_out_are_the_bytes(core: str, brought: bool, tmp_path: Path) -> None:
+    model = imported(segmentation(), tmp_path)
+    for optimize in ("size", "speed"):
+        made = api.plan(model, stream_inputs=brought, stream_outputs=True, optimize=optimize, core=core)
+        assert made.handed == ("classes",)
+        result = api.verify(model, made, count=3, core=core)
+        assert result.ok and set(result.touched) == {"host", core}, result.first_difference
+
+
+@pytest.mark.parametrize("head", ["resize_bilinear", "transpose_conv"])
+def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> None:
+    """The last op waits for all of its operand, which is small."""
+    model = imported(segmentation(2, head), tmp_path)
+    whole, made = (api.plan(model, stream_inputs=True, stream_outputs=out) for out in (False, True))
+    assert made.arena["sram"] < whole.arena["sram"] and made.buffer("classes").bytes == 12 * 6
+    assert is_fused(rows_of(model.graph, *made.handed), made.stages[-1].ops)
+    result = api.verify(model, made, count=3, core=None)
+    assert result.ok, result.first_difference or dict(result.touched)
+
+
+@pytest.mark.parametrize("tiles", [(), (Tile((3, 4), 5, 5),), (Tile((1, 2), 7), Tile((3, 4), 7, 2, cached=False))])
+def test_turns_of_several_rows_are_the_bytes(tiles: tuple[Tile, ...], tmp_path: Path) -> None:
+    model = imported(segmentation(), tmp_path)
+    made = plan_in_stages(model.graph, [ALL], streamed=("image",), tiles=tiles, handed=("classes",))
+    result = api.verify(model, made, count=2, core=None)
+    assert result.ok, result.first_difference or dict(result.touched)
+
+
+def test_some_outputs_are_handed_out_and_others_are_not(tmp_path: Path) -> None:
+    model = imported(heads(), tmp_path)
+    made = api.plan(model, stream_inputs=True, stream_outputs=True)
+    (wide,) = made.handed
+    result = api.verify(model, made, count=3, core=None)
+    assert result.ok, result.first_difference
+    header = api.source(model, made).files["heads.h"]
+    flags = [f"HEADS_OUTPUT_{i}_STREAMED {int(name == wide)}" for i, name in enumerate(model.graph.outputs)]
+    assert all(flag in header for flag in flags) and header.count("_ROW_BYTES ") == 2
+    assert "handed out by rows" in header
+
+
+MAIN = """
+#include <stdio.h>
+#include "segmentation.h"
+static int rows;
+static int write_rows(void *user, int32_t output, int32_t first, int32_t count, const void *source)
+{
+    (void)user; (void)output; (void)source;
+    rows += count;
+    return first == 4 ? 7 : 0;
+}
+int main(void)
+{
+    static uint8_t arena[SEGMENTATION_SRAM_BYTES] __attribute__((aligned(SEGMENTATION_ALIGN)));
+    const segmentation_memory memory = {{arena, sizeof arena}};
+    const segmentation_io io = {NULL, NULL, write_rows};
+    const int failed = segmentation_init(&memory) != 0 || segmentation_output(&memory, 0) != NULL;
+    const int status = segmentation_invoke(&memory, &io);
+    printf("%d %d %d", failed, status, rows);
+    return 0;
+}
+"""
+
+
+def test_an_error_of_the_callback_ends_invoke(tmp_path: Path) -> None:
+    model = imported(segmentation(), tmp_path)
+    api.write(api.source(model, api.plan(model, stream_outputs=True)), tmp_path)
+    (tmp_path / "main.c").write_text(MAIN)
+    flags = ["-std=c99", "-DTW_PLAIN_C", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-I", tmp_path]
+    program = tmp_path / "program"
+    toolchain.compile_c(toolchain.host(), [*flags, *sorted(tmp_path.glob("*.c")), "-o", program])
+    said = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    assert said == "0 7 5", "after the row 4 invoke returns what the callback returned"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_networks_hand_out_what_they_can(seed: int) -> None:
+    """Each plan is followed by the check, whatever the schedule and the kernels."""
+    rng = random.Random(seed)
+    graph = random_network(seed, rng.randint(4, 10), growers=BY_ROW, live=2)
+    wanted = can_be_handed(rows_of(graph))
+    if not wanted:
+        with pytest.raises(CompileError, match="cannot hand out a network output"):
+            plan(graph, stream_outputs=True)
+        return
+    made = plan(graph, rng.choice(("best", "stream2d")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
+    assert made.handed == wanted

@@ -1,0 +1,208 @@
+"""Placement: no two buffers on one byte but by a rule, never below the bound, and the smallest arena where it is claimed."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, permutations
+from pathlib import Path
+
+import pytest
+
+from tinyweave import toolchain
+from tinyweave.plan.place import branch_and_bound as search
+from tinyweave.plan.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
+from tinyweave.plan.plan import Buffer
+
+
+def random_buffers(rng: random.Random, count: int = 40, steps: int = 30) -> list[Buffer]:
+    buffers = []
+    for index in range(rng.randint(1, count)):
+        start = rng.randrange(steps)
+        size = rng.choice([0, 1, 3, 4, 60, 1024, rng.randint(1, 5000)])
+        buffers.append(Buffer(f"b{index}", size, start, start + rng.randint(1, 8), rng.choice([1, 4, 16])))
+    return buffers
+
+
+def tiny_buffers(rng: random.Random) -> list[Buffer]:
+    """Few enough for brute force, alike enough for placements to be difficult."""
+    buffers = []
+    for index in range(rng.randint(2, 5)):
+        start = rng.randrange(5)
+        align = rng.choice([1, 1, 2, 4])
+        buffers.append(Buffer(f"b{index}", rng.randint(1, 7), start, start + rng.randint(1, 4), align))
+    return buffers
+
+
+def random_rules(rng: random.Random, buffers: list[Buffer]) -> list[Rule]:
+    """As of a network's ops: an output, which begins in its input's last step, may overlap it."""
+    rules = []
+    for a, b in permutations(buffers, 2):
+        if b.start < a.start == b.end - 1 and rng.random() < 0.7:
+            distance = rng.choice([0, 0, 1, rng.randint(0, 12)])
+            rules.append(Rule(a.name, b.name, distance))
+            if rng.random() < 0.2:
+                rules.append(Rule(b.name, a.name, rng.randint(0, 9)))
+    return rules
+
+
+def apart(buffers: list[Buffer], rules: list[Rule], offsets: dict[str, int]) -> bool:
+    """Whether every two live buffers are disjoint or as a rule allows, said byte for byte as the rules' text says it."""
+    for a, b in combinations(buffers, 2):
+        if max(a.start, b.start) < min(a.end, b.end) and a.bytes and b.bytes:
+            at = {a.name: offsets[a.name], b.name: offsets[b.name]}
+            disjoint = at[a.name] + a.bytes <= at[b.name] or at[b.name] + b.bytes <= at[a.name]
+            allowed = any({r.lower, r.upper} == set(at) and at[r.lower] + r.distance <= at[r.upper] for r in rules)
+            if not disjoint and not allowed:
+                return False
+    return all(offsets[b.name] % b.align == 0 for b in buffers)
+
+
+def smallest(buffers: list[Buffer], rules: list[Rule]) -> int:
+    """The smallest arena, found by trying all offsets of all buffers in all sizes of arena."""
+
+    def possible(capacity: int, offsets: dict[str, int]) -> bool:
+        if len(offsets) == len(buffers):
+            return True
+        buffer = buffers[len(offsets)]
+        known = buffers[: len(offsets) + 1]
+        return any(
+            apart(known, rules, {**offsets, buffer.name: offset}) and possible(capacity, {**offsets, buffer.name: offset})
+            for offset in range(0, capacity - buffer.bytes + 1, buffer.align)
+        )
+
+    return next(capacity for capacity in range(max(b.bytes for b in buffers), 1000) if possible(capacity, {}))
+
+
+@pytest.mark.parametrize("ruled", [False, True], ids=["apart", "rules"])
+@pytest.mark.parametrize("seed", range(40))
+def test_placements_are_valid_and_never_worse_than_greedy(seed: int, ruled: bool) -> None:
+    rng = random.Random(seed)
+    buffers = random_buffers(rng)
+    rules = random_rules(rng, buffers) if ruled else []
+    simple = greedy(buffers, rules)
+    found = place(buffers, rules, tries=2000)
+    assert apart(buffers, rules, simple)
+    assert apart(buffers, rules, found.offsets)
+    assert arena_bytes(buffers, found.offsets) == found.bytes <= arena_bytes(buffers, simple)
+    assert lower_bound(buffers, rules) <= found.lower_bound <= found.bytes
+    assert found.optimal == (found.lower_bound == found.bytes)
+
+
+@pytest.mark.parametrize("ruled", [False, True], ids=["apart", "rules"])
+@pytest.mark.parametrize("seed", range(60))
+def test_tiny_placements_are_the_smallest(seed: int, ruled: bool) -> None:
+    rng = random.Random(seed)
+    buffers = tiny_buffers(rng)
+    rules = random_rules(rng, buffers) if ruled else []
+    found = place(buffers, rules)
+    assert found.bytes == found.lower_bound == smallest(buffers, rules)
+    assert lower_bound(buffers, rules) <= found.bytes
+
+
+def test_brute_force_sees_what_greedy_and_the_bound_miss() -> None:
+    """The tests above compare more than the easy cases: some need the search, some need its proof."""
+    searched = proved = saved = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        buffers = tiny_buffers(rng)
+        rules = random_rules(rng, buffers)
+        found = place(buffers, rules)
+        searched += found.bytes < arena_bytes(buffers, greedy(buffers, rules))
+        proved += lower_bound(buffers, rules) < found.bytes
+        saved += found.bytes < place(buffers).bytes
+    assert min(searched, proved, saved) > 3, (searched, proved, saved)
+
+
+def test_search_in_c_and_in_python_is_the_same() -> None:
+    if search._compiled() is None:
+        pytest.skip("needs a C compiler")
+    kinds = set()
+    for seed in range(3000):
+        rng = random.Random(seed)
+        buffers = [b for b in random_buffers(rng, count=14, steps=8) if b.bytes] or [Buffer("a", 1, 0, 1)]
+        rules = random_rules(rng, buffers)
+        problem = _problem(buffers, _meetings(buffers, rules))
+        order = sorted(range(len(buffers)), key=lambda x: SEARCH_ORDERS[seed % 2](buffers[x]))
+        capacity = lower_bound(buffers, rules) + rng.choice([-1, 0, 0, 0, 1, 30])
+        tries = rng.choice([3, 30, 300])
+        ours = search.search_in_python(problem, order, seed % 3 == 0, capacity, tries)
+        in_c = search._search_in_c(problem)
+        assert in_c is not None
+        assert in_c(order, seed % 3 == 0, capacity, tries) == ours, seed
+        kinds.add("found" if ours.offsets else "impossible" if ours.low else "gave up")
+    assert kinds == {"found", "impossible", "gave up"}
+
+
+def test_the_search_in_c_compiles_without_a_warning(tmp_path: Path) -> None:
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+    toolchain.compile_c(toolchain.host(), [*search.FLAGS, *strict, search.SOURCE, "-o", tmp_path / "search.so"])
+
+
+def test_without_a_compiler_the_placement_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = hard_buffers()
+    expected = place(buffers, tries=3000)
+    monkeypatch.setattr(search, "_compiled", lambda: None)
+    assert place(buffers, tries=3000) == expected
+
+
+def test_what_is_enough_ends_the_search() -> None:
+    buffers = hard_buffers()
+    best, simple = place(buffers), arena_bytes(buffers, greedy(buffers))
+    between = (best.bytes + simple) // 2
+    assert best.bytes <= place(buffers, enough=between).bytes <= between
+    assert place(buffers, enough=simple).bytes == simple
+    assert place(buffers, enough=1) == best
+
+
+def hard_buffers() -> list[Buffer]:
+    """No order of greedy reaches the bound."""
+    for seed in range(1000):
+        buffers = [b for b in random_buffers(random.Random(seed), count=60) if b.bytes]
+        if len(buffers) > 30 and arena_bytes(buffers, greedy(buffers)) > 1.1 * lower_bound(buffers):
+            return buffers
+    raise AssertionError("no hard buffers")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["F", "K"])
+def test_hard_instances_are_solved(name: str, shared: Path) -> None:
+    lines = (shared / "nets" / "minimalloc" / f"{name}.1048576.csv").read_text().split()[1:]
+    rows = [tuple(map(int, line.split(","))) for line in lines]
+    buffers = [Buffer(str(index), size, lower, upper, align=1) for index, lower, upper, size in rows]
+    found = place(buffers, tries=1_000_000)
+    assert apart(buffers, [], found.offsets)
+    assert found.bytes == found.lower_bound == 1_048_576 < arena_bytes(buffers, greedy(buffers))
+
+
+def test_lower_bound_is_the_busiest_step() -> None:
+    buffers = [Buffer("a", 100, 0, 2), Buffer("b", 50, 1, 3), Buffer("c", 70, 2, 4)]
+    assert lower_bound(buffers) == 150  # a and b in step 1; c takes over a's bytes in step 2
+
+
+def test_lower_bound_counts_what_alignment_wastes() -> None:
+    assert lower_bound([Buffer("a", 10, 0, 2), Buffer("b", 9, 0, 2)]) == 21  # b at 12
+    assert lower_bound([Buffer("a", 10, 0, 2, align=1), Buffer("b", 9, 0, 2, align=2)]) == 19
+
+
+def test_in_place_and_trailing_outputs() -> None:
+    chain = [Buffer("x", 400, 0, 2), Buffer("y", 400, 1, 3), Buffer("z", 300, 2, 4)]
+    assert place(chain).bytes == 800
+    assert place(chain, [Rule("y", "x", 0)]).bytes == 700
+    assert place(chain, [Rule("y", "x", 0), Rule("z", "y", 0)]).bytes == 400
+    assert place(chain, [Rule("y", "x", 40), Rule("z", "y", 0)]).bytes == 440
+    offsets = place(chain, [Rule("y", "x", 40), Rule("z", "y", 0)]).offsets
+    assert offsets["y"] + 40 <= offsets["x"]
+
+
+def test_a_distance_beyond_the_buffer_is_no_rule() -> None:
+    buffers = [Buffer("x", 40, 0, 2), Buffer("y", 8, 1, 3)]
+    assert place(buffers, [Rule("y", "x", 100)]).bytes == place(buffers).bytes == 48
+
+
+def test_a_chain_reaches_the_lower_bound() -> None:
+    chain = [Buffer(f"t{i}", size, max(0, i - 1), i + 1) for i, size in enumerate([400, 1600, 800, 800, 200, 12])]
+    assert arena_bytes(chain, greedy(chain)) == lower_bound(chain) == 2400
+
+
+def test_no_buffers_need_no_memory() -> None:
+    assert lower_bound([]) == arena_bytes([], greedy([])) == place([]).bytes == 0

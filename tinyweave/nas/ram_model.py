@@ -1,0 +1,529 @@
+"""The least arena of a chain of ops on square maps, from its figures alone: for those who ask of many thousands of networks.
+
+In: steps, an op each, with sums over skips among them. Out: the bytes that the busiest step of the best plan at F = 1 needs, as
+`plan(graph, "best").lower_bound` of the graph has it, without a graph. What steps need by themselves and the few tiles that end
+with each are remembered by their figures. What a stage of `fuse` needs without tiles is a sum over its steps; for what it needs
+with them array operations give a bound, of all stages at once, and those on which the best cuts depend are worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import lag
+from ..ops.spec import Window
+from ..ops.window import positions
+from ..plan.alias.overlap import shared_bytes
+from ..plan.alias.subtensors import ALIGN
+from ..plan.fuse import stages as fuse
+from ..plan.fuse.access import Axis, Spans, needed, slid
+from ..plan.plan import Pace
+
+Numbers = NDArray[np.int64]
+Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
+GROUPS = 8  # of sizes of tiles, by which stages are compared before one looks closer
+
+
+class Step(NamedTuple):
+    """An op that reads what the step before it made, a map of side x side x c_in; all sizes in rows or columns.
+
+    back: of an add, how many steps before it the one is that reads its other operand, the skip, first; forth: the same, seen
+    from that step; 0: there is no skip. late: rows by which the add comes after its skip. held: what the skip's ring keeps.
+    """
+
+    kind: Kind
+    side: int
+    c_in: int
+    c_out: int
+    side_out: int = 1
+    kernel: int = 1
+    stride: int = 1
+    pad: int = 0
+    back: int = 0
+    forth: int = 0
+    late: int = 0
+    held: int = 0
+
+    @property
+    def sums(self) -> int:
+        """Bytes of the sums in which a mean collects rows as they come; 0: it does not."""
+        return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
+
+    @property
+    def is_by_rows(self) -> bool:
+        return self.sums > 0 or self.kind not in ("mean", "fully_connected")
+
+
+def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
+    """Kernel and padding of a window without the rows that never see the map, as the pass `crop_windows` leaves it."""
+    last = (side + 2 * pad - kernel) // stride * stride
+    before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
+    return kernel - before - after, pad - before
+
+
+def macs(steps: Sequence[Step]) -> int:
+    """Multiply-accumulates that a plan at F = 1 executes, borders clipped."""
+    return sum(map(_macs, steps))
+
+
+@lru_cache(maxsize=1 << 16)
+def _macs(step: Step) -> int:
+    if step.kind in ("add", "mean"):
+        return 0
+    inside = int(_taps(step).sum())
+    return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
+
+
+def _taps(step: Step) -> Numbers:
+    """[rows of the output]: rows of the window that lie inside the map."""
+    inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
+    found: Numbers = inside.sum(axis=1, dtype=np.int64)
+    return found
+
+
+class _Facts(NamedTuple):
+    """Of a step by itself. read, made: bytes of its input and output. ring: bytes of its input's ring, as long as the skip
+    needs it. waits: rows of the input for which its first row waits. lag: how far below its input its output must begin."""
+
+    read: int
+    made: int
+    ring: int
+    waits: int
+    lag: int
+
+
+@lru_cache(maxsize=1 << 16)
+def _facts(step: Step) -> _Facts:
+    row, made = step.side * step.c_in, step.side_out**2 * step.c_out
+    held = max(step.kernel, step.held if step.forth else 0)
+    return _Facts(step.side * row, made, min(held, step.side) * row, step.kernel - 1 - step.pad, _lag(step))
+
+
+def _lag(step: Step) -> int:
+    if step.kind == "fully_connected":
+        return lag.of_rows(1, step.c_in, step.c_out)
+    if step.kind in ("add", "mean"):
+        return 0
+    sides, window = ((step.side,) * 2, (step.side_out,) * 2), Window((step.kernel,) * 2, (step.stride,) * 2, (step.pad,) * 2)
+    dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
+    return lag.windowed(*sides, window, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+
+
+class _Run(NamedTuple):
+    """The last `steps` of some steps, which may run together; as `fuse` has them.
+
+    bytes: of the tile. saved: of rings; more, more_skip: what of that the rings of its input and of its skip need more where
+    they are made in the same stage. odd: it reads other rows than its first step alone would. back: how many steps before its
+    end the first one is that reads the skip of an add in it; 0: there is none.
+    """
+
+    steps: int
+    bytes: int
+    saved: int
+    more: int
+    more_skip: int
+    odd: bool
+    back: int
+
+
+def _runs(steps: Sequence[Step], end: int) -> list[_Run]:
+    """The runs that end before the step `end` and compute nothing again: none that is longer does where one cannot."""
+    found = list[_Run]()
+    for begin in range(end - 2, max(end - fuse.LONGEST_TILE, 0) - 1, -1):
+        if (run := _run(tuple(steps[begin:end]))) is None:
+            break
+        found.append(run)
+    return found
+
+
+def _inner(run: Sequence[Step]) -> list[Axis]:
+    """What the steps of a run read of what those before them made, the last first."""
+    return [Axis(step.stride, step.kernel, step.pad, step.side) for step in reversed(run[1:])]
+
+
+def _by_row(run: Sequence[Step]) -> list[Spans]:
+    """Per step of a run but the last, the last first, the rows that it computes for each row of the run."""
+    rows = np.arange(run[-1].side_out)
+    spans, found = (rows, rows + 1), list[Spans]()
+    for axis in _inner(run):
+        spans = needed(axis, spans)
+        found.append(spans)
+    return found
+
+
+def _columns(run: Sequence[Step]) -> list[int]:
+    """Likewise the most columns that are there of what it makes."""
+    begin = np.arange(0, run[-1].side_out, fuse.NARROWEST)
+    spans, found = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
+    for axis in _inner(run):
+        spans, most = slid(needed(axis, spans))
+        found.append(most)
+    return found
+
+
+def _again(run: Sequence[Step]) -> int:
+    """Multiply-accumulates that a run computes again."""
+    total = 0
+    for before, (begin, end) in zip(reversed(run[:-1]), _by_row(run), strict=True):
+        upto = np.concatenate(([0], np.cumsum(_taps(before))))
+        total += _macs(before) * int((upto[end] - upto[begin]).sum()) // int(upto[-1]) - _macs(before)
+    return total
+
+
+@lru_cache(maxsize=1 << 18)
+def _run(run: tuple[Step, ...]) -> _Run | None:
+    """None where these steps cannot run together or would compute something again."""
+    if run[-1].sums or run[1].forth or _again(run) > 0:
+        return None
+    rows = [int((end - begin).max()) for begin, end in _by_row(run)]
+    sizes = [h * w * step.c_in for step, h, w in zip(reversed(run[1:]), rows, _columns(run), strict=True)]
+    first, add = run[0], next((number for number, step in enumerate(run) if step.back), -1)
+    inputs, *skip = _reads(run, 0, len(run) - 1)
+    held = first.held if 0 < first.forth < len(run) else first.kernel
+    return _Run(
+        steps=len(run),
+        bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
+        saved=sum(_facts(step).ring for step in run[1:]),
+        more=_grown(held, inputs.extent, first.side) * first.side * first.c_in,
+        more_skip=sum(
+            _grown(run[add].held, run[add].late + x.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
+        ),
+        odd=any(step.kernel > 1 for step in run[1:]),
+        back=len(run) - add + run[add].back if add >= 0 else 0,
+    )
+
+
+def _grown(have: int, wanted: int, most: int) -> int:
+    """By how many rows a ring of no more than `most` grows."""
+    return min(max(have, wanted), most) - min(have, most)
+
+
+def least_bytes(steps: Sequence[Step], *, streamed: bool) -> int:
+    """What the busiest step of the best plan needs, in bytes; streamed: the network's input comes by rows, and is never whole.
+
+    steps: the first is a convolution; channels are whole numbers of words, but for those of the network's input and output.
+    """
+    chain = _Chain(steps, streamed)
+    return max(chain.worst(), *chain.alone[chain.count :], 0)
+
+
+_Tile = tuple[int, _Run]
+"""The first step of a run, and the run."""
+
+
+class _Choice(NamedTuple):
+    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest."""
+
+    saved: int
+    tile: int
+    tiles: tuple[_Tile, ...]
+
+
+class _Chain:
+    """The stages of a chain, those of its first `count` steps, which run row by row. Arrays are over the first and the last
+    step of a stage; where the last comes before the first they hold nothing.
+
+    alone: bytes of each step by itself. runs: by their last step. total: bytes of all that is alive in a stage without tiles.
+    apart: how far below what its first step reads its output must begin. odd: whether there may be odd runs in it that change
+    what its output shares. low, high: what is known of its bytes with the best of its tiles.
+    """
+
+    def __init__(self, steps: Sequence[Step], streamed: bool) -> None:
+        self.steps, self.streamed = steps, streamed
+        self.facts = [_facts(step) for step in steps]
+        self.count = count = next((index for index, step in enumerate(steps) if not step.is_by_rows), len(steps))
+        self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
+        self.alone = self._alone()
+        self.runs = [_runs(steps, end) for end in range(1, count + 1)]
+        read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).T
+        self.total = self._total(read, made, ring)
+        self.apart = self._apart(read, made, waits)
+        self.odd = self._odd()
+        self.high = self.total - self._shared(read, made)
+        self.least = np.where(self.odd, self.total - np.minimum(self._dying(read), made), self.high)
+        single = np.arange(streamed, count)  # the step that takes the rows of the network's input is a fused stage
+        self.high[single, single] = self.alone[streamed:count]
+        self.low = self.least - self._most_saved(_least_worst(self.high))
+        self.low[single, single] = self.high[single, single]
+        self.refined = set[int]()  # first steps
+
+    def _alone(self) -> list[int]:
+        found = []
+        for step, fact in zip(self.steps, self.facts, strict=True):
+            dying = [] if step.forth else [(fact.lag, fact.read)]
+            if step.back:
+                dying.append((0, fact.made))
+            found.append(fact.read + fact.made * (1 + bool(step.back)) - shared_bytes(fact.made, dying))
+        for first, add in self.skips:
+            for index in range(first + 1, add):
+                found[index] += self.facts[first].read
+        return found
+
+    def _total(self, read: Numbers, made: Numbers, ring: Numbers) -> Numbers:
+        """The input, rings of what is between, the output, sums of a mean; a skip that begins or ends elsewhere is whole."""
+        rings = ring.cumsum()
+        total: Numbers = (read - rings)[:, None] + rings + made
+        total[:, -1] += self.steps[self.count - 1].sums
+        if self.streamed:
+            total[0] += ring[0] - read[0]
+        for first, add in self.skips:
+            total[:first, first:add] += read[first] - ring[first]
+            total[first + 1 : add + 1] += read[first]
+        return total
+
+    def _apart(self, read: Numbers, made: Numbers, waits: Numbers) -> Numbers:
+        """As `_distance` has it without tiles, in whole words; between a few turns distances grow or fall evenly."""
+        steps = self.steps[: self.count]
+        side, out, stride, pad = np.array([(step.side, step.side_out, step.stride, step.pad) for step in steps]).T
+        paces = stride.cumprod()  # ticks for a row of each step's output
+        ticks = np.append(0, (paces[:-1] * waits[1:]).cumsum())
+        every = np.maximum(paces // paces[:, None], 1)
+        done = (ticks - ticks[:, None]) // paces[:, None] + 1  # rows of the first step that are there with the last one's first
+        turns = np.minimum(out - 1, (out[:, None] - 1 - done) // every)  # the last one after which the first step reads again
+        kink = ((pad // stride)[:, None] - done) // every  # the last one after which all rows are needed
+        row, row_out = (read // side)[:, None], made // out
+        found = np.zeros_like(turns)
+        for turn in (np.zeros_like(turns), kink, kink + 1, turns):
+            at = np.clip(turn, 0, turns)
+            oldest = np.maximum((done + at * every) * stride[:, None] - pad[:, None], 0)
+            found = np.maximum(found, (at + 1) * row_out - oldest * row)
+        found[turns < 0] = 0
+        if steps[-1].sums:  # it writes when all has been read
+            found[:, -1] = 0
+        for first, add in self.skips:
+            found[first, add:] = np.maximum(found[first, add:], found[add, add:])
+        words: Numbers = -(-found // ALIGN) * ALIGN
+        return words
+
+    def _dying(self, read: Numbers) -> Numbers:
+        """Bytes from before each stage that nothing needs after it."""
+        found = np.repeat(read[:, None], self.count, axis=1)
+        if self.streamed:
+            found[0] = 0
+        for first, add in self.skips:
+            found[first, first:add] = 0
+            found[first + 1 : add + 1, add:] += read[first]
+        return found
+
+    def _shared(self, read: Numbers, made: Numbers) -> Numbers:
+        """Bytes of each stage's output that lie over these, as `shared_bytes` has it."""
+        lag = np.minimum(self.apart, made)
+        found = read[:, None] + made - np.maximum(lag + read[:, None], made)
+        if self.streamed:
+            found[0] = 0
+        for first, add in self.skips:
+            found[first, first:add] = 0
+            skip, own = lag[add, add:], lag[first + 1 : add + 1, add:]
+            size, sizes = read[first], read[first + 1 : add + 1, None]
+            below, above = np.maximum(own + sizes, skip) + size, np.maximum(skip + size, own) + sizes
+            end = np.maximum(np.where(own <= skip, below, above), made[add:])
+            found[first + 1 : add + 1, add:] = size + sizes + made[add:] - end
+        return found
+
+    def _odd(self) -> NDArray[np.bool_]:
+        ends = np.full(self.count, self.count)  # the last step of the first odd run that begins here or later
+        for last, runs in reversed(list(enumerate(self.runs))):
+            for run in runs:
+                if run.odd:
+                    ends[: last + 2 - run.steps] = last
+        if self.streamed:  # nothing dies
+            ends[0] = self.count
+        found: NDArray[np.bool_] = np.arange(self.count) >= ends[:, None]
+        return found
+
+    def _most_saved(self, most: int) -> Numbers:
+        """What tiles of less than `most` bytes save at most, less the largest of them, whose sizes are put into few groups."""
+        bytes_ = sorted({run.bytes for runs in self.runs for run in runs if run.bytes < most})
+        each = -(-len(bytes_) // GROUPS) or 1
+        group = {size: 1 + at // each for at, size in enumerate(bytes_)}
+        smallest = np.array([0, *bytes_[::each]])
+        saved = np.zeros((self.count + 1, self.count, len(smallest)), np.int64)  # [end, first, group of the largest]
+        found = np.zeros((self.count, self.count), np.int64)
+        for last, runs in enumerate(self.runs):
+            now = saved[last + 1]
+            now[:] = saved[last]
+            for run in runs:
+                if (at := group.get(run.bytes)) is not None:
+                    end = last + 2 - run.steps
+                    np.maximum(now[:end, at:], saved[end - 1, :end, at:] + run.saved, out=now[:end, at:])
+            found[:, last] = (now - smallest).max(axis=1)
+        return found
+
+    def worst(self) -> int:
+        """What the worst stage of the best cuts needs: looks closer at stages that could be among them until they are known."""
+        while True:
+            worst = _least_worst(self.low)
+            costs = np.where(self.high <= worst, 0, np.where(self.low <= worst, 1, self.count + 1))
+            unsure = [stage for stage in _cheapest(costs) if costs[stage]]
+            if not unsure:
+                return worst
+            for first, last in unsure:
+                if first in self.refined:
+                    self.low[first, last] = self.high[first, last] = self._exact(first, last)
+                else:
+                    self._refine(first)
+                    self.refined.add(first)
+
+    def _gain(self, run: _Run, first: int, last: int) -> int:
+        """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
+        made = first < last + 1 - run.steps or (self.streamed and first == 0)
+        skip_made = run.back > 0 and first < last + 1 - run.back
+        return run.saved - (run.more if made else 0) - (run.more_skip if skip_made else 0)
+
+    def _reads_outside(self, run: _Run, first: int, last: int) -> bool:
+        """Whether a run that ends a stage reads what was there before, so that its tiles need that longer."""
+        return first + max(run.steps, run.back) > last and not (self.streamed and first == 0)
+
+    def _refine(self, first: int) -> None:
+        """What the stages that begin with a step need, at least; exactly where tiles do not change what is shared.
+
+        `fuse` drops tiles that spare no more than others, even if they leave more to be shared: a stage may need more.
+        """
+        bytes_ = [0, *sorted({run.bytes for runs in self.runs[first:] for run in runs})]
+        level, sizes = {size: at for at, size in enumerate(bytes_)}, np.array(bytes_)
+        saved = [np.zeros(len(sizes), np.int64)] * (first + 1)  # [end]: what tiles spare, by the size of the largest
+        for last in range(first, self.count):
+            now, certain = saved[last].copy(), not self.odd[first, last]
+            for run in self.runs[last]:
+                begin = last + 1 - run.steps
+                if begin >= first:
+                    at = level[run.bytes]
+                    np.maximum(now[at:], saved[begin][at:] + self._gain(run, first, last), out=now[at:])
+                    certain = certain and not self._reads_outside(run, first, last)
+            saved.append(now)
+            if last > first:
+                self.low[first, last] = self.least[first, last] + (sizes - now).min()
+                if certain:
+                    self.high[first, last] = self.low[first, last]
+
+    def _exact(self, first: int, last: int) -> int:
+        """What a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
+        fronts = [[_Choice(0, 0, ())]]
+        for end in range(first, last + 1):
+            found = list(fronts[-1])
+            for run in self.runs[end]:
+                begin, gain = end + 1 - run.steps, self._gain(run, first, end)
+                if begin >= first and gain > 0:
+                    for saved, tile, tiles in fronts[begin - first]:
+                        found.append(_Choice(saved + gain, max(tile, run.bytes), (*tiles, (begin, run))))
+            kept: list[_Choice] = []
+            for choice in sorted(found, key=lambda c: (c.tile - c.saved, c.tile, len(c.tiles))):
+                if not any(c.saved >= choice.saved and c.tile <= choice.tile for c in kept):
+                    kept.append(choice)
+                if len(kept) == fuse.MOST_CHOICES:
+                    break
+            fronts.append(kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, ())])
+        total = int(self.total[first, last])
+        return min(total - c.saved + c.tile - self._shared_with(first, last, c.tiles) for c in fronts[-1])
+
+    def _shared_with(self, first: int, last: int, tiles: Sequence[_Tile]) -> int:
+        """Bytes of a stage's output that lie over what dies in it, with these tiles: as `streaming.lags` has it."""
+        if self.streamed and first == 0:
+            return 0
+        steps, runs, at = self.steps, dict(tiles), first
+        paces = dict[int, Pace]()  # of ops and tiles by their last step
+        outside = list[tuple[_Read, int]]()  # what was there before, and who reads it
+        tiled = any(begin + run.steps > last for begin, run in tiles)
+        while at <= last:
+            node, begin = at + (runs[at].steps if at in runs else 1) - 1, 0
+            for read in _reads(steps, at, node):
+                if read.step <= first:
+                    outside.append((read, node))
+                else:
+                    source = paces[read.step - 1]
+                    begin = max(begin, source.first + source.every * (read.extent - 1 - read.pad))
+            every = (paces[at - 1].every if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
+            paces[node] = Pace(begin, every, steps[node].side if steps[node].sums else steps[node].side_out)
+            at = node + 1
+        lags = dict[int, int]()
+        for read, node in outside:
+            if read.step < first or first + steps[first].forth <= last:
+                ahead = None if node < last else 1 - tiled  # an add by itself has read the row that it writes
+                found = _distance(read, steps[read.step], paces[node], (steps[last], paces[last]), ahead)
+                lags[read.step] = max(lags.get(read.step, 0), found)
+        return shared_bytes(self.facts[last].made, [(lag, self.facts[x].read) for x, lag in lags.items()])
+
+
+class _Read(NamedTuple):
+    """The window of an output on what the step before `step` made."""
+
+    step: int
+    stride: int
+    extent: int
+    pad: int
+
+
+def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
+    """What a row of the last of some steps, which run together, reads of what others made."""
+    run = steps[first : last + 1]
+    found = [_Read(first, *_through(run))]
+    for number, step in enumerate(run):
+        if step.back:
+            skip = _Read(first + number - step.back, *_through(run[number + 1 :]))
+            if skip.step < first:
+                found.append(skip)
+            else:  # they read it anyway
+                pad = max(found[0].pad, skip.pad)
+                below = max(found[0].extent - found[0].pad, skip.extent - skip.pad)
+                found[0] = found[0]._replace(extent=pad + below, pad=pad)
+    return found
+
+
+def _through(run: Sequence[Step]) -> tuple[int, int, int]:
+    """The window of a row of a run's output on its input: stride, extent, rows above the map."""
+    stride, extent, pad = 1, 1, 0
+    for step in reversed(run):
+        stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
+    return stride, extent, pad
+
+
+def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], ahead: int | None) -> int:
+    """How far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
+
+    source: the step that reads it first. ahead: turns by which the last one's reads are ahead of its writes, where it reads it.
+    """
+    out, pace = last
+    turns = np.arange(pace.turns)
+    written = (turns + 1) * out.side_out * out.c_out
+    if out.sums:  # written all at once, with the last row
+        turns, written = turns[-1:], np.array([out.c_out])
+    if ahead is not None:
+        done = turns + ahead
+    else:
+        done = np.clip((pace.first + turns * pace.every - reader.first) // reader.every + 1, 0, reader.turns)
+    oldest = np.clip(done * read.stride - read.pad, 0, source.side)
+    return int(np.where(done < reader.turns, written - oldest * source.side * source.c_in, 0).max(initial=0))
+
+
+def _least_worst(stages: Numbers) -> int:
+    """Of all ways to cut a chain into stages the least that the worst stage needs."""
+    least = np.zeros(len(stages) + 1, np.int64)
+    for last in range(len(stages)):
+        least[last + 1] = np.maximum(least[: last + 1], stages[: last + 1, last]).min()
+    return int(least[-1])
+
+
+def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
+    """Of all ways to cut it the one whose stages cost least together: (first, last) of each."""
+    least, begin = np.zeros(len(costs) + 1, np.int64), [0] * (len(costs) + 1)
+    for last in range(len(costs)):
+        total = least[: last + 1] + costs[: last + 1, last]
+        begin[last + 1] = at = int(total.argmin())
+        least[last + 1] = total[at]
+    path, end = list[tuple[int, int]](), len(costs)
+    while end:
+        path.append((begin[end], end - 1))
+        end = begin[end]
+    return path
+
+
+def forget() -> None:
+    """Forget what is known of steps."""
+    for function in (_macs, _facts, _run):
+        function.cache_clear()

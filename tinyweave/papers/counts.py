@@ -1,0 +1,88 @@
+"""What papers count of a network, beside a plan of it. In: a Plan, its chain of convolutions. Out: rows of RAM and work.
+
+For comparison only: a plan counts everything. A row is a way to run the network, with its work by the paper's count, and exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..ir import CompileError
+from ..plan import Plan
+from ..plan.fuse.schedule import plan_macs
+from . import fusion as fusion_paper
+from . import patches as patch_paper
+from .chain import Chain, macs, plan_bytes, scratch_names
+
+
+class Row(NamedTuple):
+    """ram: bytes by the count. overhead: work as the count has it, as a multiple of the chain's; None of a plan. exact: what is
+    executed, likewise. how: in words."""
+
+    ram: int
+    overhead: float | None
+    exact: float
+    how: str
+
+
+class Counted(NamedTuple):
+    """rows: `plan`, `layer_by_layer`, `least_ram` (within the plan's limit of work), `least_ram_any_work`, and with a limit of
+    RAM `least_work` within it; None where there is none. left_out: ops that are not in the chain."""
+
+    name: str
+    left_out: tuple[str, ...]
+    rows: dict[str, Row | None]
+
+
+def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
+    """A plan, and what the paper finds for the same network. work: MACs of the network, of which the plan may take `overhead`
+    times as many; ram: bytes that it may take."""
+    if not all(layer.is_square for layer in chain.layers):
+        raise CompileError("the network's maps or windows are not square", "this count knows square ones only")
+    own, ways = COUNTS[name](plan, chain, overhead, ram)
+    exact = sum(plan_macs(plan)) / work if work else 1.0
+    return Counted(name, chain.left_out, {"plan": Row(own, None, exact, "all layers"), **ways})
+
+
+def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
+    layers = chain.layers
+    ways: dict[str, fusion_paper.Cut | None] = {
+        "layer_by_layer": fusion_paper.unfused(layers),
+        "least_ram": fusion_paper.least_ram(layers, overhead),
+        "least_ram_any_work": fusion_paper.least_ram(layers),
+    }
+    if ram is not None:
+        ways["least_work"] = fusion_paper.least_macs(layers, ram)
+
+    def row(cut: fusion_paper.Cut) -> Row:
+        exact = fusion_paper.exact_macs(layers, cut) / macs(layers)
+        return Row(cut.ram, cut.macs / macs(layers), exact, f"{len(cut.blocks)} blocks of {len(layers)} layers")
+
+    return fusion_paper.plan_ram(plan), {name: None if cut is None else row(cut) for name, cut in ways.items()}
+
+
+def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
+    layers = chain.layers
+    found = patch_paper.all_patched(layers)
+    whole = found[0]
+    within = [run for run in found if run.macs <= overhead * whole.macs]
+    ways: dict[str, patch_paper.Patched | None] = {
+        "layer_by_layer": whole,
+        "least_ram": min(within, key=lambda run: (run.ram, run.macs)),
+        "least_ram_any_work": min(found, key=lambda run: (run.ram, run.macs)),
+    }
+    if ram is not None:
+        ways["least_work"] = min((run for run in found if run.ram <= ram), key=lambda run: (run.macs, run.ram), default=None)
+
+    def row(run: patch_paper.Patched) -> Row:
+        exact = patch_paper.patched_macs(layers, run.head, run.patch, clipped=True) / whole.macs
+        how = f"{run.head} of {len(layers)} layers in patches of {run.patch} x {run.patch}" if run.head else "no patches"
+        return Row(run.ram, run.macs / whole.macs, exact, how)
+
+    own = plan_bytes(plan, scratch_names(plan))
+    return own, {name: None if run is None else row(run) for name, run in ways.items()}
+
+
+Count = Callable[[Plan, Chain, float, "int | None"], "tuple[int, dict[str, Row | None]]"]
+COUNTS: dict[str, Count] = {"fusion_paper": by_fusion_paper, "patch_paper": by_patch_paper}

@@ -1,0 +1,163 @@
+"""Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of, and
+per op, how an output may overlap the operands that die with it: by the lag of its kernel (`kernels/lag.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...ir import Graph, Op, is_constant
+from ...kernels.table import BY_NAME
+from ...ops import SPECS
+from ..place.place import Rule
+from ..place.relocation_ops import is_move
+from ..plan import Buffer
+from .subtensors import ALIGN, Aliases, with_parts
+
+ANY_LAG = 1 << 62
+NO_LAG = ANY_LAG // 2  # what is more than any arena
+
+
+def is_view(op: Op) -> bool:
+    """Whether the op gives its first input's bytes as they are; of an op that is not supported nobody knows."""
+    return op.kind in SPECS and SPECS[op.kind].view and not is_move(op)
+
+
+def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
+    """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
+
+    The order, the file's unless given, matters where there is state.
+
+    State is read where it lies when it changes only after the last use of what was read, and a value is computed where the
+    state lies to which it is assigned when nothing needs the old state any more; else they are copied.
+    """
+    order = tuple(range(len(graph.ops))) if order is None else order
+    owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
+    for step, index in enumerate(order):
+        op = graph.ops[index]
+        source = op.inputs[0] if is_view(op) else None
+        if op.kind == "assign_variable":
+            _write_early(graph, order, step, owner)
+        elif source in owner and (graph.tensors[source].role != "state" or _used_before_change(graph, order, step)):
+            owner[op.outputs[0]] = owner[source]
+    return owner
+
+
+def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
+    """Who lies in whose bytes: views, and with `parts` what needs no code as its tensors lie inside others."""
+    owner = views(graph, tuple(order))
+    return with_parts(graph, owner, order) if parts else Aliases(owner, {}, frozenset())
+
+
+def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
+    """The steps that read or write one of these tensors; one past the last step when one is a network output."""
+    wanted = set(names)
+    steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
+    return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
+
+
+def _next_write(graph: Graph, order: tuple[int, ...], state: str, step: int) -> int:
+    """The first step after `step` that changes a state, one past all when none does."""
+    return next((s for s in range(step + 1, len(order)) if state in graph.ops[order[s]].outputs), len(order) + 1)
+
+
+def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> set[str]:
+    """These tensors and what reshape-like ops make of them."""
+    found = set(names)
+    for index in order:
+        op = graph.ops[index]
+        if is_view(op) and op.kind != "assign_variable" and op.inputs[0] in found:
+            found.add(op.outputs[0])
+    return found
+
+
+def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
+    """Whether all reads of what the op at `step` gives, and of views of it, come before the next write of its state."""
+    op = graph.ops[order[step]]
+    uses = _touched(graph, order, _with_views(graph, order, op.outputs))
+    return uses[-1] < _next_write(graph, order, graph.input(op).name, step)
+
+
+def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
+    """Let the value that the op at `step` assigns lie in the state from the start, where the old state is no longer read."""
+    op = graph.ops[order[step]]
+    value, state = op.inputs[0], op.outputs[0]
+    if value not in owner or graph.tensors[owner[value]].role == "state" or owner[value] in graph.inputs:
+        return
+    same_bytes = [name for name, home in owner.items() if home == owner[value]]
+    lives = _touched(graph, order, _with_views(graph, order, same_bytes))
+    in_state = _touched(graph, order, [name for name, home in owner.items() if home == state])
+    old_state_is_read = any(lives[0] <= s < step for s in in_state)
+    if not old_state_is_read and lives[-1] < _next_write(graph, order, state, step):
+        owner.update(dict.fromkeys(same_bytes, state))
+
+
+def lags(
+    graph: Graph,
+    variants: Sequence[str],
+    owner: Mapping[str, str],
+    most: int = ANY_LAG,
+    offset: Mapping[str, int] | None = None,
+) -> list[dict[str, int]]:
+    """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
+
+    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes. `offset`: where
+    tensors begin in their owners, when not at 0; the distances are those of the owners.
+    """
+    found = []
+    for op, name in zip(graph.ops, variants, strict=True):
+        all_of_op = _lags(graph, op, name, owner, offset or {}) if name else {}
+        found.append({other: lag for other, lag in all_of_op.items() if lag <= most and lag < NO_LAG})
+    return found
+
+
+def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
+    if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
+        return {}
+    known, found = BY_NAME[variant].lag(graph, op), dict[str, int]()
+    for index, name in enumerate(op.inputs):
+        if name is not None and name in owner:
+            inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)
+            found[owner[name]] = max(known.get(index, ANY_LAG) + inside, found.get(owner[name], 0))
+    return found
+
+
+def rules(
+    graph: Graph,
+    stages: Sequence[Sequence[int]],
+    owner: Mapping[str, str],
+    lag: Sequence[Mapping[str, int]],
+    buffers: Iterable[Buffer],
+) -> list[Rule]:
+    """How the output of each stage may lie over the operands that nothing needs after it; lag: per stage, as `lags` per op."""
+    found = []
+    home = {buffer.name: buffer for buffer in buffers}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    kept = state.union(owner[name] for name in graph.outputs if name in owner)
+    for step, ops in enumerate(stages):
+        target = owner[graph.ops[ops[-1]].outputs[0]]
+        for source, distance in lag[step].items() if target not in state and home[target].start == step else ():
+            if source not in kept and source != target and home[source].end == step + 1:
+                found.append(Rule(target, source, distance))
+                if is_move(graph.ops[ops[-1]]):  # it may go up as well
+                    found.append(Rule(source, target, distance))
+    return found
+
+
+def saved_bytes(
+    graph: Graph, owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
+) -> int:
+    """By how much an op's output and the operands that die with it need less than their sum, stacked by rising distances."""
+    target = owner[graph.ops[index].outputs[0]]
+    if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
+        return 0
+    out = graph.tensors[target].bytes
+    return shared_bytes(out, [(d, graph.tensors[name].bytes) for name, d in lag[index].items() if name in dying - {target}])
+
+
+def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
+    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum, where all begin at
+    multiples of `ALIGN`."""
+    end = total = 0
+    for distance, size in sorted(operands):
+        end, total = max(end, min(-(-distance // ALIGN) * ALIGN, out)) + size, total + size
+    return total + out - max(end, out)

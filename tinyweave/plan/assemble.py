@@ -1,0 +1,259 @@
+"""Building a plan: what stages hold becomes buffers, these get offsets, and all of it becomes a Plan.
+
+In: a graph, its stages in the order in which they run, who lies in whose bytes. Out: drafts, which are only placed and can be
+compared; of the one that is wanted the Plan, checked. Where the busiest step's need is not reached, tensors move between steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ..ir import Graph, itemsize
+from .alias.overlap import ANY_LAG, lags, rules, shared_in
+from .alias.subtensors import Aliases
+from .check import check
+from .fuse.access import Rows, row_bytes, tile_bytes
+from .fuse.schedule import lags_by_stage, streamings
+from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
+from .liveness import lifetimes
+from .order.search import each_its_own, file_order
+from .place.place import TRIES, Rule, place
+from .place.relocate import Relocation, find_relocation
+from .place.relocation_ops import lone_tensors, with_moves
+from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
+
+NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
+FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
+
+
+class Layout(NamedTuple):
+    """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
+    allow, of lags up to `most_lag`."""
+
+    net: Rows
+    stages: Sequence[tuple[int, ...]]
+    shared: Aliases
+    memory: str
+    most_lag: int
+    places: Mapping[str, Place]
+    buffers: tuple[Buffer, ...]
+    rules: list[Rule]
+    kernels: Kernels = FOR_ALL
+
+
+class PlacedLayout(NamedTuple):
+    """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan."""
+
+    laid: Layout
+    offsets: dict[str, int]
+    bytes: int
+    lower_bound: int
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Bytes first, then calls of kernels."""
+        return self.bytes, calls(self.laid.net.variants)
+
+
+def plan_in_order(
+    graph: Graph,
+    order: Sequence[int],
+    memory: str = "sram",
+    *,
+    overlap: bool = False,
+    most_lag: int = ANY_LAG,
+    share: bool = True,
+    moves: bool = False,
+    parts: bool = False,
+    kernels: Kernels = FOR_ALL,
+) -> Plan:
+    """The plan that runs the ops one by one in `order`.
+
+    With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
+    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
+    between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors lie in what they are
+    cut from or joined to.
+    """
+    shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
+    most_lag = most_lag if overlap else NO_OVERLAP
+    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
+    return finish(draft(laid, moves=moves))
+
+
+def plan_in_stages(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    memory: str = "sram",
+    *,
+    streamed: tuple[str, ...] = (),
+    tiles: tuple[Tile, ...] = (),
+    handed: tuple[str, ...] = (),
+) -> Plan:
+    """The plan that runs the ops in these stages, fused those of more than one op, or that read a `streamed` network input or
+    make a `handed` output.
+
+    The ops of each of the `tiles` run together, some columns at a time.
+    """
+    shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
+    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, handed=handed)))
+
+
+def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
+    """A stage per op."""
+    return [(index,) for index in order]
+
+
+def lay_out(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    shared: Aliases,
+    memory: str,
+    *,
+    streamed: tuple[str, ...] = (),
+    tiles: tuple[Tile, ...] = (),
+    handed: tuple[str, ...] = (),
+    most_lag: int = ANY_LAG,
+    kernels: Kernels = FOR_ALL,
+) -> Layout:
+    """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
+    variants = variants_in(graph, shared, kernels)
+    net, scratch = Rows(graph, variants, streamed, tiles, handed), scratch_of(graph, variants)
+    streams = streamings(net, stages)
+    rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
+    sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
+    more = []
+    for step, (ops, stream) in enumerate(zip(stages, streams, strict=True)):
+        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], net.sums[ops[-1]] if stream else 0))
+        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
+    places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
+    for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
+        name = tiles_name(graph.ops[ops[-1]].name)
+        inside = [_in_tile(net, tile, name) for tile in tiles if tile.ops[0] in ops]
+        if inside:
+            more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
+            places |= {tensor: place for found, _ in inside for tensor, place in found.items()}
+    owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
+    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed, *handed}), *more)
+    lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
+    allowed = rules(graph, stages, owner, lag, buffers)
+    return Layout(net, stages, shared, memory, most_lag, places, buffers, allowed, kernels)
+
+
+def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
+    """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
+    places, end = {}, 0
+    for name, size in tile_bytes(net, tile).items():
+        places[name] = Place(buffer, -(-end // 4) * 4)
+        end = places[name].offset + size
+    return places, end
+
+
+def _buffers(
+    graph: Graph,
+    stages: Sequence[tuple[int, ...]],
+    owner: Mapping[str, str],
+    memory: str,
+    *,
+    rings: Mapping[str, int],
+    by_rows: Collection[str],
+) -> tuple[Buffer, ...]:
+    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
+
+    rings: the bytes of what only one stage sees. by_rows: inputs and outputs that come and go while their stage runs. All are
+    aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
+    """
+    lives = lifetimes(graph, stages, owner, by_rows=by_rows)
+    return tuple(
+        Buffer(name, rings.get(name, tensor.bytes), max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
+        for name, tensor, life in ((name, graph.tensors[name], life) for name, life in lives.items())
+    )
+
+
+def draft(laid: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
+    """Offsets for what is laid out, with `moves` after moves between steps if need be; `tries` as for `place`."""
+    found = place(laid.buffers, laid.rules, tries=0)
+    least = found.lower_bound
+    if found.bytes > least and tries:
+        walk = _walk(laid, least, found.bytes, moves=moves)
+        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
+        least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
+        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if least_had else tries, known=known)
+        if walk is not None and walk.bytes < found.bytes:
+            laid, known = _carry_out(laid, walk)
+            found = place(laid.buffers, laid.rules, 0, known=known)
+    return PlacedLayout(laid, found.offsets, found.bytes, least if moves else found.lower_bound)
+
+
+def _walk(laid: Layout, least: int, most: int, *, moves: bool) -> Relocation | None:
+    """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
+    graph = laid.net.graph
+    lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
+    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.net.streamed}
+    state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
+    grain = max(buffer.align for buffer in laid.buffers)
+    steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
+    for capacity in dict.fromkeys((least, -(-least // grain) * grain, *steps)):
+        found = find_relocation(
+            laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _carry_out(laid: Layout, walk: Relocation) -> tuple[Layout, dict[str, int]]:
+    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
+    net = laid.net
+    lone = lone_tensors(net.graph, laid.stages, laid.shared.owner)
+    steps: list[int | str] = []
+    stages: list[tuple[int, ...]] = []
+    for step, ops in enumerate(laid.stages):
+        for name in (lone[buffer, step] for at, buffer in walk.moved if at == step):
+            stages.append((len(steps),))
+            steps.append(name)
+        stages.append(tuple(range(len(steps), len(steps) + len(ops))))
+        steps += ops
+    graph, names = with_moves(net.graph, steps)
+    number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
+    tiles = tuple(replace(tile, ops=tuple(number[index] for index in tile.ops)) for tile in net.tiles)
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
+    targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
+    shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
+    by_rows = {"streamed": tuple(net.streamed), "handed": tuple(net.handed)}
+    most_lag, kernels = laid.most_lag, laid.kernels
+    again = lay_out(graph, stages, shared, laid.memory, tiles=tiles, most_lag=most_lag, kernels=kernels, **by_rows)
+    return again, known
+
+
+def finish(made: PlacedLayout, kept: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """The plan of a draft, checked; kept: as of a Plan."""
+    laid, net = made.laid, made.laid.net
+    graph, streams = net.graph, streamings(net, laid.stages)
+    return check(
+        Plan(
+            graph=graph,
+            stages=tuple(
+                Stage(ops) if stream is None else Stage(ops, _tiles(net, ops), stream.schedule)
+                for ops, stream in zip(laid.stages, streams, strict=True)
+            ),
+            variants=tuple(net.variants),
+            buffers=laid.buffers,
+            places=laid.places,
+            offsets=made.offsets,
+            arena={laid.memory: made.bytes},
+            scratch=max(scratch_of(graph, net.variants), default=0),
+            lower_bound=made.lower_bound,
+            streamed=tuple(net.streamed),
+            kept=kept,
+            handed=tuple(net.handed),
+        )
+    )
+
+
+def _tiles(net: Rows, ops: Sequence[int]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in net.tiles if tile.ops[0] in ops)

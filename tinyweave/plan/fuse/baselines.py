@@ -1,0 +1,90 @@
+"""The schedules of others, as points of the same space. In: a Graph as rows, an order, a budget. Out: stages and tiles.
+
+patch: the first layers run patch by patch, n x n patches of the map that the last of them makes, each from all that it needs of
+the image; the others one by one. MCUNetV2 (arXiv 2110.15352).
+stream2d: the first layers run so that nothing is computed twice, for what patches share is kept in both directions; here that
+is a stage of whole rows. StreamNet (NeurIPS 2023), its 2D form.
+msf: blocks of layers anywhere, each of which computes an element of its output at a time and keeps of each map within it the
+columns of a window (H-cache); rows are computed again. msf-CNN (arXiv 2505.11483). It is `best_stages` with tiles only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...ir import CompileError
+from ..plan import Tile
+from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
+from .schedule import streaming
+from .stages import Cut
+
+
+def patches(
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    *,
+    budget: int,
+    grid: int = 0,
+    layers: int = 0,
+    most: int,
+) -> Cut:
+    """As many layers in as many patches as need least memory, with no more than `budget` multiply-accumulates done again.
+
+    grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. alone: bytes that
+    each step needs by itself. Empty where no patches can be, or more than `most` bytes are needed.
+    """
+    best: tuple[int, int, Tile] | None = None
+    for count in range(2, len(order) + 1) if not layers else (layers,):
+        run = tuple(order[:count])
+        if count > len(order) or (read := joined(net, run)) is None or not set(net.streamed) <= {r.tensor for r in read}:
+            continue
+        _, h, w, _ = net.graph.output(net.graph.ops[run[-1]]).shape
+        for rows, cols in _sides(h, w, grid):
+            tile = Tile(run, cols, rows, cached=False)
+            again = sum(macs_again(net, tile).values())
+            if again <= budget:
+                size = max(_bytes(net, tile, joined(net, run, rows) or ()), *alone[count:], 0)
+                if best is None or (size, again) < best[:2]:
+                    best = size, again, tile
+    if best is None and (grid or layers):
+        what = f"the first {layers} layers" if layers else "the first layers"
+        hint = "no other layer may read what they pass on; see --max-mac-overhead too"
+        raise CompileError(f"{what} cannot run by patches", hint)
+    if best is None or best[0] > most:
+        return Cut([], (), most)
+    run = best[2].ops
+    return Cut([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
+
+
+def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a patch."""
+    sides = {(-(-h // n), -(-w // n)) for n in ((grid,) if grid else range(2, max(h, w) + 1))}
+    yield from sorted(sides, reverse=True)
+
+
+def _bytes(net: Rows, tile: Tile, reads: Sequence[Read]) -> int:
+    """What the layers of a tile need together, the image by rows if it is streamed."""
+    graph = net.graph
+    rows = {r.tensor: min(r.extent, net.height[r.tensor]) if r.tensor in net.streamed else net.height[r.tensor] for r in reads}
+    around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
+    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(net, tile)
+
+
+def first_rows(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, most: int) -> Cut:
+    """As many of the first layers in one stage that runs row by row as need least memory; arguments as for `patches`."""
+    best: tuple[int, int] | None = None
+    for count in range(1 if net.streamed else 2, len(order) + 1):
+        stream = streaming(net, order[:count])
+        if stream is None:
+            continue
+        tensors, ops = net.graph.tensors, [net.graph.ops[index] for index in order[:count]]
+        held = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
+        size = sum(stream.rings[x] * row_bytes(tensors[x]) if x in stream.rings else tensors[x].bytes for x in held)
+        size = max(size + net.sums[order[count - 1]], *alone[count:], 0)
+        if best is None or size < best[0]:
+            best = size, count
+    if best is None or best[0] > most:
+        return Cut([], (), most)
+    return Cut([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])

@@ -1,0 +1,186 @@
+"""Rematerialisation: maps that are computed twice, so that they need not be kept until their mean is known.
+
+In: a graph, and of some of its maps how many channels are kept. Out: the graph in which the other channels are computed a first
+time for the mean and a second time for all other readers, from what a convolution reads. Else, in a block with squeeze and
+excitation (arXiv 1709.01507), the widest map of all lives until the mean of its channels has become what scales them. After
+Chen et al. (arXiv 1604.06174), who compute again what training would keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...ir import CompileError, Graph, Op, Quant, Tensor, rebuild
+from ...ops.conv import groups
+from ...ops.layout import paddings
+from ...ops.reduce import axes
+
+CUT = ("depthwise_conv_2d", "add", "sub", "mul", "minimum", "maximum", "prelu")  # with constants of as many channels
+LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "quantize", "relu", "relu6", "relu_n1_to_1")
+ALIKE = (*CUT, *LOOKUPS, "mean", "average_pool_2d", "max_pool_2d", "pad")  # channel i is made of channel i of every operand
+
+
+class Twice(NamedTuple):
+    """A map that may be computed twice: the ops that make it, those that sum it up, their results, its first other reader."""
+
+    makers: tuple[int, ...]
+    summing: tuple[int, ...]
+    sums: tuple[str, ...]
+    reader: int
+
+
+def candidates(graph: Graph) -> dict[str, Twice]:
+    """The maps that may be computed twice, in the order in which they are made."""
+    found = ((op.outputs[0], _twice(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
+    return {name: twice for name, twice in found if twice is not None}
+
+
+def is_again(op: Op) -> bool:
+    """Whether an op computes something the second time; its attribute `again` names the op that does it first."""
+    return "again" in op.attrs
+
+
+def with_kept(graph: Graph, kept: Mapping[str, int]) -> Graph:
+    """The graph in which of each of these maps so many channels, the first ones, are kept, and the rest is computed twice."""
+    for name, count in kept.items():
+        graph = _with_kept(graph, name, count)
+    return graph
+
+
+def _twice(graph: Graph, name: str) -> Twice | None:
+    tensor, readers = graph.tensors[name], graph.consumers.get(name, ())
+    if len(tensor.shape) != 4 or len(readers) < 2 or name in graph.outputs or tensor.role == "state":
+        return None
+    sums = {index: _summing(graph, index) for index in readers}
+    others = [index for index, path in sums.items() if not path]
+    summing = [index for path in sums.values() for index in path]
+    makers = _makers(graph, name) if others and summing else ()
+    results = tuple(graph.ops[path[-1]].outputs[0] for path in sums.values() if path)
+    return Twice(makers, tuple(summing), results, min(others)) if makers else None
+
+
+def _makers(graph: Graph, name: str) -> tuple[int, ...]:
+    """The ops that make a map's channels one by one, back to convolutions; none where others read what they pass on."""
+    found, waiting = set[int](), [name]
+    while waiting:
+        index = graph.producer.get(waiting.pop(), -1)
+        op = graph.ops[index]
+        is_first = op.kind == "conv_2d" and groups(graph, op) == 1
+        if index < 0 or not (is_first or _is_alike(graph, op)):
+            return ()
+        found.add(index)
+        waiting += [] if is_first else [tensor.name for tensor in _operands(graph, op)]
+    inner = {graph.ops[index].outputs[0] for index in found} - {name}
+    alone = all(set(graph.consumers[x]) <= found and x not in graph.outputs for x in inner)
+    return tuple(sorted(found)) if alone else ()
+
+
+def _summing(graph: Graph, index: int) -> list[int]:
+    """The ops from this one on that make one pixel of a map; none where they do something else."""
+    path: list[int] = []
+    while True:
+        path.append(index)
+        op = graph.ops[index]
+        if not _is_alike(graph, op) or len(_operands(graph, op)) > 1:
+            return []
+        out = graph.output(op)
+        if out.elements == out.shape[-1]:
+            return path
+        readers = graph.consumers.get(out.name, ())
+        if len(readers) != 1 or out.name in graph.outputs:
+            return []
+        index = readers[0]
+
+
+def _operands(graph: Graph, op: Op) -> list[Tensor]:
+    return [tensor for tensor in graph.inputs_of(op) if tensor is not None and tensor.data is None]
+
+
+def _is_alike(graph: Graph, op: Op) -> bool:
+    if op.kind not in ALIKE:
+        return False
+    channels = graph.output(op).shape[-1:]
+    if any(tensor.shape[-1:] != channels or tensor.role == "state" for tensor in _operands(graph, op)):
+        return False
+    if op.kind == "mean":
+        return len(graph.input(op).shape) - 1 not in axes(graph, op)
+    return op.kind != "pad" or not any(paddings(graph, op)[-1])
+
+
+class _Part(NamedTuple):
+    """Channels [begin, end), and the tensors that are named with a suffix where ops are copied for these channels."""
+
+    suffix: str
+    begin: int
+    end: int
+    own: frozenset[str]
+
+
+def _with_kept(graph: Graph, name: str, kept: int) -> Graph:
+    twice, channels = _twice(graph, name), (graph.tensors[name].shape or (0,))[-1]
+    if twice is None:
+        raise CompileError("cannot be computed twice", "plan again", tensor=name)
+    if not 0 <= kept < channels:
+        raise CompileError(f"has {channels} channels, {kept} of them cannot be kept", "plan again", tensor=name)
+    both = (*twice.makers, *twice.summing)
+    own = {indices: frozenset(graph.ops[index].outputs[0] for index in indices) for indices in (twice.makers, both)}
+    if kept:
+        parts = [_Part("kept", 0, kept, own[both]), _Part("first", kept, channels, own[both])]
+        again = _Part("again", kept, channels, own[twice.makers])
+    else:  # the second time it is the map itself
+        parts, again = [_Part("first", 0, channels, own[twice.makers])], _Part("", 0, channels, frozenset())
+    tensors, ops = dict(graph.tensors), list[Op]()
+    for index, op in enumerate(graph.ops):
+        if name in op.outputs:
+            ops += [_on(graph, graph.ops[i], part, tensors) for part in parts for i in both]
+            ops += [_joined(graph, sums, "first") for sums in twice.sums if kept]
+        if index == twice.reader:
+            ops += [_again(_on(graph, graph.ops[i], again, tensors), graph.ops[i]) for i in twice.makers]
+            ops += [_joined(graph, name, "again")] if kept else []
+        if index not in both:
+            ops.append(op)
+    return rebuild(graph, tensors=tensors, ops=tuple(ops))
+
+
+def _again(op: Op, original: Op) -> Op:
+    return replace(op, attrs={**op.attrs, "again": f"{original.name}_first"})
+
+
+def _on(graph: Graph, op: Op, part: _Part, tensors: dict[str, Tensor]) -> Op:
+    """An op on a part of its channels; new tensors are added to `tensors`."""
+    inputs, out = list[str | None](), graph.output(op)
+    for x in graph.inputs_of(op):
+        if x is not None and x.data is not None:
+            x = _constant(graph, op, x, part)
+            tensors[x.name] = x
+        inputs.append(None if x is None else f"{x.name}:{part.suffix}" if x.name in part.own else x.name)
+    if out.name not in part.own:
+        return replace(op, inputs=tuple(inputs))
+    made = _cut(out, len(out.shape) - 1, part, f"{out.name}:{part.suffix}")
+    tensors[made.name] = made
+    return replace(op, name=f"{op.name}_{part.suffix}", inputs=tuple(inputs), outputs=(made.name,))
+
+
+def _joined(graph: Graph, name: str, rest: str) -> Op:
+    """A map from the part that is kept and the rest."""
+    op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
+    return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
+
+
+def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Part) -> Tensor:
+    """What a part of the output's channels needs of a constant operand."""
+    axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
+    is_whole = op.kind not in ("conv_2d", *CUT) or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
+    return tensor if is_whole else _cut(tensor, axis, part, f"{tensor.name}:{axis}:{part.begin}-{part.end}")
+
+
+def _cut(tensor: Tensor, axis: int, part: _Part, name: str) -> Tensor:
+    """The part along an axis of a tensor."""
+    quant, span = tensor.quant, slice(part.begin, part.end)
+    if quant is not None and quant.axis == axis:
+        quant = Quant(quant.scale[span], quant.zero_point[span], axis)
+    shape = (*tensor.shape[:axis], part.end - part.begin, *tensor.shape[axis + 1 :])
+    data = None if tensor.data is None else tensor.data[(slice(None),) * axis + (span,)]
+    return replace(tensor, name=name, shape=shape, quant=quant, data=data)

@@ -1,0 +1,445 @@
+"""Where to cut a network into fused stages, and which ops of a stage run together in tiles.
+
+In: a Graph as rows, an order, and what each step needs by itself. Out: the stages that need least memory within a budget of
+multiply-accumulates that are done again, or those of every budget at which less is needed. A dynamic programme over the cuts:
+memory is a maximum over stages, work a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import gcd
+from typing import NamedTuple
+
+from ...ir import CompileError
+from ..alias.overlap import shared_bytes
+from ..liveness import Life, lifetimes
+from ..plan import Tile
+from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
+from .schedule import bytes_written, is_fused, lags, paced, rows_needed
+
+NEVER = 1 << 60
+SHORT = 6  # ops of a stage
+MOST_GROWN = 50_000  # times that a stage grows by an op: with more than 316 ops none can have them all
+LONGEST_TILE = 6  # ops that run together
+NARROWEST = 1  # columns of a tile
+BROAD = 4  # columns of a tile that costs few calls
+TURNS = (1, 2, 4, 8)  # rows of a tile
+MOST_CHOICES = 16  # of tiles in a stage, followed at a time
+FRONT_CHOICES = 64  # the same where there are those of all amounts of work
+
+
+class _Choice(NamedTuple):
+    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again."""
+
+    saved: int
+    tile: int
+    macs: int
+    tiles: tuple[Tile, ...] = ()
+
+
+class _Edge(NamedTuple):
+    """A stage up to the step `end`: its bytes, how many ops it fuses and how many of them run in tiles, and its tiles."""
+
+    end: int
+    bytes: int
+    fused: int
+    choice: _Choice = _Choice(0, 0, 0)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Least multiply-accumulates first, then fewest ops in tiles, then fewest fused."""
+        return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
+
+
+class Cut(NamedTuple):
+    """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
+
+    stages: list[tuple[int, ...]]
+    tiles: tuple[Tile, ...]
+    bytes: int
+
+
+def best_stages(
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    *,
+    budget: int = 0,
+    most: int = NEVER,
+    blocks: bool = False,
+    whole_rows: bool = False,
+    columns: int = NARROWEST,
+) -> Cut:
+    """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
+    multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
+
+    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
+    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. columns: the
+    fewest that a tile has. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts, memory
+    being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are followed, as
+    if each had the same overlap of its output with what dies.
+    """
+    candidates = [[]] * len(order) if whole_rows else _candidates(net, order, budget, blocks=blocks, columns=columns)
+    edges = _edges(net, order, owner, alone, candidates, spend=budget, most=most, blocks=blocks)
+    worst = _least_worst(edges, budget)
+    if most < worst:
+        return Cut([], (), worst)
+    return _cut(net, order, _cheapest(edges, worst) or [], worst)
+
+
+def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
+    """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
+    candidates = _candidates(net, order, budget, blocks=False)
+    edges = _edges(net, order, owner, alone, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
+    sizes = sorted({edge.bytes for found in edges for edge in found})
+    sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
+    paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
+    spent = {at: sum(edge.choice.macs for edge in path) for at, path in paths.items()}
+    waiting = [(0, len(sizes) - 1)]
+    while waiting:
+        low, high = waiting.pop()
+        if high - low > 1 and spent[low] != spent[high]:
+            middle = (low + high) // 2
+            paths[middle] = _cheapest(edges, sizes[middle]) or []
+            spent[middle] = sum(edge.choice.macs for edge in paths[middle])
+            waiting += [(low, middle), (middle, high)]
+    least = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
+    return [_cut(net, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
+
+
+def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
+    """The stages and tiles of a path, these as wide as `worst` bytes allow."""
+    stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
+    for edge in path:
+        stages.append(tuple(order[begin : edge.end]))
+        spare = worst - edge.bytes + edge.choice.tile
+        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
+        begin = edge.end
+    return Cut(stages, tuple(tiles), worst)
+
+
+def _edges(
+    net: Rows,
+    order: Sequence[int],
+    owner: Mapping[str, str],
+    alone: Sequence[int],
+    candidates: Sequence[Sequence[_Candidate]],
+    *,
+    spend: int,
+    most: int,
+    blocks: bool = False,
+    choices: int = MOST_CHOICES,
+) -> list[list[_Edge]]:
+    """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
+    done again; candidates: the tiles that end with each step; choices: how many of a stage's are followed."""
+    steps, single = len(order), list(alone)
+    lives = lifetimes(net.graph, [(index,) for index in order], owner, by_rows=net.handed)
+    size = {name: net.graph.tensors[name].bytes for name in lives}
+    for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
+        for step in range(max(lives[name].begin, 0), lives[name].end):
+            single[step] -= size[name]
+    by_rows = [is_fused(net, (index,)) for index in order]
+    begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
+    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
+    floor = -1 if blocks else floor  # no stage runs without its tile
+    most = most if any(by_rows) else min(most, max(alone))
+    limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
+    for longest in (SHORT, limit):  # what short stages reach spares a look at most of the long ones
+        edges: list[list[_Edge]] = []  # by the step where a stage begins
+        least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
+        for begin in range(steps):
+            edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
+            if least[begin] > most:
+                continue
+            fronts = [[_Choice(0, 0, 0)]]
+            for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
+                if blocks:
+                    fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
+                else:
+                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin, choices=choices))
+                if is_stage and (end > begin + 1 or by_rows[begin]):
+                    needs = _needs(
+                        net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
+                    )
+                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
+            for edge in edges[-1]:
+                least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
+            if most == NEVER and all(size == NEVER for size in least[begin + 1 :]):
+                break  # no stage takes what comes by rows: nothing further on can be reached
+        most = min(most, _least_worst(edges, spend))
+    if most == NEVER:
+        op = next(net.graph.ops[i] for i in order if not set(net.streamed).isdisjoint(net.graph.ops[i].inputs))
+        other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
+        raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
+    return edges
+
+
+def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
+    """The least bytes with which some path over the edges computes no more than `budget` again."""
+    sizes = sorted({edge.bytes for found in edges for edge in found})
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        path = _cheapest(edges, sizes[middle])
+        if path is not None and sum(edge.choice.macs for edge in path) <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    return sizes[low] if low < len(sizes) else NEVER
+
+
+def _cheapest(edges: Sequence[Sequence[_Edge]], most: int) -> list[_Edge] | None:
+    """Of the paths over edges of at most so many bytes the one that costs least."""
+    best: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
+    for begin, found in enumerate(edges):
+        before = best[begin]
+        if begin and before is None:
+            continue
+        a, b, c = (0, 0, 0) if before is None else before[0]
+        for edge in found:
+            if edge.bytes <= most:
+                x, y, z = edge.cost
+                known = best[edge.end]
+                if known is None or (a + x, b + y, c + z) < known[0]:
+                    best[edge.end] = (a + x, b + y, c + z), begin, edge
+    path, end = list[_Edge](), len(edges)
+    while end:
+        last = best[end]
+        if last is None:
+            return None
+        path.append(last[2])
+        end = last[1]
+    return path[::-1]
+
+
+class _Candidate(NamedTuple):
+    """Ops that could run together, from the step `begin` on. bytes: of the tile. macs: what it computes again."""
+
+    begin: int
+    tile: Tile
+    bytes: int
+    macs: int
+    reads: tuple[Read, ...]
+
+
+def _candidates(
+    net: Rows, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
+) -> list[list[_Candidate]]:
+    """The tiles that end with each step, of so many columns, and compute no more again than they may. blocks: of a row, however
+    many ops they have."""
+    found: list[list[_Candidate]] = []
+    longest = len(order) if blocks else LONGEST_TILE
+    turns = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
+    for end in range(1, len(order) + 1):
+        found.append([])
+        for begin in range(end - 2, max(end - longest, 0) - 1, -1):
+            run = tuple(order[begin:end])
+            reads, least = joined(net, run), None
+            if reads is None or not (budget or blocks or _is_chain(net, run)):
+                break  # a skip within a tile pays where rows are computed again
+            for rows in turns:
+                tile = Tile(run, columns, rows)
+                reads, macs = joined(net, run, rows) if rows > 1 else reads, sum(macs_again(net, tile).values())
+                if reads is None or (least is not None and macs >= least):
+                    break
+                least = macs
+                if macs <= budget:
+                    found[-1].append(_Candidate(begin, tile, tile_words(net, tile), macs, reads))
+    return found
+
+
+def _is_chain(net: Rows, run: Sequence[int]) -> bool:
+    """Whether of what the ops pass on each tensor has one reader."""
+    return all(len(net.users[net.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
+
+
+def _front(
+    net: Rows,
+    fronts: Sequence[Sequence[_Choice]],
+    candidates: Iterable[_Candidate],
+    stage: Mapping[str, _Made],
+    first: int,
+    *,
+    choices: int,
+) -> list[_Choice]:
+    """The choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those before."""
+    found = list(fronts[-1])
+    for candidate in candidates:
+        if candidate.begin >= first:
+            saved = _saved(net, candidate, stage)
+            if saved > 0:
+                for choice in fronts[candidate.begin - first]:
+                    tiles = (*choice.tiles, candidate.tile)
+                    tile, macs = max(choice.tile, candidate.bytes), choice.macs + candidate.macs
+                    found.append(_Choice(choice.saved + saved, tile, macs, tiles))
+    kept: list[_Choice] = []
+    for choice in sorted(found, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
+        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in kept):
+            kept.append(choice)
+        if len(kept) == choices:
+            break
+    return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
+
+
+def _block(
+    net: Rows, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
+) -> list[_Choice]:
+    """The choice of a stage that is one tile, or one op."""
+    whole = [each for each in candidates if each.begin == first]
+    found = [_Choice(_saved(net, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
+    return [_Choice(0, 0, 0)] if is_op else found
+
+
+def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
+    """Bytes that the rings of a stage need less when ops run together."""
+    graph, saved = net.graph, 0
+    for index in candidate.tile.ops[:-1]:
+        tensor = graph.output(graph.ops[index])
+        saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
+    inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
+    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    for read, made in inside:
+        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
+        saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+    if more := candidate.tile.rows - 1:
+        out = graph.output(graph.ops[candidate.tile.ops[-1]])
+        saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
+    return saved
+
+
+def _widened(net: Rows, tile: Tile, most: int) -> Tile:
+    """The tile with as many columns as so many bytes hold: the fewer calls."""
+    width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
+    while tile.cols < width:
+        wider = replace(tile, cols=min(2 * tile.cols, width))
+        if tile_words(net, wider) > most:
+            break
+        tile = wider
+    return tile
+
+
+class _Made(NamedTuple):
+    """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
+    long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
+
+    every: int
+    first: int
+    lead: bool
+    start: int
+    kept: int = 1
+
+
+def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
+    """Stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it makes)."""
+    made: dict[str, _Made] = {}
+    group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
+    waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
+    unread: set[str] = set()
+    for end in range(begin + 1, len(order) + 1):
+        found = net.reads[order[end - 1]]
+        if found is None:
+            return
+        out, inside = net.graph.ops[order[end - 1]].outputs[0], []
+        for read in found:
+            if read.tensor in net.streamed and read.tensor not in made:
+                made[read.tensor] = _Made(1, 0, True, 0)
+                group[read.tensor] = read.tensor
+            if read.tensor in made:
+                inside.append(read)
+        if any(not read.stride for read in inside):
+            return
+        for read in inside[1:]:
+            own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
+            kept, joined = group[inside[0].tensor], group[read.tensor]
+            if kept == joined and own != other:
+                return  # two ways of different strides lead to the same rows
+            if kept != joined:
+                ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
+                for name in [name for name, number in group.items() if number in ticks]:
+                    factor, group[name] = ticks[group[name]], kept
+                    every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
+                    made[name] = made[name]._replace(every=every, first=first, start=start)
+        at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
+        every = made[inside[0].tensor].every * inside[0].stride if inside else 1
+        first = max(at, default=0)
+        made[out] = _Made(every, first, not inside, first)
+        group[out] = group[inside[0].tensor] if inside else out
+        for read in inside:
+            source = made[read.tensor]
+            unread.discard(read.tensor)
+            if source.lead:
+                waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
+            else:
+                rows = (made[out].first - source.first) // source.every + read.pad + 1
+                made[read.tensor] = source._replace(kept=max(source.kept, rows))
+        for name in {read.tensor for read in inside if made[read.tensor].lead}:  # a lead runs no earlier than it is needed
+            step, readers = made[name].every, waits[name]
+            first = min(made[reader].first - waited * step for reader, waited, _ in readers)
+            rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
+            made[name] = made[name]._replace(kept=rows, start=first)
+        yield end, not unread, made
+        if net.sums[order[end - 1]]:
+            return
+        unread.add(out)
+
+
+def _needs(
+    net: Rows,
+    order: Sequence[int],
+    lives: Mapping[str, Life],
+    owner: Mapping[str, str],
+    *,
+    stage: Mapping[str, _Made],
+    span: tuple[int, int],
+    front: Sequence[_Choice],
+    floor: int,
+    most: int,
+) -> Iterator[tuple[_Choice, int]]:
+    """Bytes that the steps of a span need as one stage, for each choice of tiles with which that is no more than `most`.
+
+    No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
+    """
+    begin, end = span
+    ops, total, dying = order[begin:end], 0, dict[str, int]()
+    inner = {name for name in stage if net.users[name].issubset(ops)}
+    reads = {index: net.reads[index] or () for index in ops}
+    rows = rows_needed(net, reads, {name: net.graph.producer.get(name, name) for name in stage}, inner)
+    for name, life in lives.items():
+        if life.begin >= end or life.end <= begin:
+            continue
+        if name in net.streamed:
+            if name not in stage:
+                continue
+            if not net.users[name] <= set(ops):
+                return
+            total += min(stage[name].kept, rows[name]) * row_bytes(net.graph.tensors[name])
+        elif life.begin >= begin and life.end <= end and not life.kept:
+            total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
+        else:
+            total += net.graph.tensors[name].bytes
+            if life.begin < begin and life.end <= end and not life.kept:
+                dying[name] = net.graph.tensors[name].bytes
+    out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
+
+    def shared(net: Rows) -> int:
+        """Bytes of the last op's output that lie over what dies."""
+        stream = paced(net, ops)
+        if stream is None:
+            return 0
+        distances = lags(net, stream, ops, owner).items()
+        return shared_bytes(bytes_written(net, stream, ops[-1]), [(lag, dying[x]) for x, lag in distances if x in dying])
+
+    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
+        return
+    least = total - shared(net) if dying else total  # tiles read more rows at a time, so that with them no more is shared
+    if least <= floor:
+        front = [choice for choice in front if not choice.tiles]
+    for choice in front:
+        size = least - choice.saved + choice.tile
+        if dying and choice.tiles and size <= most:
+            size += total - least - shared(net.with_tiles(choice.tiles))
+        if size <= most:
+            yield choice, size

@@ -1,0 +1,52 @@
+"""Which kernel runs each op.
+
+In: a Graph, who lies in whose bytes, and for which ops the fast kernels of a core are wanted. Out: the kernel's name per op,
+and what these kernels need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..ir import Graph, Op
+from ..kernels.table import BY_NAME, variant_for
+from ..ops import SPECS
+from .alias.subtensors import Aliases
+
+
+class Kernels(NamedTuple):
+    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; of ops whose
+    names are `roomy` those that take more Flash."""
+
+    core: str = ""
+    kept: frozenset[str] = frozenset()
+    roomy: frozenset[str] = frozenset()
+
+    def name(self, graph: Graph, op: Op) -> str:
+        """The kernel of an op."""
+        return variant_for(graph, op, "" if op.name in self.kept else self.core, roomy=op.name in self.roomy).name
+
+
+FOR_ALL = Kernels()
+
+
+def variants_in(graph: Graph, shared: Aliases, kernels: Kernels = FOR_ALL) -> tuple[str, ...]:
+    """The kernel's name per op; empty where no code runs."""
+    return tuple("" if i in shared.free else _variant(graph, op, shared.owner, kernels) for i, op in enumerate(graph.ops))
+
+
+def _variant(graph: Graph, op: Op, owner: Mapping[str, str], kernels: Kernels) -> str:
+    source, target = op.inputs[0], op.outputs[0]
+    is_view = SPECS[op.kind].view and source is not None and owner.get(source) == owner[target]
+    return "" if is_view else kernels.name(graph, op)
+
+
+def calls(variants: Sequence[str]) -> int:
+    """How many ops have code."""
+    return sum(map(bool, variants))
+
+
+def scratch_of(graph: Graph, variants: Sequence[str]) -> list[int]:
+    """Per op the bytes of working memory that its kernel needs for a call."""
+    return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]

@@ -1,0 +1,87 @@
+"""The calls of kernels that a plan makes, and the cycles that it takes by that.
+
+In: a Plan. Out: per op how often its kernel is called for parts of so many rows and columns; cycles, estimated, on a core.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from ...kernels.layer_cycles import Part, layer_cycles
+from ...kernels.table import variant_for
+from ..fuse.access import Spans, parts
+from ..fuse.schedule import rows_of
+from ..plan import Plan, RowSchedule, Stage
+
+Call = tuple[int, Part, int]
+"""An op, the part of its output that one call computes, and how many calls compute such a one."""
+
+
+class Foreseen(NamedTuple):
+    """Cycles of one inference, foreseen from shapes.
+
+    at_least: those of the ops whose kernels have constants; None where no kernel has. missing: the kinds of the other ops.
+    """
+
+    at_least: int | None
+    missing: tuple[str, ...]
+
+    @property
+    def cycles(self) -> int | None:
+        """Those of the whole inference; None where a kind is missing."""
+        return None if self.missing else self.at_least
+
+
+def plan_cycles(plan: Plan, core: str) -> Foreseen:
+    """Return the cycles of one inference on `core`, by the shapes that its kernels work on."""
+    parts = list(_per_part(plan, core))
+    known = [cycles for _, cycles in parts if cycles is not None]
+    missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
+    return Foreseen(round(sum(known)) if any(known) or not missing else None, tuple(missing))
+
+
+def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = ()) -> float:
+    """The same to choose between plans of one graph, without the kernels that have no constants. slow: names of ops that are to
+    have the kernels for all cores."""
+    return sum(cycles for _, cycles in _per_part(plan, core, slow) if cycles is not None)
+
+
+def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[tuple[int, float | None]]:
+    """Yield per part of an op the op's index and the cycles of all calls that compute such a part."""
+    for index, part, count in kernel_calls(plan):
+        op, variant = plan.graph.ops[index], plan.variants[index]
+        once = layer_cycles(plan.graph, op, variant_for(plan.graph, op).name if op.name in slow else variant, core, part)
+        yield index, None if once is None else count * once
+
+
+def kernel_calls(plan: Plan) -> Iterator[Call]:
+    """Those of each op; all rows that it sums up as they come are one."""
+    for stage in plan.stages:
+        if stage.schedule is None:
+            yield from ((index, None, 1) for index in stage.ops)
+        else:
+            yield from _in_stage(plan, stage, stage.schedule)
+
+
+def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]:
+    net, paces = rows_of(plan), schedule.paces
+    tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
+    for index in stage.ops:
+        tile = tiles.get(index)
+        if net.sums[index]:
+            yield index, None, 1
+        elif tile is None:
+            pace, cols = paces[index], plan.graph.output(plan.graph.ops[index]).shape[2]
+            yield index, (1, cols), pace.rows
+        else:
+            down, across = parts(net, tile, 0, paces[tile.ops[-1]].rows)[0], parts(net, tile, 1)[0]
+            for height, turns in _lengths(down[index]):
+                yield from ((index, (height, width), turns * blocks) for width, blocks in _lengths(across[index]))
+
+
+def _lengths(spans: Spans) -> list[tuple[int, int]]:
+    """Lengths of spans that are not empty, and how many are so long."""
+    begin, end = spans
+    return sorted(Counter((end - begin)[end > begin].tolist()).items())

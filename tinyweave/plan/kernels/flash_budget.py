@@ -1,0 +1,129 @@
+"""Which kernels may keep more constants in Flash than others of their kind.
+
+In: a graph, a core, bytes of Flash for constants. Out: kernels. Of those that fit the choice is the one with most cycles saved
+per byte; the cycles are estimates from shapes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ...ir import Graph, Op
+from ...kernels.layer_cycles import Part, layer_cycles
+from ...kernels.table import BY_NAME, alike, code_bytes, variant_for
+from ..alias.overlap import shared_in
+from ..kernel_choice import Kernels, variants_in
+from ..order.search import file_order
+from ..plan import Plan
+from .cycles import Call
+
+LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
+# what the code and parameters of real networks need at least and at most, see bench/code_size.py: per byte of its kernels'
+# files, of which a linker keeps what is called, by whether the kernels are a core's own (files with many functions)
+KEPT, OWN_KEPT = (0.8, 1.45), (0.45, 1.1)
+PER_LAYER, PER_FUSED = (80, 120), (50, 220)  # bytes; for a layer in a fused stage more
+SOFT_FLOATS = 6_000  # bytes of the compiler's library, on cores without floats in hardware
+HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85", "xtensa-lx6", "xtensa-lx7")
+
+
+def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
+    """Bytes that these kernels of the ops keep in Flash."""
+    return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
+
+
+def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int:
+    """Bytes of `flash` that the constants of kernels for `core` may fill; other: what else lies there, if that was measured.
+
+    The estimate takes all code of all kernels that the ops may get, of which a linker leaves out much. So no kernel is given up
+    for its sake.
+    """
+    if other is not None:
+        return flash - other
+    names = {variant_for(graph, op, core, roomy=roomy).name for op in graph.ops for roomy in (False, True)}
+    left = flash - code_bytes(names) - LAYER_BYTES * len(graph.ops)
+    return max(left, constant_bytes(graph, one_by_one(graph, Kernels(core))))
+
+
+def code_to_add(made: Plan, core: str) -> int:
+    """Bytes of the code of kernels that keep more constants, those that ops could have and none of them has; estimated."""
+    names = {variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, roomy=True)).roomy}
+    return code_bytes({*made.variants, *names} - {""}) - code_bytes({*made.variants} - {""})
+
+
+def code_range(plan: Plan, core: str) -> tuple[int, int]:
+    """Return the fewest and the most bytes of code and parameters that a plan is estimated to need on `core`.
+
+    The constants of its layers are not among them, nor what else the firmware does.
+    """
+    variants = [BY_NAME[name] for name in plan.variants if name]
+    fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
+    floats = any("float32" in variant.types or "float" in variant.name for variant in variants)
+    least = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
+    most = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
+    kernels = code_bytes({variant.name for variant in variants})
+    low, high = (
+        round(share * kernels) + layer * len(variants) + more * fused
+        for share, layer, more in zip((least, most), PER_LAYER, PER_FUSED, strict=True)
+    )
+    return low, high + (SOFT_FLOATS if floats and core not in HARD_FLOATS else 0)
+
+
+def trades_flash(graph: Graph, core: str) -> bool:
+    """Whether some op can have a kernel that keeps more constants than others do."""
+    return any(variant_for(graph, op, core, roomy=True).roomy for op in graph.ops)
+
+
+def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
+    """The kernel's name per op where each runs by itself."""
+    return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
+
+
+def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
+    """The kernels for `core`, but where their constants are too many: there those for all cores, where that costs least."""
+    kernels, like = Kernels(core), alike(core)
+    variants = one_by_one(graph, kernels)
+    over = constant_bytes(graph, variants) - flash
+    if over <= 0:
+        return kernels
+    rates, kept = list[tuple[float, int, str]](), set[str]()
+    for op, name, other in zip(graph.ops, variants, one_by_one(graph, Kernels()), strict=True):
+        saved = BY_NAME[name].flash(graph, op) - BY_NAME[other].flash(graph, op) if name else 0
+        if saved > 0:
+            rates.append((_gain(graph, op, (other, name), like) / saved, saved, op.name))
+    for _, saved, name in sorted(rates):
+        if over > 0:
+            kept.add(name)
+            over -= saved
+    return kernels._replace(kept=frozenset(kept))
+
+
+def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], core: str, flash: int) -> frozenset[str]:
+    """The names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these, which
+    make these calls."""
+    like, spare = alike(core), flash - constant_bytes(graph, variants)
+    others: dict[int, str] = {}
+    for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
+        other = variant_for(graph, op, core, roomy=True) if name and BY_NAME[name].cores else None
+        if other is not None and other.roomy and other.name != name:
+            others[index] = other.name
+    gains: dict[int, float] = defaultdict(float)
+    for index, part, count in calls:
+        if index in others:
+            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), like, part)
+    rates, found = list[tuple[float, int, str]](), set[str]()
+    for index, gain in gains.items():
+        op = graph.ops[index]
+        more = BY_NAME[others[index]].flash(graph, op) - BY_NAME[variants[index]].flash(graph, op)
+        rates.append((gain / more, more, op.name))
+    for rate, more, name in sorted(rates, reverse=True):
+        if rate > 0 and more <= spare:
+            found.add(name)
+            spare -= more
+    return frozenset(found)
+
+
+def _gain(graph: Graph, op: Op, names: tuple[str, str], core: str, part: Part = None) -> float:
+    """Cycles that the second of two kernels saves; 0 where those of one are not known."""
+    slow, fast = (layer_cycles(graph, op, name, core, part) for name in names)
+    return 0.0 if slow is None or fast is None else slow - fast
