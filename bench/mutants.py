@@ -42,7 +42,7 @@ TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_lag.py")  # run ev
 ROOMS = {
     "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels", "tests/codegen")),
     "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/plan", "tests/codegen")),
-    "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/fuzz")),
+    "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/nas", "tests/fuzz")),
     "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan", "tests/fuzz")),
 }
 Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
@@ -214,7 +214,8 @@ def own_tests(mutant: Mutant, covering: Covering) -> list[list[str]]:
             return [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem}*.py"))] + [
                 [guard] for guard in guards
             ]
-        return [chosen] if (chosen := [test for test in tests if test.startswith(guards)]) else []
+        chosen = [test for guard in guards for test in tests if test.startswith(guard)]
+        return [chosen] if chosen else []
     steps: list[list[str]] = []
     rows = [row for row in VARIANTS if path.name in {file.name for file in sources([row.name])}]
     for row in rows[:MOST_KERNELS]:
