@@ -38,7 +38,7 @@ from tinyweave.kernels.table import FOLDER as KERNELS
 from tinyweave.ops import macs_original
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
-from tinyweave.plan import Plan
+from tinyweave.planning import Plan
 from tinyweave.report.figure import check_figure, encoded
 from tinyweave.simulate import compare, emulated, litert
 

@@ -20,8 +20,8 @@ from cases.archs import any_arch, graph_of, of_space, small_arch  # noqa: E402
 
 from tinyweave.nas.arch import Arch  # noqa: E402
 from tinyweave.nas.arena import arena, forget, macs  # noqa: E402
-from tinyweave.plan import plan  # noqa: E402
-from tinyweave.plan.fuse.schedule import plan_macs  # noqa: E402
+from tinyweave.planning import plan  # noqa: E402
+from tinyweave.planning.fuse.schedule import plan_macs  # noqa: E402
 
 LIMIT_MS = 5.0
 SPACES = ((3, 160), (5, 144), (8, 112), (10, 224))  # width in tenths, resolution

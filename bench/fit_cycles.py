@@ -23,10 +23,10 @@ from tinyweave import api
 from tinyweave.ir import CompileError, Graph, Op, Tensor
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.ops import SPECS, macs
-from tinyweave.plan.alias.overlap import shared_in
-from tinyweave.plan.assemble import draft, finish, lay_out, one_by_one
-from tinyweave.plan.kernel_choice import FOR_ALL, Kernels
-from tinyweave.plan.order.search import file_order
+from tinyweave.planning.alias.overlap import shared_in
+from tinyweave.planning.assemble import draft, finish, lay_out, one_by_one
+from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
+from tinyweave.planning.order.search import file_order
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.instruction_timing import TIMINGS
 

@@ -21,7 +21,7 @@ from models import ROOT, TFLITE_MICRO, lcg_samples
 from tinyweave import api
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs
-from tinyweave.plan.fuse.schedule import plan_macs
+from tinyweave.planning.fuse.schedule import plan_macs
 
 KIB = 1024
 IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice

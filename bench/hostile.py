@@ -261,7 +261,7 @@ def front(data: bytes, float_io: bool) -> int:
     from tinyweave.codegen import Origin, emit
     from tinyweave.importers.tflite import from_tflite
     from tinyweave.passes import run_passes
-    from tinyweave.plan import plan
+    from tinyweave.planning import plan
 
     graph, _ = run_passes(from_tflite(data, "hostile"), float_io=float_io)
     files = emit(plan(graph), "hostile", Origin("hostile.tflite", "0" * 64)).files
@@ -276,7 +276,7 @@ def differs(data: bytes, seed: int) -> str | None:
     from tinyweave.ir import CompileError
     from tinyweave.ops import macs
     from tinyweave.passes import run_passes
-    from tinyweave.plan import plan
+    from tinyweave.planning import plan
     from tinyweave.simulate import compare, host
 
     graph, _ = run_passes(from_tflite(data, "hostile"), float_io=True)

@@ -26,7 +26,7 @@ from tinyweave.nas.network import to_graph
 from tinyweave.ops import check
 from tinyweave.ops.constraints import TAKE_INT4_WEIGHTS
 from tinyweave.passes import run_passes
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -82,8 +82,8 @@ def measure(path: Path, cores: list[str], samples: int) -> dict:
     from tinyweave import api
     from tinyweave.ir import CompileError
     from tinyweave.ops import macs, macs_original
-    from tinyweave.plan import Plan
-    from tinyweave.plan.kernels.faster import with_kernels_of
+    from tinyweave.planning import Plan
+    from tinyweave.planning.kernels.faster import with_kernels_of
 
     row: dict = {"model": path.stem}
     start = time.monotonic()

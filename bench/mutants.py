@@ -1,6 +1,6 @@
 """Break the code in many places and see that a test fails each time.
 
-In: a seed. 150 changes are drawn over kernels/ (C and Python), plan/ and codegen/, each of one place by one operator: an
+In: a seed. 150 changes are drawn over kernels/ (C and Python), planning/ and codegen/, each of one place by one operator: an
 integer one more or less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests
 of its room that execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
 one fails. Out: a line for each change, then the survivors and the share that died. A survivor that cannot be told from the
@@ -41,9 +41,9 @@ TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_lag.py")  # run ev
 # room -> its files, and the folders whose tests guard it
 ROOMS = {
     "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels", "tests/codegen")),
-    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/plan", "tests/codegen")),
-    "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/nas", "tests/fuzz")),
-    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan", "tests/fuzz")),
+    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
+    "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/nas", "tests/fuzz")),
+    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
 }
 Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
 
@@ -252,7 +252,7 @@ def read_coverage(data: Any) -> Covering:
 
 
 def _test_named(context: str) -> str:
-    """Return a test as pytest names it: tests.plan.test_x.test_y is tests/plan/test_x.py::test_y; "" stays."""
+    """Return a test as pytest names it: tests.planning.test_x.test_y is tests/planning/test_x.py::test_y; "" stays."""
     *folders, test = context.split(".")
     return f"{'/'.join(folders)}.py::{test}" if folders else ""
 

@@ -20,8 +20,8 @@ from cases.graphs import GRAPHS  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import CompileError, Graph  # noqa: E402
-from tinyweave.plan.alias.overlap import views  # noqa: E402
-from tinyweave.plan.order.search import best_order, each_its_own, file_order, live_bytes  # noqa: E402
+from tinyweave.planning.alias.overlap import views  # noqa: E402
+from tinyweave.planning.order.search import best_order, each_its_own, file_order, live_bytes  # noqa: E402
 
 HEAD = f"{'network':<56} {'ops':>5} {'file order':>11} {'best order':>11} {'bound':>11} {'gain':>6} {'sets':>8} {'seconds':>8}"
 

@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from tinyweave.plan.place.place import arena_bytes, greedy, place
-from tinyweave.plan.plan import Buffer
+from tinyweave.planning.place.place import arena_bytes, greedy, place
+from tinyweave.planning.plan import Buffer
 
 ROOT = Path(__file__).resolve().parents[1]
 

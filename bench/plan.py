@@ -19,7 +19,7 @@ from cases.graphs import AMOEBANET, DARTS, NASNET, cells, inception, randwire  #
 from fuzz.generate import random_network  # noqa: E402
 
 from tinyweave.ir import Graph  # noqa: E402
-from tinyweave.plan import Plan, plan  # noqa: E402
+from tinyweave.planning import Plan, plan  # noqa: E402
 
 FAST_MS, EXACT_MS = 100, 5000
 

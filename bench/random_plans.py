@@ -24,7 +24,7 @@ def run_here(first: int, count: int) -> dict:
     """The counts and failures of some seeds, in this process."""
     from fuzz.random_plans import failures
 
-    from tinyweave.plan.place.relocation_ops import is_move
+    from tinyweave.planning.place.relocation_ops import is_move
 
     tried, failed = failures(range(first, first + count))
     counts: Counter[str] = Counter(plans=len(tried), networks=count)

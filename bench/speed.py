@@ -19,8 +19,7 @@ from pathlib import Path
 
 from models import lcg_samples, number, per_mac
 
-from tinyweave import api
-from tinyweave import plan as planning
+from tinyweave import api, planning
 from tinyweave.devices import find
 from tinyweave.ops import macs_original
 from tinyweave.simulate import emulated

@@ -29,7 +29,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
-from tinyweave.plan import trades_flash
+from tinyweave.planning import trades_flash
 
 # the keys that DESIGN promises
 PROMISED = [
@@ -193,7 +193,7 @@ def test_plan_fits_and_does_not_fit(capsys, chain):
 
 
 def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
-    from tinyweave.plan import from_json, to_json
+    from tinyweave.planning import from_json, to_json
 
     target = tmp_path / "sub" / "plan.json"
     assert run("plan", chain, "-o", target) == 0

@@ -22,12 +22,12 @@ MAY_IMPORT = {
     "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
     "toolchain": {"ir"},
-    "plan": {"ir", "ops", "kernels", "devices", "toolchain"},
-    "papers": {"ir", "ops", "plan"},
-    "codegen": {"ir", "ops", "kernels", "plan", "version"},
-    "nas": {"ir", "ops", "kernels", "plan", "papers"},
-    "simulate": {"ir", "ops", "kernels", "plan", "codegen", "toolchain"},
-    "report": {"ir", "ops", "kernels", "plan", "papers", "codegen", "simulate", "devices", "api", "advice", "version"},
+    "planning": {"ir", "ops", "kernels", "devices", "toolchain"},
+    "papers": {"ir", "ops", "planning"},
+    "codegen": {"ir", "ops", "kernels", "planning", "version"},
+    "nas": {"ir", "ops", "kernels", "planning", "papers"},
+    "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},
+    "report": {"ir", "ops", "kernels", "planning", "papers", "codegen", "simulate", "devices", "api", "advice", "version"},
     "api": {
         "files",
         "ir",
@@ -37,15 +37,15 @@ MAY_IMPORT = {
         "passes",
         "devices",
         "kernels",
-        "plan",
+        "planning",
         "papers",
         "codegen",
         "simulate",
         "version",
     },
     "manifest": {"files", "ir", "version"},
-    "advice": {"api", "devices", "ir", "plan"},
-    "cli": {"advice", "api", "toolchain", "report", "devices", "files", "ir", "manifest", "plan", "version"},
+    "advice": {"api", "devices", "ir", "planning"},
+    "cli": {"advice", "api", "toolchain", "report", "devices", "files", "ir", "manifest", "planning", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 
@@ -115,19 +115,19 @@ def room_of_the_planner(name: str) -> str:
     return name.split(".")[2]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "plan").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", sorted((ROOT / "planning").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_room_of_the_planner_imports_upward(path: Path) -> None:
-    here = path.relative_to(ROOT / "plan").parts[0].removesuffix(".py")
+    here = path.relative_to(ROOT / "planning").parts[0].removesuffix(".py")
     level = next(number for number, rooms in enumerate(PLANNER) if here in rooms)
     below = {room for rooms in PLANNER[:level] for room in rooms} | {here}
-    used = {room_of_the_planner(name) for name, _ in imports(path) if name.startswith("tinyweave.plan.")}
+    used = {room_of_the_planner(name) for name, _ in imports(path) if name.startswith("tinyweave.planning.")}
     assert used <= below, f"{path.name} imports {used - below}"
 
 
 # what an independent check may know: what a plan is, and what the ops and the kernels do
-CHECK_MAY_IMPORT = {"ir", "ops", "kernels.table", "kernels.access", "plan.plan"}
+CHECK_MAY_IMPORT = {"ir", "ops", "kernels.table", "kernels.access", "planning.plan"}
 
 
 def test_the_check_of_plans_imports_no_module_of_the_planner() -> None:
-    used = {name.rpartition(".")[0] for name, _ in imports(ROOT / "plan" / "check.py") if name.startswith("tinyweave.")}
+    used = {name.rpartition(".")[0] for name, _ in imports(ROOT / "planning" / "check.py") if name.startswith("tinyweave.")}
     assert used == {f"tinyweave.{name}" for name in CHECK_MAY_IMPORT}

@@ -14,7 +14,7 @@ from typing import Any
 from . import api
 from .devices import Device, all_devices
 from .ir import CompileError
-from .plan import Plan
+from .planning import Plan
 
 Options = Mapping[str, Any]  # by the names that the command line has, with _ for -
 # tried where nothing else fits, with the smallest kernels: work that is done twice takes long to plan, and to run

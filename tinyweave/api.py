@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import plan as planning
+from . import planning
 from .codegen import Origin, Source, constant_bytes, emit, identifier
 from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
@@ -33,14 +33,14 @@ from .papers import counts
 from .papers.chain import Chain, chain_of
 from .passes import TensorMap, run_passes, run_tolerantly
 from .passes import source as tensor_source
-from .plan import Plan
-from .plan.ablation import ablation as planning_ablation
-from .plan.alias.overlap import views
-from .plan.explain import Explanation
-from .plan.explain import explain as explain_tensor
-from .plan.kernels.flash_budget import code_range
-from .plan.memories import excess as memory_excess
-from .plan.order.search import Order, best_order, each_its_own, live_owners
+from .planning import Plan
+from .planning.ablation import ablation as planning_ablation
+from .planning.alias.overlap import views
+from .planning.explain import Explanation
+from .planning.explain import explain as explain_tensor
+from .planning.kernels.flash_budget import code_range
+from .planning.memories import excess as memory_excess
+from .planning.order.search import Order, best_order, each_its_own, live_owners
 from .simulate import compare, emulated, litert
 from .simulate.compare import Verification
 from .simulate.instruction_timing import Cycles

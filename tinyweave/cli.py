@@ -33,7 +33,7 @@ from .devices import Device, all_devices, find, parse_size
 from .files import read_file, write_file, write_files
 from .ir import CompileError, Tensor
 from .manifest import MANIFEST, Written, generated_folder
-from .plan import Plan, to_json
+from .planning import Plan, to_json
 from .report import figure, tables, text
 from .report.counts import count_lines, count_record
 from .report.markdown import markdown

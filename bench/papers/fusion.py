@@ -29,8 +29,8 @@ from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
 from tinyweave.papers.chain import Layer, macs  # noqa: E402
 from tinyweave.papers.fusion import Cut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
-from tinyweave.plan import Plan  # noqa: E402
-from tinyweave.plan.fuse.schedule import plan_macs  # noqa: E402
+from tinyweave.planning import Plan  # noqa: E402
+from tinyweave.planning.fuse.schedule import plan_macs  # noqa: E402
 
 LIMITS = ("F 1.1", "F 1.2", "F 1.3", "F 1.4", "F 1.5", "F inf", "16 kB", "32 kB", "64 kB", "128 kB", "256 kB")
 VANILLA, NO_CUT = "unfused", "none"

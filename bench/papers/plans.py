@@ -12,8 +12,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Block
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs
-from tinyweave.plan import Plan
-from tinyweave.plan.fuse.schedule import plan_macs
+from tinyweave.planning import Plan
+from tinyweave.planning.fuse.schedule import plan_macs
 
 KIB = 1024
 

@@ -12,7 +12,7 @@ from cases.strict import c99
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, Source, emit
 from tinyweave.ir import Graph
-from tinyweave.plan import Plan, plan
+from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare
 
 

@@ -10,7 +10,7 @@ from fuzz.generate import random_network
 
 from tinyweave.codegen import Origin, constant_bytes, emit
 from tinyweave.ir import Graph
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 
 BITS = {"float": 32}
 

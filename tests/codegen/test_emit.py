@@ -15,8 +15,8 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import c
 from tinyweave.codegen.layer import Constants
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
-from tinyweave.plan import Buffer, check, plan
-from tinyweave.plan.place.place import arena_bytes, greedy, lower_bound
+from tinyweave.planning import Buffer, check, plan
+from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
 
 

@@ -8,7 +8,7 @@ import pytest
 from cases.tiny import NETWORKS
 
 from tinyweave.codegen import Origin, emit
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -18,8 +18,8 @@ from tinyweave import toolchain
 from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
-from tinyweave.plan import Plan, check, plan
-from tinyweave.plan.place.place import arena_bytes, greedy, lower_bound
+from tinyweave.planning import Plan, check, plan
+from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 
 MANY = 2000  # random numbers for each conversion
 

@@ -18,7 +18,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
-from tinyweave.plan import Plan, plan
+from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare, emulated, host
 
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
@@ -59,7 +59,7 @@ KINDS += [
 KINDS += [(kind, SMALL, False) for kind in ("conv_2d", "fully_connected")]
 KINDS += [(INT4 + "conv_2d", CORE, False), ("conv_2d", CORE, True)]  # the last one: kernels for more Flash
 KINDS += [(UINT8 + kind, "", False) for kind in UINT8_KINDS]
-NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/plan/test_moves.py"}
+NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/test_moves.py"}
 
 
 @pytest.mark.emulator

@@ -20,7 +20,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FOLDER
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
-from tinyweave.plan import Plan, check, plan
+from tinyweave.planning import Plan, check, plan
 
 MEMORY = "zzz"  # no name in the C is like it
 

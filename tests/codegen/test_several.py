@@ -16,7 +16,7 @@ from tinyweave import __version__, api, ops, toolchain
 from tinyweave.codegen import Origin, Source, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FOLDER
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 
 NAMES = ("chain", "residual", "stream")  # all have a conv_2d, and each has kernels of its own
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])

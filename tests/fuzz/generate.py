@@ -16,9 +16,9 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
-from tinyweave.plan import Tile
-from tinyweave.plan.fuse.access import Rows, can_be_handed
-from tinyweave.plan.fuse.schedule import streaming
+from tinyweave.planning import Tile
+from tinyweave.planning.fuse.access import Rows, can_be_handed
+from tinyweave.planning.fuse.schedule import streaming
 
 MAX_ELEMENTS = 6000
 MAX_SCALE = 2.0**16

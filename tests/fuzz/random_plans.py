@@ -23,15 +23,15 @@ from fuzz.generate import FILTERED, Growth, random_network, random_order
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.plan import Buffer, Plan, check
-from tinyweave.plan.alias.overlap import lags, rules, shared_in, views
-from tinyweave.plan.alias.subtensors import Aliases
-from tinyweave.plan.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
-from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.kernel_choice import Kernels
-from tinyweave.plan.order.search import each_its_own, file_order
-from tinyweave.plan.place.place import Rule
-from tinyweave.plan.place.relocation_ops import lone_tensors, with_moves
+from tinyweave.planning import Buffer, Plan, check
+from tinyweave.planning.alias.overlap import lags, rules, shared_in, views
+from tinyweave.planning.alias.subtensors import Aliases
+from tinyweave.planning.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.order.search import each_its_own, file_order
+from tinyweave.planning.place.place import Rule
+from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
 
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")

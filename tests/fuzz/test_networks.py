@@ -17,8 +17,8 @@ from fuzz.generate import BY_ROW, GROWERS, random_network, random_order, random_
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
-from tinyweave.plan import Plan, plan_in_order, plan_in_stages
-from tinyweave.plan.kernels.faster import with_kernels_of
+from tinyweave.planning import Plan, plan_in_order, plan_in_stages
+from tinyweave.planning.kernels.faster import with_kernels_of
 
 USUAL, IN_SWEEPS = 16, 60
 

@@ -25,7 +25,7 @@ from tinyweave.kernels.lag import NEVER, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
 from tinyweave.ops.spec import Window
 from tinyweave.passes import run_passes
-from tinyweave.plan import Buffer, Place, Plan, Stage, plan, scratch_name
+from tinyweave.planning import Buffer, Place, Plan, Stage, plan, scratch_name
 from tinyweave.simulate import compare, emulated, host
 
 GROUPS = 8  # of rows, which are built together

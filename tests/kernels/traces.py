@@ -25,7 +25,7 @@ from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import Variant
-from tinyweave.plan import Buffer, Place, Plan, Stage, scratch_name
+from tinyweave.planning import Buffer, Place, Plan, Stage, scratch_name
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.messages import decode, encode
 from tinyweave.simulate.worker import worker

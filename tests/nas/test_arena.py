@@ -11,8 +11,8 @@ from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, Group, mobilenet_v2
 from tinyweave.nas.arena import arena, forget, macs, steps_of
 from tinyweave.nas.ram_model import cropped, least_bytes
-from tinyweave.plan import plan
-from tinyweave.plan.fuse.schedule import plan_macs
+from tinyweave.planning import plan
+from tinyweave.planning.fuse.schedule import plan_macs
 
 
 def agrees(arch: Arch, *, stream_inputs: bool) -> bool:

@@ -13,7 +13,7 @@ from tinyweave.nas.arch import blocks, layers, macs
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs_original
 from tinyweave.passes import run_passes
-from tinyweave.plan.order.search import each_its_own, file_order, live_bytes
+from tinyweave.planning.order.search import each_its_own, file_order, live_bytes
 
 
 @pytest.mark.parametrize("seed", range(3))

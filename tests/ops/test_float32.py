@@ -14,7 +14,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Tensor, verify
 from tinyweave.ops.float32 import REFERENCES
 from tinyweave.passes import run_passes
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate.litert import Worker
 
 

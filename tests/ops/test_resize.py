@@ -13,7 +13,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.litert import Worker
 

@@ -16,7 +16,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, verify
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, host
 from tinyweave.simulate.litert import Worker
 

@@ -14,7 +14,7 @@ from cases.draw import constant, single_op
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Quant, Tensor
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated, host
 
 INPUTS = np.random.RandomState(3).randint(-128, 128, (6, 1, 5)).astype(np.int8)

@@ -14,7 +14,7 @@ from tinyweave.ops import macs as macs_of_graph
 from tinyweave.papers.chain import Layer, chain_of, macs, plan_bytes
 from tinyweave.papers.counts import COUNTS, counted
 from tinyweave.passes import run_passes
-from tinyweave.plan import Plan, plan
+from tinyweave.planning import Plan, plan
 
 
 @pytest.fixture(scope="module")

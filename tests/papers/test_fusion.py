@@ -16,7 +16,7 @@ from tinyweave.nas.network import to_graph
 from tinyweave.papers.chain import Layer, macs, square
 from tinyweave.papers.fusion import Cut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
 from tinyweave.passes import run_passes
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 
 # per chain bytes and MACs without fusion; F limit -> bytes, F; kB -> F
 TABLE = {

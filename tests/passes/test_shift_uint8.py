@@ -20,7 +20,7 @@ from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.passes import run_passes
 from tinyweave.passes.shift_uint8 import MOVES, SAME, UNSIGNED, shift_uint8
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated, host
 from tinyweave.simulate.litert import Worker
 

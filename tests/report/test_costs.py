@@ -11,7 +11,7 @@ from cases.maps import segmentation
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.plan import Tile, plan_in_stages
+from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.report.record import Record, record
 from tinyweave.report.text import profile_rows
 from tinyweave.report.trace import trace

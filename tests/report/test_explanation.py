@@ -9,8 +9,8 @@ from cases.graphs import Net
 from cases.tiny import NETWORKS
 
 from tinyweave.ir import Graph, verify
-from tinyweave.plan import Plan, plan
-from tinyweave.plan.explain import explain
+from tinyweave.planning import Plan, plan
+from tinyweave.planning.explain import explain
 from tinyweave.report.explanation import explanation_lines
 
 

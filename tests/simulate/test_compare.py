@@ -13,7 +13,7 @@ from cases.tiny import NETWORKS
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.plan import Plan, plan
+from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 

@@ -16,7 +16,7 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.emulated import COMPILERS, flags_for

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from .. import __version__
 from ..ir import Tensor, limits
 from ..ops.fixed_point import quantize_multiplier
-from ..plan import Plan
-from ..plan.fuse.access import row_bytes
+from ..planning import Plan
+from ..planning.fuse.access import row_bytes
 from . import c
 from .layer import CTYPES
 

@@ -13,8 +13,8 @@ import numpy as np
 from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME
-from ..plan import Plan, scratch_name
-from ..plan.fuse.rematerialise import is_again
+from ..planning import Plan, scratch_name
+from ..planning.fuse.rematerialise import is_again
 from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}

@@ -16,9 +16,9 @@ from .. import __version__
 from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
-from ..plan import Plan
-from ..plan.fuse.access import row_bytes
-from ..plan.picture import memory_picture
+from ..planning import Plan
+from ..planning.fuse.access import row_bytes
+from ..planning.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
 from .header import Origin, banner, has_memory_header, header, memory_header, type_text

@@ -11,9 +11,9 @@ from functools import reduce
 from ..ir import Op
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
-from ..plan import Plan, Stage, Tile
-from ..plan.fuse.access import row_bytes
-from ..plan.plan import Node, Pace, RowSchedule
+from ..planning import Plan, Stage, Tile
+from ..planning.fuse.access import row_bytes
+from ..planning.plan import Node, Pace, RowSchedule
 from . import c
 from .layer import Code, shape_text
 

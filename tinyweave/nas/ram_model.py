@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from ..kernels import lag
 from ..ops.spec import Window
 from ..ops.window import positions
-from ..plan.alias.overlap import shared_bytes
-from ..plan.alias.subtensors import ALIGN
-from ..plan.fuse import stages as fuse
-from ..plan.fuse.access import Axis, Spans, needed, slid
-from ..plan.plan import Pace
+from ..planning.alias.overlap import shared_bytes
+from ..planning.alias.subtensors import ALIGN
+from ..planning.fuse import stages as fuse
+from ..planning.fuse.access import Axis, Spans, needed, slid
+from ..planning.plan import Pace
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]

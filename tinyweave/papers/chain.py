@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..ir import CompileError, Graph, Op, is_constant
 from ..ops.window import Padding, Size, output_size
-from ..plan import Plan, scratch_name
+from ..planning import Plan, scratch_name
 
 KINDS = ("conv_2d", "depthwise_conv_2d")
 NO_CHAIN = "is no convolution of what the op before it made", "this count knows chains of them only"

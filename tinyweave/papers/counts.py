@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..ir import CompileError
-from ..plan import Plan
-from ..plan.fuse.schedule import plan_macs
+from ..planning import Plan
+from ..planning.fuse.schedule import plan_macs
 from . import fusion as fusion_paper
 from . import patches as patch_paper
 from .chain import Chain, macs, plan_bytes, scratch_names

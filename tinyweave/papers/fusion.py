@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..plan import Plan
+from ..planning import Plan
 from .chain import Layer, macs, plan_bytes, scratch_names
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..codegen.model import buffer_labels
 from ..ir import shortened
-from ..plan import Plan
-from ..plan.explain import Explanation, Overlap, Touch
-from ..plan.fuse.rematerialise import is_again
+from ..planning import Plan
+from ..planning.explain import Explanation, Overlap, Touch
+from ..planning.fuse.rematerialise import is_again
 
 MOST_NAMES = 6
 

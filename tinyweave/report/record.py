@@ -18,10 +18,10 @@ from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..plan import Plan
-from ..plan.explain import Explanation
-from ..plan.fuse.schedule import plan_macs
-from ..plan.kernels.cycles import plan_cycles
+from ..planning import Plan
+from ..planning.explain import Explanation
+from ..planning.fuse.schedule import plan_macs
+from ..planning.kernels.cycles import plan_cycles
 from ..simulate.compare import Verification
 from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
 from .tables import Layer, graph_layers, peak, plan_layers

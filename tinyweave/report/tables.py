@@ -16,11 +16,11 @@ from typing import Any
 from ..codegen.layer import shape_text
 from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
 from ..ops import macs_per_op
-from ..plan import Plan
-from ..plan.alias.overlap import views
-from ..plan.explain import kernel_reason
-from ..plan.fuse.schedule import plan_macs
-from ..plan.order.search import file_order, live_bytes
+from ..planning import Plan
+from ..planning.alias.overlap import views
+from ..planning.explain import kernel_reason
+from ..planning.fuse.schedule import plan_macs
+from ..planning.order.search import file_order, live_bytes
 
 
 @dataclass(frozen=True)

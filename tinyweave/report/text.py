@@ -19,9 +19,9 @@ from rich.text import Text
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import printable, shortened
-from ..plan import Plan
-from ..plan.explain import Explanation
-from ..plan.picture import memory_picture
+from ..planning import Plan
+from ..planning.explain import Explanation
+from ..planning.picture import memory_picture
 from ..simulate.instruction_timing import milliseconds
 from .explanation import explanation_lines
 from .record import Record, costs

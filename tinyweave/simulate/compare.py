@@ -17,8 +17,8 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
 from ..kernels.table import foreign
-from ..plan import Plan
-from ..plan.fuse.access import row_bytes
+from ..planning import Plan
+from ..planning.fuse.access import row_bytes
 from . import emulated, host
 from .litert import CannotRunError
 from .run import Round, Run, touched

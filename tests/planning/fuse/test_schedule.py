@@ -10,8 +10,8 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 from tinyweave import api
-from tinyweave.plan import Plan, plan, to_json
-from tinyweave.plan.place.relocation_ops import is_move
+from tinyweave.planning import Plan, plan, to_json
+from tinyweave.planning.place.relocation_ops import is_move
 
 
 def steps(made: Plan) -> list[int]:

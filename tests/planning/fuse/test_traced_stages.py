@@ -22,9 +22,9 @@ from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FOLDER
-from tinyweave.plan import Plan, Tile, check, plan_in_stages
-from tinyweave.plan.check import Access
-from tinyweave.plan.kernels.faster import with_kernels_of
+from tinyweave.planning import Plan, Tile, check, plan_in_stages
+from tinyweave.planning.check import Access
+from tinyweave.planning.kernels.faster import with_kernels_of
 
 ALL = (0, 1, 2, 3, 4)
 CORES = ("", "cortex-m4", "cortex-m55")

@@ -19,7 +19,7 @@ from tinyweave.nas.arch import Arch, Block, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import check
 from tinyweave.passes import run_passes
-from tinyweave.plan import plan
+from tinyweave.planning import plan
 from tinyweave.simulate import compare
 
 EVEN = blocks(Arch(24, 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32))  # channels of whole words

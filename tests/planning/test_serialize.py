@@ -11,7 +11,7 @@ from cases.maps import block, segmentation
 from cases.tiny import NETWORKS
 
 from tinyweave.ir import CompileError, Graph
-from tinyweave.plan import Plan, Tile, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning import Plan, Tile, from_json, plan, plan_in_stages, to_json
 
 PLANS: dict[str, tuple[Callable[[], Graph], Callable[[Graph], Plan]]] = {
     "layers": (NETWORKS["residual"], plan),

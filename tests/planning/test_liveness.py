@@ -9,10 +9,10 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network, random_order
 
 from tinyweave.ir import Graph
-from tinyweave.plan import plan
-from tinyweave.plan.alias.overlap import views
-from tinyweave.plan.liveness import BEFORE, alive, lifetimes
-from tinyweave.plan.order.search import each_its_own
+from tinyweave.planning import plan
+from tinyweave.planning.alias.overlap import views
+from tinyweave.planning.liveness import BEFORE, alive, lifetimes
+from tinyweave.planning.order.search import each_its_own
 from tinyweave.report.tables import graph_layers
 
 Stages = list[tuple[int, ...]]

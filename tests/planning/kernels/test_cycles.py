@@ -9,9 +9,9 @@ import pytest
 
 from tinyweave import api
 from tinyweave.kernels.layer_cycles import layer_cycles
-from tinyweave.plan import Tile, plan_in_stages
-from tinyweave.plan.fuse.schedule import plan_macs
-from tinyweave.plan.kernels.cycles import plan_cycles
+from tinyweave.planning import Tile, plan_in_stages
+from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.kernels.cycles import plan_cycles
 from tinyweave.simulate.instruction_timing import TIMINGS
 
 DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tflite"

@@ -19,11 +19,11 @@ from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.plan import Plan, Tile, check, plan, plan_in_order, plan_in_stages
-from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.kernels.faster import with_kernels_of
-from tinyweave.plan.memories import spread
-from tinyweave.plan.plan import Place, RowSchedule
+from tinyweave.planning import Plan, Tile, check, plan, plan_in_order, plan_in_stages
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.kernels.faster import with_kernels_of
+from tinyweave.planning.memories import spread
+from tinyweave.planning.plan import Place, RowSchedule
 
 SOURCE = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "")
 Damage = Callable[[Plan], Plan]
@@ -489,7 +489,7 @@ def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
 OPTIMISED = """
 from dataclasses import replace
 from cases.tiny import NETWORKS
-from tinyweave.plan import check, plan
+from tinyweave.planning import check, plan
 assert False, "python -O leaves this out"
 made = plan(NETWORKS["chain"]())
 check(replace(made, offsets=dict.fromkeys(made.offsets, 0), arena={"sram": max(buffer.bytes for buffer in made.buffers)}))

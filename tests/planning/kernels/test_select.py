@@ -10,8 +10,8 @@ from cases.graphs import Net
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
-from tinyweave.plan import Plan, plan
-from tinyweave.plan.kernels.cycles import cycles_to_compare
+from tinyweave.planning import Plan, plan
+from tinyweave.planning.kernels.cycles import cycles_to_compare
 
 DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tflite"
 CORE = "cortex-m4"

@@ -20,14 +20,14 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
-from tinyweave.plan import Tile, front, plan, plan_in_stages
-from tinyweave.plan.alias.overlap import lags, saved_bytes, views
-from tinyweave.plan.fuse import stages as fuse
-from tinyweave.plan.fuse.access import Read, Rows, joined, macs_again, tile_bytes, tile_sizes
-from tinyweave.plan.fuse.schedule import plan_macs, streaming
-from tinyweave.plan.fuse.stages import _growing, best_stages
-from tinyweave.plan.order.search import file_order, live_bytes
-from tinyweave.plan.plan import Pace
+from tinyweave.planning import Tile, front, plan, plan_in_stages
+from tinyweave.planning.alias.overlap import lags, saved_bytes, views
+from tinyweave.planning.fuse import stages as fuse
+from tinyweave.planning.fuse.access import Read, Rows, joined, macs_again, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.schedule import plan_macs, streaming
+from tinyweave.planning.fuse.stages import _growing, best_stages
+from tinyweave.planning.order.search import file_order, live_bytes
+from tinyweave.planning.plan import Pace
 
 SEEDS = range(30)
 

@@ -13,9 +13,9 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.ops import macs
-from tinyweave.plan import Plan, Tile, from_json, plan, to_json
-from tinyweave.plan.fuse.access import Rows, macs_again, tile_sizes
-from tinyweave.plan.fuse.schedule import plan_macs, rows_of
+from tinyweave.planning import Plan, Tile, from_json, plan, to_json
+from tinyweave.planning.fuse.access import Rows, macs_again, tile_sizes
+from tinyweave.planning.fuse.schedule import plan_macs, rows_of
 
 MODES = ("patch", "patch:3", "msf", "stream2d")
 

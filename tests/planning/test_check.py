@@ -13,8 +13,8 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.plan import Plan, Stage, check, from_json, plan, to_json
-from tinyweave.plan.check import UnsoundPlanError
+from tinyweave.planning import Plan, Stage, check, from_json, plan, to_json
+from tinyweave.planning.check import UnsoundPlanError
 
 
 def moved(made: Plan, name: str, offset: int) -> Plan:

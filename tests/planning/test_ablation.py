@@ -9,9 +9,9 @@ from cases.maps import block
 from fuzz.generate import random_network
 
 from tinyweave.ir import Graph, Tensor, verify
-from tinyweave.plan import plan, plan_in_order
-from tinyweave.plan.ablation import ablation
-from tinyweave.plan.order.search import each_its_own, file_order, live_bytes
+from tinyweave.planning import plan, plan_in_order
+from tinyweave.planning.ablation import ablation
+from tinyweave.planning.order.search import each_its_own, file_order, live_bytes
 
 
 def one_saving_each() -> Graph:

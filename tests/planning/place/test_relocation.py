@@ -16,14 +16,14 @@ from fuzz.generate import random_network
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
-from tinyweave.plan import Plan, check, from_json, plan, to_json
-from tinyweave.plan.alias.overlap import lags, views
-from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.order.search import file_order
-from tinyweave.plan.place.place import Rule
-from tinyweave.plan.place.relocate import find_relocation
-from tinyweave.plan.place.relocation_ops import is_move, lone_tensors, with_moves
-from tinyweave.plan.plan import Buffer
+from tinyweave.planning import Plan, check, from_json, plan, to_json
+from tinyweave.planning.alias.overlap import lags, views
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.order.search import file_order
+from tinyweave.planning.place.place import Rule
+from tinyweave.planning.place.relocate import find_relocation
+from tinyweave.planning.place.relocation_ops import is_move, lone_tensors, with_moves
+from tinyweave.planning.plan import Buffer
 from tinyweave.simulate import compare
 
 SEEDS = (9, 15, 23)

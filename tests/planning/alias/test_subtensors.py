@@ -13,11 +13,11 @@ from fuzz.generate import random_order
 
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.plan import Place, Plan, check, plan, plan_in_order
-from tinyweave.plan.alias.overlap import views
-from tinyweave.plan.alias.subtensors import with_parts
-from tinyweave.plan.check import UnsoundPlanError
-from tinyweave.plan.order.search import file_order
+from tinyweave.planning import Place, Plan, check, plan, plan_in_order
+from tinyweave.planning.alias.overlap import views
+from tinyweave.planning.alias.subtensors import with_parts
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.order.search import file_order
 from tinyweave.simulate import compare
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding": ((1, 1), (1, 1))}

@@ -18,12 +18,12 @@ from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import variant_for
-from tinyweave.plan import Tile, from_json, front, plan, plan_in_stages, to_json
-from tinyweave.plan.alias.overlap import lags, saved_bytes, views
-from tinyweave.plan.fuse.access import Rows, can_be_handed
-from tinyweave.plan.fuse.schedule import is_fused, lags_by_stage, streaming, streamings
-from tinyweave.plan.fuse.stages import best_stages
-from tinyweave.plan.order.search import file_order, live_bytes
+from tinyweave.planning import Tile, from_json, front, plan, plan_in_stages, to_json
+from tinyweave.planning.alias.overlap import lags, saved_bytes, views
+from tinyweave.planning.fuse.access import Rows, can_be_handed
+from tinyweave.planning.fuse.schedule import is_fused, lags_by_stage, streaming, streamings
+from tinyweave.planning.fuse.stages import best_stages
+from tinyweave.planning.order.search import file_order, live_bytes
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
 

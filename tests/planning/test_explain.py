@@ -6,8 +6,8 @@ import pytest
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
-from tinyweave.plan import Plan, plan
-from tinyweave.plan.explain import Touch, explain
+from tinyweave.planning import Plan, plan
+from tinyweave.planning.explain import Touch, explain
 
 
 def cells(made: Plan, name: str) -> set[int]:

@@ -14,8 +14,8 @@ from tinyweave import api, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
-from tinyweave.plan import Plan, check, from_json, plan, to_json
-from tinyweave.plan.memories import excess, traffic
+from tinyweave.planning import Plan, check, from_json, plan, to_json
+from tinyweave.planning.memories import excess, traffic
 from tinyweave.simulate import compare
 
 NAMES = ("fast", "slow")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tinyweave import toolchain
-from tinyweave.plan.place import branch_and_bound as search
-from tinyweave.plan.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
-from tinyweave.plan.plan import Buffer
+from tinyweave.planning.place import branch_and_bound as search
+from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
+from tinyweave.planning.plan import Buffer
 
 
 def random_buffers(rng: random.Random, count: int = 40, steps: int = 30) -> list[Buffer]:

@@ -16,12 +16,12 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
 from tinyweave.ops.window import same_padding
-from tinyweave.plan import Plan, check, from_json, front, plan, to_json
-from tinyweave.plan.explain import explain
-from tinyweave.plan.fuse.access import Read, Rows
-from tinyweave.plan.fuse.channels_once import what_to_keep
-from tinyweave.plan.fuse.rematerialise import candidates, is_again, with_kept
-from tinyweave.plan.fuse.schedule import plan_macs
+from tinyweave.planning import Plan, check, from_json, front, plan, to_json
+from tinyweave.planning.explain import explain
+from tinyweave.planning.fuse.access import Read, Rows
+from tinyweave.planning.fuse.channels_once import what_to_keep
+from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_kept
+from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.text import twice_lines
 from tinyweave.simulate import compare
@@ -232,7 +232,7 @@ def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.M
     graph = network(seed)
     made = plan(graph)
     assert not made.kept and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
-    monkeypatch.setattr("tinyweave.plan.planner.what_to_keep", lambda *_: [{}])
+    monkeypatch.setattr("tinyweave.planning.planner.what_to_keep", lambda *_: [{}])
     assert to_json(plan(graph)) == to_json(made)
 
 

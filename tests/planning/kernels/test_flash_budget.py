@@ -16,7 +16,7 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FOLDER
-from tinyweave.plan import Plan, constant_bytes, plan
+from tinyweave.planning import Plan, constant_bytes, plan
 
 CORE = "cortex-m4"
 SPARE = 2_000  # what is estimated of code before it is built is too much by less

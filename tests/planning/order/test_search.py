@@ -14,10 +14,10 @@ from cases.sizes import figure_1, from_json
 
 from tinyweave import api
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.plan.alias.overlap import views
-from tinyweave.plan.order import search as order_module
-from tinyweave.plan.order.op_sets import Saved
-from tinyweave.plan.order.search import best_order, each_its_own, file_order, live_bytes
+from tinyweave.planning.alias.overlap import views
+from tinyweave.planning.order import search as order_module
+from tinyweave.planning.order.op_sets import Saved
+from tinyweave.planning.order.search import best_order, each_its_own, file_order, live_bytes
 
 
 def algorithm_1(graph: Graph) -> int:
