@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "ir": set(),
     "files": {"ir"},
+    "lazy": set(),
     "ops": {"ir"},
     "importers": {"ir", "ops"},
     "exporters": {"ir", "ops"},
@@ -45,7 +48,7 @@ MAY_IMPORT = {
     },
     "manifest": {"files", "ir", "version"},
     "advice": {"api", "devices", "ir", "planning"},
-    "cli": {"advice", "api", "toolchain", "report", "devices", "files", "ir", "manifest", "planning", "version"},
+    "cli": {"lazy", "advice", "api", "toolchain", "report", "devices", "files", "ir", "manifest", "planning", "version"},
 }
 HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 
@@ -131,3 +134,11 @@ CHECK_MAY_IMPORT = {"ir", "ops", "kernels.table", "kernels.access", "planning.pl
 def test_the_check_of_plans_imports_no_module_of_the_planner() -> None:
     used = {name.rpartition(".")[0] for name, _ in imports(ROOT / "planning" / "check.py") if name.startswith("tinyweave.")}
     assert used == {f"tinyweave.{name}" for name in CHECK_MAY_IMPORT}
+
+
+@pytest.mark.parametrize("code", ["import tinyweave", "from tinyweave import cli; cli.main(['--help'])"])
+def test_what_starts_quickly_loads_nothing_heavy(code: str) -> None:
+    """`import tinyweave` and `tinyweave --help` stay below 20 and 200 ms of CPU because of this."""
+    asked = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {"numpy", "tflite", "rich.progress", "importlib.metadata"}.isdisjoint(done.stderr.split())

@@ -20,33 +20,24 @@ from functools import wraps
 from inspect import signature
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import __version__, api, toolchain
-from .advice import advise
-from .devices import Device, all_devices, find, parse_size
-from .files import read_file, write_file, write_files
-from .ir import CompileError, Tensor
-from .manifest import MANIFEST, Written, generated_folder
-from .planning import Plan, to_json
-from .report import figure, tables, text
-from .report.counts import count_lines, count_record
-from .report.markdown import markdown
-from .report.record import (
-    comparison_record,
-    device_record,
-    explanation_record,
-    front_record,
-    proposal_record,
-    record,
-    reorder_record,
-)
-from .report.trace import trace
+from . import __version__
+from .lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from . import advice, api, devices, files, ir, manifest, planning, toolchain
+    from .report import counts, figure, markdown, record, tables, text, trace
+else:  # a verb loads what it uses: `--help` nothing of it
+    advice, api, devices, files, ir = map(lazy, ("advice", "api", "devices", "files", "ir"))
+    manifest, planning, toolchain = map(lazy, ("manifest", "planning", "toolchain"))
+    counts, figure, markdown, record, tables, text, trace = (
+        lazy(f"report.{name}") for name in ("counts", "figure", "markdown", "record", "tables", "text", "trace")
+    )
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -200,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
         return code
-    except CompileError as error:
+    except ir.CompileError as error:
         return _complain(str(error))
     except USAGE_ERROR as error:
         context = getattr(error, "ctx", None)
@@ -236,7 +227,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     """
     with _told(model):
         loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
-    found = record(loaded, unsupported=reasons)
+    found = record.record(loaded, unsupported=reasons)
     if as_json:
         _print_json(found)
     else:
@@ -281,9 +272,9 @@ def plan(
     of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--flash": chosen["flash"]}
     for option, value in of_one.items():
         if pareto and value:
-            raise CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")
+            raise ir.CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")
     if picture is not None and not pareto:
-        raise CompileError("--figure draws what --pareto finds", "add --pareto, or leave out --figure")
+        raise ir.CompileError("--figure draws what --pareto finds", "add --pareto, or leave out --figure")
     board, limits = _target(chosen)
     loaded = _load(model, chosen)
     chain = api.counted_chain(loaded, count)
@@ -296,13 +287,13 @@ def plan(
     compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, chosen["schedule"]) if explained is None else None
-    found = record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
-    found["explain"] = explanation_record(explained) if explained else None
-    found["count"] = count_record(compared) if compared else None
+    found = record.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    found["explain"] = record.explanation_record(explained) if explained else None
+    found["count"] = counts.count_record(compared) if compared else None
     if found["fits"] is False and not explained:
         found["advice"] = _advice("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
-        write_file(out, to_json(planned))
+        files.write_file(out, planning.to_json(planned))
     if as_json:
         _print_json(found)
     elif explained:
@@ -314,13 +305,13 @@ def plan(
         text.show_advice(screen, found)
     if compared and not as_json:
         print()
-        text.show_lines(text.console(), count_lines(loaded.graph, compared, overhead, limits.ram))
+        text.show_lines(text.console(), counts.count_lines(loaded.graph, compared, overhead, limits.ram))
     return DOES_NOT_FIT if found["fits"] is False else 0
 
 
 def _show_front(
     model: api.Model,
-    board: Device | None,
+    board: devices.Device | None,
     limits: api.Limits,
     chosen: Options,
     *,
@@ -329,16 +320,16 @@ def _show_front(
 ) -> int:
     """`plan --pareto`: the front as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
-        raise CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
+        raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
     if chosen["optimize"] == "speed":
-        raise CompileError("--pareto finds the least RAM: it is of --optimize size, not of speed", "leave out --optimize")
+        raise ir.CompileError("--pareto finds the least RAM: it is of --optimize size, not of speed", "leave out --optimize")
     overhead = chosen["max_mac_overhead"]
     options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs")}
     options |= {} if overhead is None else {"max_mac_overhead": overhead}
     plans = api.front(model, **options)
-    found = front_record(model, plans, limits, board)
+    found = record.front_record(model, plans, limits, board)
     if picture is not None:
-        write_file(picture, figure.figure(found, picture.name))
+        files.write_file(picture, figure.figure(found, picture.name))
     if as_json:
         _print_json(found)
     else:
@@ -368,9 +359,9 @@ def compile_model(
     Example: tinyweave compile kws.tflite -o firmware/kws
     """
     if len(models) > 1 and name is not None:
-        raise CompileError("--name is of one model", "leave it out: the names come from the files")
+        raise ir.CompileError("--name is of one model", "leave it out: the names come from the files")
     if len(models) > 1 and out is None:
-        raise CompileError("several models share one folder", "give it with -o")
+        raise ir.CompileError("several models share one folder", "give it with -o")
     if plan_file is not None:
         _check_planned(models, chosen)
     board, limits = _target(chosen)
@@ -384,21 +375,23 @@ def compile_model(
         api.source(model, planned, _command("compile", [path], chosen, **options), board, kernel_prefix=kernel_prefix or "")
         for model, planned, path in zip(loaded, plans, models, strict=True)
     ]
-    files, folder = api.together(sources), out or Path("out") / loaded[0].name
-    with generated_folder(folder, _command("compile", models, chosen, **options), _origins(loaded)) as written:
+    emitted, folder = api.together(sources), out or Path("out") / loaded[0].name
+    with manifest.generated_folder(folder, _command("compile", models, chosen, **options), _origins(loaded)) as written:
         for source in sources:
             api.write(source, written.scratch)
-    found = [record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)]
+    found = [
+        record.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+    ]
     if as_json:
         _warn_of_kept(folder, written)
-        paths = {"files": (*files, MANIFEST), "removed": written.removed}
+        paths = {"files": (*emitted, manifest.MANIFEST), "removed": written.removed}
         about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
         return _print_json({"tinyweave": __version__, "models": found, **about} if len(found) > 1 else found[0] | about)
     screen = text.console()
-    text.heading(screen, f"wrote {len(files) + 1} files to {folder}")
-    for file, content in files.items():
+    text.heading(screen, f"wrote {len(emitted) + 1} files to {folder}")
+    for file, content in emitted.items():
         print(f"  {file}  {len(content):,} B")
-    print(f"  {MANIFEST}  lists them")
+    print(f"  {manifest.MANIFEST}  lists them")
     _say_removed(folder, written)
     if len(found) == 1:
         print(f"arena: {text.size(found[0]['ram']['arena'])}")
@@ -437,7 +430,7 @@ def verify(
         result = api.verify(
             loaded, planned, inputs=given, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
-    found = record(loaded, plan=planned, verification=result, device=board, limits=limits)
+    found = record.record(loaded, plan=planned, verification=result, device=board, limits=limits)
     if as_json:
         _print_json(found)
     else:
@@ -464,7 +457,7 @@ def profile(
     Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
     if compare_with and as_json:
-        raise CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
+        raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
     before = _read_record(compare_with) if compare_with else None
     board, limits = _target(chosen)
     loaded = _load(model, chosen)
@@ -473,9 +466,9 @@ def profile(
     with _progress() as report:
         report("building and running on the emulated core", 0, 1)
         measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
-    found = record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+    found = record.record(loaded, plan=planned, profile=measured, device=board, limits=limits)
     if trace_file:
-        write_file(trace_file, json.dumps(trace(found), indent=1) + "\n")
+        files.write_file(trace_file, json.dumps(trace.trace(found), indent=1) + "\n")
     if as_json:
         return _print_json(found)
     screen = text.console()
@@ -512,7 +505,7 @@ def deploy(
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
     with _progress() as report:
         planned = _plan(loaded, board, limits, chosen, report)
-    found = record(loaded, plan=planned, device=board, limits=limits)
+    found = record.record(loaded, plan=planned, device=board, limits=limits)
     if found["fits"] is False:  # no build can change that
         found["advice"] = _advice(
             "deploy", model, loaded, planned, board=board, limits=limits, chosen=chosen, **options, out=out
@@ -524,7 +517,7 @@ def deploy(
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
     command = _command("deploy", [model], chosen, **options)
-    with generated_folder(folder, command, _origins([loaded])) as written:
+    with manifest.generated_folder(folder, command, _origins([loaded])) as written:
         with _progress() as report:
             done = api.deploy(
                 loaded,
@@ -540,10 +533,10 @@ def deploy(
                 planned=planned,
                 progress=report,
             )
-        found = record(
+        found = record.record(
             loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
         )
-        (written.scratch / "report.md").write_text(markdown(found, text.picture(done.plan)), encoding="utf-8")
+        (written.scratch / "report.md").write_text(markdown.markdown(found, text.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     if as_json:
         _warn_of_kept(folder, written)
@@ -585,10 +578,10 @@ def reorder(
     with _told(model):
         loaded = api.read(model)
     done = api.reorder(loaded, count)
-    found = reorder_record(done, out)
+    found = record.reorder_record(done, out)
     drawn = figure.figure(found, picture.name) if picture else b""
     wanted = {out: done.file, table: tables.order_csv(found), picture: drawn}
-    write_files({path: content for path, content in wanted.items() if path is not None})
+    files.write_files({path: content for path, content in wanted.items() if path is not None})
     if as_json:
         return _print_json(found)
     text.show_reordering(text.console(), found)
@@ -616,7 +609,7 @@ def compare(
     with _progress() as report:
         boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **_scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
-    found = comparison_record(loaded, planned, boards)
+    found = record.comparison_record(loaded, planned, boards)
     if as_json:
         _print_json(found)
     else:
@@ -624,8 +617,8 @@ def compare(
     return 0 if found["fits"] else DOES_NOT_FIT
 
 
-@app.command()
-def devices(
+@app.command(name="devices")
+def list_devices(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
     *,
     as_json: Json = False,
@@ -634,9 +627,9 @@ def devices(
 
     Example: tinyweave devices stm32h743
     """
-    chosen = [find(name)] if name else list(all_devices())
+    chosen = [devices.find(name)] if name else list(devices.all_devices())
     if as_json:
-        return _print_json([device_record(device) for device in chosen])
+        return _print_json([record.device_record(device) for device in chosen])
     if name:
         text.show_device(text.console(), chosen[0])
     else:
@@ -691,23 +684,25 @@ def _told(path: Path) -> Iterator[None]:
     """Whatever is wrong with a model is said with the file's name."""
     try:
         yield
-    except CompileError as error:
+    except ir.CompileError as error:
         if str(path) in str(error):
             raise
-        raise CompileError(f"{path}: {error}") from error
+        raise ir.CompileError(f"{path}: {error}") from error
 
 
 def _scheduled(chosen: Options) -> Options:
     """Return the options that `api.plan` takes; CompileError for one that the schedule would ignore."""
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
     if kind in NOTHING_TWICE and overhead is not None and overhead > 1:
-        raise CompileError(f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best")
+        raise ir.CompileError(
+            f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best"
+        )
     return {name: chosen[name] for name in signature(_schedule_options).parameters}
 
 
 def _plan(
-    model: api.Model, board: Device | None, limits: api.Limits, chosen: Options, progress: api.Progress | None = None
-) -> Plan:
+    model: api.Model, board: devices.Device | None, limits: api.Limits, chosen: Options, progress: api.Progress | None = None
+) -> planning.Plan:
     core = board.core if board else api.DEFAULT_CORE
     return api.plan(model, limits=limits, core=core, progress=progress, **_scheduled(chosen))
 
@@ -715,19 +710,19 @@ def _plan(
 def _check_planned(models: Sequence[Path], chosen: Options) -> None:
     """Raise CompileError for options that a plan out of a file has no use for."""
     if len(models) > 1:
-        raise CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
+        raise ir.CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
     given = [name for name in signature(_schedule_options).parameters if chosen[name] != DEFAULTS[name]]
     if given:
-        raise CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
+        raise ir.CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
 
 
 def _advice(
     verb: str,
     path: Path,
     model: api.Model,
-    plan: Plan,
+    plan: planning.Plan,
     *,
-    board: Device | None,
+    board: devices.Device | None,
     limits: api.Limits,
     chosen: Options,
     **more: Any,
@@ -735,7 +730,7 @@ def _advice(
     """Return what to change about a plan that does not fit, as complete commands of the same verb, the best first."""
     options = {name: value for name, value in chosen.items() if name not in signature(_target_options).parameters}
     with _progress() as report:
-        proposals = advise(model, plan, board=board, limits=limits, options=options, progress=report)
+        proposals = advice.advise(model, plan, board=board, limits=limits, options=options, progress=report)
     found = []
     for proposal in proposals:
         # limits that were given for one board say nothing of another
@@ -743,17 +738,17 @@ def _advice(
         words = ["tinyweave", verb, str(path), *_option_words(changed | more)]
         changes = (list(_option_words({name: value})) or [f"--{name}", str(value)] for name, value in proposal.changes.items())
         said = [word for words_of_one in changes for word in words_of_one]
-        found.append(proposal_record(proposal, " ".join(map(_quoted, words)), said))
+        found.append(record.proposal_record(proposal, " ".join(map(_quoted, words)), said))
     return found
 
 
-def _target(chosen: Options) -> tuple[Device | None, api.Limits]:
+def _target(chosen: Options) -> tuple[devices.Device | None, api.Limits]:
     """Return the device and the limits: those of the options, else the device's."""
-    board = find(chosen["device"]) if chosen["device"] else None
+    board = devices.find(chosen["device"]) if chosen["device"] else None
     limits = api.device_limits(board) if board else api.Limits(None, None)
     if chosen["ram"] is not None:
-        limits = replace(limits, ram=parse_size(chosen["ram"]), maps=())
-    return board, limits if chosen["flash"] is None else replace(limits, flash=parse_size(chosen["flash"]))
+        limits = replace(limits, ram=devices.parse_size(chosen["ram"]), maps=())
+    return board, limits if chosen["flash"] is None else replace(limits, flash=devices.parse_size(chosen["flash"]))
 
 
 def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
@@ -764,8 +759,10 @@ def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
     """
     if path is None:
         return []
+    import numpy as np
+
     wanted = [model.graph.tensors[name] for name in model.graph.inputs]
-    raw = read_file(path, MAX_INPUTS, "give a .npy, .npz or .bin file, with fewer samples if it is too large")
+    raw = files.read_file(path, MAX_INPUTS, "give a .npy, .npz or .bin file, with fewer samples if it is too large")
     try:
         if path.suffix == ".npz":
             with zipfile.ZipFile(BytesIO(raw)) as members:
@@ -779,34 +776,36 @@ def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
         else:
             return _raw_samples(path, raw, wanted)
     except (OSError, ValueError, EOFError, MemoryError, KeyError, zipfile.BadZipFile) as error:
-        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
+        raise ir.CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
     if len(arrays) != len(wanted):
-        raise CompileError(
+        raise ir.CompileError(
             f"'{path}' holds {len(arrays)} arrays, the model has {len(wanted)} inputs", "give one array per input"
         )
     columns = [_split(path, array, tensor) for array, tensor in zip(arrays, wanted, strict=True)]
     if len({len(column) for column in columns}) != 1:
-        raise CompileError(f"'{path}' holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
+        raise ir.CompileError(f"'{path}' holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
     return [list(sample) for sample in zip(*columns, strict=True)]
 
 
-def _split(path: Path, array: np.ndarray, tensor: Tensor) -> list[np.ndarray]:
+def _split(path: Path, array: np.ndarray, tensor: ir.Tensor) -> list[np.ndarray]:
     """The samples of one input: the array itself, or its slices along a leading axis."""
     if array.size == tensor.elements:
         return [array]
     if array.ndim and array.shape[0] and array.size == array.shape[0] * tensor.elements:
         return list(array)
-    raise CompileError(
+    raise ir.CompileError(
         f"'{path}' holds {array.dtype}{list(array.shape)}, the input is {tensor.dtype}{list(tensor.shape)}",
         "give that shape, or several along a leading axis",
         tensor=tensor,
     )
 
 
-def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:
+def _raw_samples(path: Path, raw: bytes, wanted: Sequence[ir.Tensor]) -> list[list[np.ndarray]]:
     each = sum(tensor.bytes for tensor in wanted)
     if not raw or not each or len(raw) % each:
-        raise CompileError(f"'{path}' holds {len(raw):,} bytes, one sample has {each:,}", "give whole samples")
+        raise ir.CompileError(f"'{path}' holds {len(raw):,} bytes, one sample has {each:,}", "give whole samples")
+    import numpy as np
+
     samples = []
     for start in range(0, len(raw), each):
         sample, at = [], start
@@ -820,11 +819,11 @@ def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[
 def _read_record(path: Path) -> dict[str, Any]:
     """The record that `profile --json` printed into a file."""
     try:
-        found = json.loads(read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
+        found = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
     except (ValueError, RecursionError) as error:
-        raise CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
+        raise ir.CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
     if not text.can_be_compared(found):
-        raise CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
+        raise ir.CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
     return dict(found)
 
 
@@ -833,13 +832,13 @@ def _origins(models: Sequence[api.Model]) -> dict[str, tuple[str, str]]:
     return {model.name: (model.path.name, model.sha256) for model in models}
 
 
-def _say_removed(folder: Path, written: Written) -> None:
+def _say_removed(folder: Path, written: manifest.Written) -> None:
     if written.removed:
         print(f"removed what an earlier run left there: {', '.join(written.removed)}")
     _warn_of_kept(folder, written)
 
 
-def _warn_of_kept(folder: Path, written: Written) -> None:
+def _warn_of_kept(folder: Path, written: manifest.Written) -> None:
     """Name the files that an earlier run wrote and that stay, on standard error."""
     for name in written.kept:
         path = text.clean(str(folder / name), 400)
@@ -849,8 +848,8 @@ def _warn_of_kept(folder: Path, written: Written) -> None:
 def _command(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
     """Return the command that gives these bytes again, in a folder that holds the files that it names."""
     options = chosen | more
-    files = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
-    return " ".join(map(_quoted, ["tinyweave", verb, *(model.name for model in models), *_option_words(options | files)]))
+    named = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
+    return " ".join(map(_quoted, ["tinyweave", verb, *(model.name for model in models), *_option_words(options | named)]))
 
 
 def _option_words(options: Options) -> Iterator[str]:
@@ -881,6 +880,9 @@ def _progress() -> Iterator[api.Progress]:
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)

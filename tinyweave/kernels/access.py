@@ -1,6 +1,6 @@
 """In which order each kernel reads its inputs and writes its output, step by step, and how far apart that keeps them.
 
-`plan/check.py` takes the overlap distances from `distance`, so that no plan is judged by the row of the table (`lag.py`) that
+The check of plans takes overlap distances from `distance`, so that no plan is judged by the row of the table (`lag.py`) that
 it was made with. Nothing here is taken from there: each kernel is described by the steps that its C takes, each of which first
 reads and then writes, and the distance is that of all pairs of a step and a later one. tests/kernels/test_access.py holds the
 steps against what the C reads and writes as it runs.

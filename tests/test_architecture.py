@@ -1,0 +1,53 @@
+"""docs/ARCHITECTURE.md says what is there: its files and functions exist, and its table is the law of imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from test_imports import MAY_IMPORT, PLANNER
+
+import tinyweave
+
+ROOT = Path(tinyweave.__file__).parent
+TEXT = (ROOT.parent / "docs" / "ARCHITECTURE.md").read_text()
+SUMMED_UP = {"api", "report", "cli"}  # rooms that import so many others that the table names only some
+
+
+def rows(title: str) -> list[list[str]]:
+    """Return the cells of the table below a title."""
+    part = TEXT.split(f"\n{title}\n")[1].split("\n#")[0]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in part.splitlines() if line.startswith("|")][2:]
+
+
+def test_every_file_and_function_that_is_named_is_there() -> None:
+    named = re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`(?:: `(\w+)`)?", TEXT)
+    assert len(named) > 30
+    for file, function in named:
+        path = ROOT.parent / file if file.startswith(("tests/", "bench/")) else ROOT / file
+        assert path.is_file(), file
+        if function:
+            body = ast.parse(path.read_text()).body
+            names = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+            names |= {
+                target.id
+                for node in body
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            names |= {node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+            assert function in names, f"{file} has no {function}"
+
+
+def test_the_table_of_rooms_is_the_law() -> None:
+    written = {row[0].strip("`"): row[3] for row in rows("## The rooms")}
+    assert set(written) == set(MAY_IMPORT) - {"__main__"}
+    for room in set(written) - SUMMED_UP:
+        assert set(re.findall(r"`(\w+)`", written[room])) == MAY_IMPORT[room] - {"version"}, room
+
+
+def test_the_rooms_of_the_planner_stand_in_their_order() -> None:
+    written = [tuple(re.findall(r"`(\w+)`", row[0])) for row in rows("### Inside planning")]
+    assert [set(names) for names in written] == [set(names) - {"__init__"} for names in PLANNER]
