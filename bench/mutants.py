@@ -210,10 +210,9 @@ def own_tests(mutant: Mutant, covering: Covering) -> list[list[str]]:
     path, guards = Path(mutant.file), ROOMS[mutant.room][1]
     if path.suffix == ".py":
         tests = executing(mutant, covering)
-        if "" in tests:  # a constant of the module: any test may use it
-            return [[str(test.relative_to(ROOT))] for test in sorted(ROOT.glob(f"tests/**/test_*{path.stem}*.py"))] + [
-                [guard] for guard in guards
-            ]
+        if tests == [""]:  # it runs at import alone: any test of the room may notice
+            own = sorted(str(test.relative_to(ROOT)) for test in ROOT.glob(f"tests/**/test_*{path.stem}*.py"))
+            return [[test] for test in (*own, guards[0])]
         chosen = [test for guard in guards for test in tests if test.startswith(guard)]
         return [chosen] if chosen else []
     steps: list[list[str]] = []
