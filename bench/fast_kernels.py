@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tinyweave.kernels.table import FOLDER, VARIANTS
+from tinyweave.kernels.table import FILES, VARIANTS
 from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -33,8 +33,9 @@ def main() -> int:
     given = [str(options.first), str(options.count), *options.only]
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernels.so"
-        sources = sorted(FOLDER.glob("*.c"))
-        common = ["gcc", "-std=c99", "-DTW_PLAIN_C", "-shared", "-fPIC"]
+        sources = [path for path in FILES.values() if path.suffix == ".c"]
+        include = [f"-I{folder}" for folder in {path.parent for path in FILES.values()}]
+        common = ["gcc", "-std=c99", "-DTW_PLAIN_C", *include, "-shared", "-fPIC"]
         flags = ["-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
         subprocess.run([*common, *flags, "-o", library, *sources], check=True)
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)

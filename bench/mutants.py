@@ -38,8 +38,8 @@ KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
 # room -> its files, and the tests that guard it, the likeliest to fail first
 ROOMS = {
-    "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels/test_kernels.py", KINDS, "tests/kernels")),
-    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/plan")),
+    "C kernels": ("tinyweave/kernels/**/*.[ch]", ("tests/kernels/test_kernels.py", KINDS, "tests/kernels")),
+    "kernels": ("tinyweave/kernels/**/*.py", ("tests/kernels", "tests/plan")),
     "plan": ("tinyweave/plan/*.py", ("tests/plan", "tests/fuzz")),
     "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/plan/test_traced_stages.py", "tests/fuzz")),
 }

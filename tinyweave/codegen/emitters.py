@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from .. import ir, ops
 from ..ir import Tensor, itemsize, packed
-from ..kernels import copies, geometry, lines, mve, nibbles, pairs, winograd
+from ..kernels import copies, geometry
+from ..kernels.dsp import dense, dense_w4, depthwise, winograd
+from ..kernels.mve import weights as mve
 from ..kernels.table import BY_NAME, VIEWS
 from ..ops import (
     SPECS,
@@ -122,35 +124,35 @@ def emit_conv(layer: Layer) -> Code:
 def streamed_convolution(layer: Layer) -> Code:
     """A call of a kernel that takes tw_conv_dsp or tw_conv_mve, or for depthwise ones tw_depthwise_dsp, which begins with the
     first, or tw_depthwise_mve."""
-    graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
-    depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
-    plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
+    graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, dense.filters(layer.graph, layer.op)
+    is_depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
+    plane = depthwise.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else depthwise.whole(graph, op)
     (rows, cols), step = plane.kernel, plane.stride[1]
     geometry_and_clamp: tuple[Members, ...] = (
         {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
         {"kernel": plane.kernel, "stride": plane.stride, "dilation": attrs["dilation"]},
-        {"pad": plane.pad, "groups": channels if depthwise else 1},
+        {"pad": plane.pad, "groups": channels if is_depthwise else 1},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
     )
     is_mve = layer.kernel.endswith("_mve")
     if layer.kernel == "tw_conv_2d_s8_winograd_dsp":
         words = winograd.stream(given)
     elif layer.kernel.endswith("_s4_dsp"):
-        words = nibbles.stream(nibbles.of_int4(given))
+        words = dense_w4.stream(dense_w4.of_int4(given))
     elif layer.kernel.endswith("_w4_dsp"):
-        words = nibbles.stream(pairs.by_rows(given, rows))
+        words = dense_w4.stream(dense.by_rows(given, rows))
     elif is_mve:
-        words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
+        words = mve.taps_stream(given, step) if is_depthwise else mve.stream(given)
     else:
-        words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
+        words = depthwise.stream(given, rows, step) if is_depthwise else dense.stream(dense.by_rows(given, rows))
     base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
-    base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
+    base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(dense.needs_sign(graph, op))})
     if is_mve:
-        own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
-        params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
-    elif depthwise:
-        at_a_time = {"block": lines.columns_at_a_time(graph, op), "rows": lines.rows_at_a_time(graph, op)}
-        own = {"line": lines.function(rows, cols, step), **at_a_time}
+        own = {} if is_depthwise else {"windows": mve.windows(rows, cols, channels)}
+        params = layer.struct("tw_depthwise_mve" if is_depthwise else "tw_conv_mve", *base, own)
+    elif is_depthwise:
+        at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
+        own = {"line": depthwise.function(rows, cols, step), **at_a_time}
         params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
     else:
         params = layer.struct("tw_conv_dsp", *base)
@@ -216,7 +218,7 @@ def emit_fully_connected(layer: Layer) -> Code:
     in_zero, tables = layer.input().zero_point, {}
     if layer.kernel == "tw_fully_connected_s8_mve":
         in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
-        tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
+        tables["bias"] = layer.table("bias", mve.wrapped(dense.filters(graph, op).bias))
     elif not is_streamed:
         tables["weights"] = weights_table(layer)
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
@@ -231,10 +233,10 @@ def emit_fully_connected(layer: Layer) -> Code:
         },
     )
     if is_streamed:
-        eight_at_a_time = nibbles.eight_at_a_time if layer.kernel.endswith("_w4_dsp") else pairs.eight_at_a_time
-        stream = layer.table("weights", eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
-        dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
-        params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
+        eight_at_a_time = dense_w4.eight_at_a_time if layer.kernel.endswith("_w4_dsp") else dense.eight_at_a_time
+        stream = layer.table("weights", eight_at_a_time(dense.filters(graph, op)), "uint32_t")
+        members_of_dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
+        params = layer.struct("tw_fully_connected_dsp", *members_of_dense, {"stream": stream})
     else:
         params = weighted(layer, "tw_fully_connected", "dense", members)
     return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
@@ -350,7 +352,7 @@ def emit_add_of_halved(layer: Layer) -> Code:
             *common,
             {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
             {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
-            {"sign": -int(pairs.needs_sign(graph, op))},
+            {"sign": -int(dense.needs_sign(graph, op))},
         )
     return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
 
@@ -360,7 +362,7 @@ def emit_mul(layer: Layer) -> Code:
     members = [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
     if layer.kernel == "tw_mul_s8_dsp":
         mul = ({f"mul.{key}": value for key, value in line.items()} for line in members)
-        own = {"power": 1 << (32 + rescale.shift), "sign": -int(pairs.needs_sign(layer.graph, layer.op))}
+        own = {"power": 1 << (32 + rescale.shift), "sign": -int(dense.needs_sign(layer.graph, layer.op))}
         params, shapes = layer.struct("tw_mul_dsp", *mul, own), f"{layer.name}.mul"
     else:
         params, shapes = layer.struct("tw_mul", *members), ""

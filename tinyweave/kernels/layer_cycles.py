@@ -17,7 +17,7 @@ from pathlib import Path
 from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.conv import kernel_size
-from . import lines, winograd
+from .dsp import depthwise, winograd
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
 Part = tuple[int, int] | None  # rows and columns of the output; None: all of it
@@ -125,15 +125,15 @@ def _depthwise(graph: Graph, op: Op, variant: str) -> Counts:
 
 def _lines(graph: Graph, op: Op, variant: str) -> Counts:
     """Four channels of a block of columns and a strip of rows at a time, line after line of the kernel."""
-    shape, channels = lines.plane(graph, op), -(-graph.input(op).shape[3] // lines.PLANES)
-    (height, width), (rows, cols), columns = shape.out, shape.kernel, lines.columns_at_a_time(graph, op)
-    at_once = lines.rows_at_a_time(graph, op)
+    shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
+    (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
+    at_once = depthwise.rows_at_a_time(graph, op)
     strips = [min(at_once, height - begin) for begin in range(0, height, at_once)]
     each = [min(columns, width - begin) for begin in range(0, width, columns)]
-    sums = height * channels * lines.PLANES * sum(-(-count // lines.AT_ONCE) * lines.AT_ONCE for count in each)
+    sums = height * channels * depthwise.PLANES * sum(-(-count // depthwise.AT_ONCE) * depthwise.AT_ONCE for count in each)
     words = channels * sum(min(columns, count) * shape.stride[1] + cols - 1 for count in each)
     gathered = words * sum((count - 1) * shape.stride[0] + rows for count in strips)
-    key = f"{variant}, {lines.function(rows, cols, shape.stride[1])}"
-    taps, blocks = (lines.taps(cols) + 1) // 2, len(each)
+    key = f"{variant}, {depthwise.function(rows, cols, shape.stride[1])}"
+    taps, blocks = (depthwise.taps(cols) + 1) // 2, len(each)
     did = (sums * rows * taps, sums, gathered, height * channels * blocks, len(strips) * channels * blocks, channels, 1.0)
     return key, did

@@ -19,11 +19,14 @@ from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, nibbles, pairs, winograd
+from . import copies, geometry, lag
+from .dsp import dense, dense_w4, depthwise, winograd
 from .lag import Lags
+from .mve import weights as mve
 
-FOLDER = Path(__file__).parent
-CODE_BYTES = FOLDER / "code_bytes.json"  # of each C file for a Cortex-M4, measured by bench/code_size.py
+# C files and headers by name; emitted they lie side by side
+FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
+CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # of each C file for a Cortex-M4, measured by bench/code_size.py
 
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
@@ -87,8 +90,8 @@ class Variant:
         return 4 * c if one else 0
 
     def _has(self, form: str) -> bool:
-        header = FOLDER / f"{self.name}.h"
-        return header.is_file() and f"void {self.name}_{form}(" in header.read_text()
+        header = FILES.get(f"{self.name}.h")
+        return header is not None and f"void {self.name}_{form}(" in header.read_text()
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:
@@ -151,32 +154,32 @@ def _is_dense(graph: Graph, op: Op) -> bool:
 
 
 def _pairs_up(graph: Graph, op: Op) -> bool:
-    return weights_zero(graph, op) == 0 and _is_dense(graph, op) and pairs.is_exact(pairs.filters(graph, op))
+    return weights_zero(graph, op) == 0 and _is_dense(graph, op) and dense.is_exact(dense.filters(graph, op))
 
 
 def _eights(graph: Graph, op: Op) -> bool:
     if weights_zero(graph, op) != 0:
         return False
-    given = pairs.filters(graph, op)
-    return pairs.sums_exactly(given) and pairs.rescales_once(given)
+    given = dense.filters(graph, op)
+    return dense.sums_exactly(given) and dense.rescales_once(given)
 
 
 def _fours(graph: Graph, op: Op) -> bool:
-    return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
+    return _weights_are_int4(graph, op) and _is_dense(graph, op) and dense_w4.is_exact(dense.filters(graph, op))
 
 
 def _words_of_int4(graph: Graph, op: Op) -> bool:
     """Dense, of pixels of whole words."""
     if not _is_dense(graph, op) or graph.input(op).shape[3] % 8:
         return False
-    return nibbles.is_exact(nibbles.of_int4(pairs.filters(graph, op)))
+    return dense_w4.is_exact(dense_w4.of_int4(dense.filters(graph, op)))
 
 
 def _eight_fours(graph: Graph, op: Op) -> bool:
     if not _weights_are_int4(graph, op):
         return False
-    given = pairs.filters(graph, op)
-    return nibbles.sums_exactly(given) and pairs.rescales_once(given)
+    given = dense.filters(graph, op)
+    return dense_w4.sums_exactly(given) and dense.rescales_once(given)
 
 
 def _adds_alike(graph: Graph, op: Op) -> bool:
@@ -185,19 +188,19 @@ def _adds_alike(graph: Graph, op: Op) -> bool:
     if not a.shape == b.shape == out.shape or a.data is not None or b.data is not None:
         return False
     *_, output = elementwise.add_rescales(graph, op)
-    return elementwise.halved(graph, op) is not None and -output.shift in pairs.EXPONENTS
+    return elementwise.halved(graph, op) is not None and -output.shift in dense.EXPONENTS
 
 
 def _multiplies_small(graph: Graph, op: Op) -> bool:
     """A shift that the kernel can do, and a multiplier that is not 0."""
     rescale = elementwise.mul_rescale(graph, op)
-    return _broadcasts(graph, op) and rescale.multiplier > 0 and -rescale.shift in pairs.EXPONENTS
+    return _broadcasts(graph, op) and rescale.multiplier > 0 and -rescale.shift in dense.EXPONENTS
 
 
 VARIANTS: tuple[Variant, ...] = (
     _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
     _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
-    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
+    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=dense.scratch, lag=lag.by_two_pixels, cores=DSP),
     _row(
         "tw_conv_2d_s8_winograd_dsp",
         ("conv_2d",),
@@ -208,7 +211,7 @@ VARIANTS: tuple[Variant, ...] = (
         flash=winograd.flash,
         roomy=True,
     ),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
+    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=dense.scratch, lag=lag.by_two_pixels, cores=DSP, flash=dense.flash),
     _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
     _row("tw_conv_2d_s8", lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
@@ -216,19 +219,19 @@ VARIANTS: tuple[Variant, ...] = (
     _row(
         "tw_depthwise_column_s8_dsp",
         ("depthwise_conv_2d",),
-        applies=lines.is_column_for_it,
-        scratch=lines.scratch,
-        lag=lines.lags,
+        applies=depthwise.is_column_for_it,
+        scratch=depthwise.scratch,
+        lag=depthwise.lags,
         cores=DSP,
-        flash=lines.flash,
+        flash=depthwise.flash,
     ),
     _row(
         "tw_depthwise_conv_2d_s8_dsp",
-        applies=lines.applies,
-        scratch=lines.scratch,
-        lag=lines.lags,
+        applies=depthwise.applies,
+        scratch=depthwise.scratch,
+        lag=depthwise.lags,
         cores=DSP,
-        flash=lines.flash,
+        flash=depthwise.flash,
     ),
     _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
     _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
@@ -236,7 +239,7 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_transpose_conv_s8", lag=lag.by_meeting),
     _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
     _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
-    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=pairs.flash_of_eights),
+    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=dense.flash_of_eights),
     _row("tw_fully_connected_s8_w4", applies=_weights_are_int4, lag=lag.by_row),
     _row("tw_fully_connected_s8", lag=lag.by_row),
     _row("tw_average_pool_2d_s8", lag=lag.by_channel),
@@ -278,7 +281,13 @@ VARIANTS: tuple[Variant, ...] = (
     _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
     _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
     _row(
-        "tw_conv_2d_s4_dsp", ("conv_2d",), S4, applies=_words_of_int4, scratch=nibbles.scratch, lag=lag.by_two_pixels, cores=DSP
+        "tw_conv_2d_s4_dsp",
+        ("conv_2d",),
+        S4,
+        applies=_words_of_int4,
+        scratch=dense_w4.scratch,
+        lag=lag.by_two_pixels,
+        cores=DSP,
     ),
     _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
     _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
@@ -354,11 +363,11 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     found: set[str] = set()
     while waiting:
         file = waiting.pop()
-        if file not in found and (FOLDER / file).is_file():
+        if file not in found and file in FILES:
             found.add(file)
-            headers = re.findall(r'^#include "(\w+)\.h"', (FOLDER / file).read_text(), re.MULTILINE)
+            headers = re.findall(r'^#include "(\w+)\.h"', FILES[file].read_text(), re.MULTILINE)
             waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
-    return [FOLDER / file for file in sorted(found)]
+    return [FILES[file] for file in sorted(found)]
 
 
 def code_bytes(names: Iterable[str]) -> int:

@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from .pairs import WORD, Filters, Numbers, rescales_exactly
+from ...ir import Graph, Op
+from .dense import WORD, Filters, Numbers, rescales_exactly
 
 MOST = 1 << np.array([31, 27, 23, 19])  # the sum of each of four filters must be less, so that its multiple is an int32
 AT_ONCE = 4

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from ..ops import conv, fully_connected
-from ..ops.spec import activation_range
+from ...ir import Graph, Op
+from ...ops import conv, fully_connected
+from ...ops.spec import activation_range
 
 Numbers = NDArray[np.int64]
 ONCE_MOST_SHIFT = -2  # of a sum that is rescaled with a single rounding: the product's low word is rounded away

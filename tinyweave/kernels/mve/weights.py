@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from ..ops import SPECS
-from ..ops.conv import groups, kernel_size, weights_zero
-from . import lag, pairs
+from ...ir import Graph, Op
+from ...ops import SPECS
+from ...ops.conv import groups, kernel_size, weights_zero
+from .. import lag
+from ..dsp import dense
 
 LANES = 16  # TW_MVE_LANES
 FILTERS = 4  # of tw_mve_pair, at a time
@@ -27,20 +28,20 @@ def up(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def rescales_exactly(given: pairs.Filters) -> bool:
+def rescales_exactly(given: dense.Filters) -> bool:
     """Whether VQRDMULH and VRSHL give the outputs of all sums."""
     return bool(np.isin(given.shift[given.multiplier != 0], SHIFTS).all())
 
 
-def wrapped(values: pairs.Numbers) -> NDArray[np.int32]:
+def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
     """Modulo 2^32."""
-    return (values & pairs.WORD).astype(np.uint32).view(np.int32)
+    return (values & dense.WORD).astype(np.uint32).view(np.int32)
 
 
 def multiplies(graph: Graph, op: Op) -> bool:
     """Whether the kernel for dense convolutions computes the op."""
     plain = groups(graph, op) == 1 and tuple(op.attrs["dilation"]) == (1, 1) and weights_zero(graph, op) == 0
-    return plain and rescales_exactly(pairs.filters(graph, op))
+    return plain and rescales_exactly(dense.filters(graph, op))
 
 
 def scratch(graph: Graph, op: Op) -> int:
@@ -80,7 +81,7 @@ def lags(graph: Graph, op: Op) -> lag.Lags:
     return {0: lag.trailing(read, ends)}
 
 
-def stream(given: pairs.Filters) -> NDArray[np.uint32]:
+def stream(given: dense.Filters) -> NDArray[np.uint32]:
     """The words of tw_mve_pair.h; what is missing of the last four filters is 0."""
     given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
     count, taps = given.weights.shape
@@ -96,11 +97,11 @@ def takes_taps(graph: Graph, op: Op) -> bool:
     """Whether the kernel for depthwise convolutions computes the op."""
     if graph.input(op).shape[3] != graph.output(op).shape[3] or weights_zero(graph, op) != 0:
         return False
-    given = pairs.filters(graph, op)
+    given = dense.filters(graph, op)
     return adds_in_16_bits(given) and rescales_exactly(given)
 
 
-def adds_in_16_bits(given: pairs.Filters) -> bool:
+def adds_in_16_bits(given: dense.Filters) -> bool:
     """Whether two products of any inputs add up in 16 bits."""
     return bool((given.weights > -128).all())
 
@@ -120,10 +121,10 @@ def pixels_at_once(channels: int, stride: int) -> int:
     return LANES // channels if stride == 1 and LANES % channels == 0 else 1
 
 
-def taps_stream(given: pairs.Filters, stride: int) -> NDArray[np.uint32]:
+def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
     """The words of tw_mve_taps.h; what is missing of the last sixteen channels is 0."""
     again = pixels_at_once(len(given.bias), stride)
-    repeated = pairs.Filters(*(np.concatenate([part] * again) for part in given))
+    repeated = dense.Filters(*(np.concatenate([part] * again) for part in given))
     padded = repeated.padded(up(len(repeated.bias)))
     blocks = len(padded.bias) // LANES
     weights = padded.weights.reshape(blocks, LANES, -1).swapaxes(1, 2).astype(np.int8).copy()
@@ -156,4 +157,4 @@ def taps_lags(graph: Graph, op: Op) -> lag.Lags:
 
 def rescales_once(graph: Graph, op: Op) -> bool:
     """Whether the kernel for dense layers computes the op: the product's low word is rounded away."""
-    return weights_zero(graph, op) == 0 and pairs.rescales_once(pairs.filters(graph, op))
+    return weights_zero(graph, op) == 0 and dense.rescales_once(dense.filters(graph, op))

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from ..ops.conv import kernel_size, weights_zero
-from . import lag, pairs
+from ...ir import Graph, Op
+from ...ops.conv import kernel_size, weights_zero
+from .. import lag
+from . import dense
 
 LINE_WORDS = 16  # TW_LINE_WORDS
 PLANES = 4  # channels at a time
@@ -59,7 +60,7 @@ def applies(graph: Graph, op: Op) -> bool:
     """Whether the kernel computes the op, and exactly."""
     x, out, shape = graph.input(op), graph.output(op), plane(graph, op)
     plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= PLANES and weights_zero(graph, op) == 0
-    return plain and fits(*shape.kernel, shape.stride[1]) and pairs.rescales_exactly(pairs.filters(graph, op))
+    return plain and fits(*shape.kernel, shape.stride[1]) and dense.rescales_exactly(dense.filters(graph, op))
 
 
 def fits(rows: int, width: int, stride: int) -> bool:
@@ -126,7 +127,7 @@ def function(rows: int, width: int, stride: int) -> str:
     return f"{name}_rows_3" if (rows, odd) == (3, 3) else name
 
 
-def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
+def stream(given: dense.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     """The words of tw_line.h."""
     count = len(given.bias)
     weights = 2 * given.weights.reshape(count, rows, -1)
@@ -136,7 +137,7 @@ def stream(given: pairs.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     lanes = (first & 0xFFFF) | (second & 0xFFFF) << 16
     words = lanes[..., :-1] if stride == 1 else lanes[..., ::2]
     parts = (2 * given.bias[:, None], words.reshape(count, -1), np.stack((given.multiplier, given.powers()), axis=1))
-    return (np.concatenate(parts, axis=1) & pairs.WORD).astype(np.uint32)
+    return (np.concatenate(parts, axis=1) & dense.WORD).astype(np.uint32)
 
 
 def flash(graph: Graph, op: Op) -> int:

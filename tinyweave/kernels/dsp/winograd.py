@@ -12,11 +12,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
-from ..ops import SPECS, conv
-from ..ops.spec import Window
-from . import lag, pairs
-from .lag import Lags
+from ...ir import Graph, Op
+from ...ops import SPECS, conv
+from ...ops.spec import Window
+from .. import lag
+from ..lag import Lags
+from . import dense
 
 KERNEL, TILE, WINDOW = 3, 2, 4
 POSITIONS = WINDOW * WINDOW
@@ -33,16 +34,16 @@ def applies(graph: Graph, op: Op) -> bool:
     shape = (conv.kernel_size(graph, op), tuple(op.attrs["stride"]), tuple(op.attrs["dilation"]), conv.groups(graph, op))
     if shape != ((KERNEL, KERNEL), (1, 1), (1, 1), 1) or conv.weights_zero(graph, op) != 0:
         return False
-    return graph.input(op).shape[3] % len(LANES) == 0 and is_exact(pairs.filters(graph, op))
+    return graph.input(op).shape[3] % len(LANES) == 0 and is_exact(dense.filters(graph, op))
 
 
-def is_exact(given: pairs.Filters) -> bool:
+def is_exact(given: dense.Filters) -> bool:
     """Whether the stream gives the outputs of any inputs. Products and all sums but the last wrap, so only those must fit."""
     low, high = given.bounds()
-    return bool(((low > -MOST) & (high < MOST)).all()) and pairs.rescales_exactly(given)
+    return bool(((low > -MOST) & (high < MOST)).all()) and dense.rescales_exactly(given)
 
 
-def stream(given: pairs.Filters) -> NDArray[np.uint32]:
+def stream(given: dense.Filters) -> NDArray[np.uint32]:
     """The words of tw_winograd.h; what is missing of the last four filters is 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     groups = len(given.bias) // 4
@@ -54,7 +55,7 @@ def stream(given: pairs.Filters) -> NDArray[np.uint32]:
     # the sums have twice the factor that SMMULR's would, hence half of the power
     rescales = np.stack((given.multiplier, np.where(given.multiplier != 0, given.powers() // 2, 0)), axis=1)
     parts = (part.reshape(groups, -1) for part in (TIMES * given.bias, words, rescales))
-    return (np.concatenate(list(parts), axis=1) & pairs.WORD).astype(np.uint32)
+    return (np.concatenate(list(parts), axis=1) & dense.WORD).astype(np.uint32)
 
 
 def flash(graph: Graph, op: Op) -> int:
