@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -19,9 +20,10 @@ from cases.strict import CPP, INCLUDE, WARNINGS, c99
 from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
-from tinyweave.kernels.dsp import dense, depthwise, winograd
+from tinyweave.kernels.dsp import dense, winograd
+from tinyweave.kernels.layer_cycles import CONSTANTS
 from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, constant_bytes, sources, variant_for
-from tinyweave.ops import SPECS, conv
+from tinyweave.ops import SPECS
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -125,7 +127,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("name", "core"),
-    [*((name, on_core.CORES[name[-4:]]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
+    [*((name, on_core.CORES[BY_NAME[name].isa]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
 )
 def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
     if reason := emulated.missing(core):
@@ -169,15 +171,8 @@ def test_the_flash_of_streams_is_known() -> None:
         graph, op = case.graph, case.graph.ops[0]
         if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
             continue
-        given = dense.filters(graph, op)
-        if op.kind == "conv_2d":
-            words = dense.stream(dense.by_rows(given, conv.kernel_size(graph, op)[0]))
-        elif op.kind == "fully_connected":
-            words = dense.eight_at_a_time(given)
-        else:
-            plane = depthwise.plane(graph, op) if "column" in row.name else depthwise.whole(graph, op)
-            words = depthwise.stream(given, plane.kernel[0], plane.stride[1])
-        assert row.flash(graph, op) == words.nbytes, case.id
+        assert row.stream is not None
+        assert row.flash(graph, op) == row.stream(graph, op).nbytes, case.id
         found.add(row.name)
     assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.roomy}
 
@@ -251,7 +246,23 @@ def test_rings_and_twins_cover_every_kernel_with_views() -> None:
     headers = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", headers, re.MULTILINE)
     assert {*rings.TRIALS, *twins.DRAWN} == set(declared)
-    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores and row.ranged}
+    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
+    forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", headers, re.MULTILINE)) for form in ("part", "rows")}
+    assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}
+    assert forms["rows"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_rows}
+
+
+def test_a_kernel_takes_the_parameters_that_its_row_says() -> None:
+    for row in (row for row in VARIANTS if row.params != row.name):
+        declared = re.search(rf"^void {row.name}\(const (\w+) \*p,", FILES[f"{row.name}.h"].read_text(), re.MULTILINE)
+        assert declared is not None and declared[1] == row.params, row.name
+
+
+def test_only_kernels_without_their_own_constants_are_timed_as_others() -> None:
+    timed = {key.partition(",")[0] for known in json.loads(CONSTANTS.read_text()).values() for key in known}
+    borrowed = {row.name: row.timed_as for row in VARIANTS if row.timed_as}
+    assert not timed & set(borrowed)
+    assert set(borrowed.values()) <= {row.name for row in VARIANTS if not row.timed_as}
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
         maps, part = (map_names(plan, stage, _labels(plan)), ranges(plan, stage)) if is_fused else (None, {})
         for index in stage.ops:
             layer = Layer(plan, plan.graph.ops[index], at, constants, maps, part.get(index, ""))
-            codes[index] = EMITTERS[layer.op.kind](layer) if plan.variants[index] else None
+            codes[index] = EMITTERS[layer.row.params](layer) if plan.variants[index] else None
     return codes
 
 

@@ -99,6 +99,11 @@ def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
 
 
+def words_of_eights(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a dense layer."""
+    return eight_at_a_time(filters(graph, op))
+
+
 def flash_of_eights(graph: Graph, op: Op) -> int:
     """Bytes of these words."""
     count, taps = graph.input(op, 1).shape
@@ -146,8 +151,13 @@ def by_rows(given: Filters, rows: int) -> Filters:
     return given._replace(weights=np.concatenate(list(parts), axis=1))
 
 
+def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of an op."""
+    return stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
+
+
 def flash(graph: Graph, op: Op) -> int:
-    """Bytes of the words of `stream`."""
+    """Bytes of these words."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 

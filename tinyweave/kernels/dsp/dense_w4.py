@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from .dense import WORD, Filters, Numbers, rescales_exactly
+from ...ops.conv import kernel_size
+from .dense import WORD, Filters, Numbers, by_rows, filters, rescales_exactly
 
 MOST = 1 << np.array([31, 27, 23, 19])  # the sum of each of four filters must be less, so that its multiple is an int32
 AT_ONCE = 4
@@ -60,11 +61,26 @@ def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
 
 
+def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a convolution with int4 weights."""
+    return stream(by_rows(filters(graph, op), kernel_size(graph, op)[0]))
+
+
+def words_of_int4(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a convolution of int4 maps."""
+    return stream(of_int4(filters(graph, op)))
+
+
+def words_of_eights(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a dense layer with int4 weights."""
+    return eight_at_a_time(filters(graph, op))
+
+
 def _joined(given: Filters, at_once: int, *after: Numbers) -> NDArray[np.uint32]:
     """Where sums begin, words of weights, and what comes after them, of so many filters at once."""
     groups = len(given.bias) // at_once
-    words = _words(given.weights).reshape(groups, at_once // AT_ONCE, -1).transpose(0, 2, 1)
-    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words, *after))
+    lanes = _words(given.weights).reshape(groups, at_once // AT_ONCE, -1).transpose(0, 2, 1)
+    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), lanes, *after))
     return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
 
 

@@ -140,6 +140,12 @@ def stream(given: dense.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     return (np.concatenate(parts, axis=1) & dense.WORD).astype(np.uint32)
 
 
+def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of an op."""
+    shape = plane(graph, op)
+    return stream(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
+
+
 def flash(graph: Graph, op: Op) -> int:
     """Bytes of these words."""
     shape, channels = plane(graph, op), graph.input(op).shape[3]

@@ -58,8 +58,13 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
     return (np.concatenate(list(parts), axis=1) & dense.WORD).astype(np.uint32)
 
 
+def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of an op."""
+    return stream(dense.filters(graph, op))
+
+
 def flash(graph: Graph, op: Op) -> int:
-    """Bytes of the stream."""
+    """Bytes of these words."""
     filters, _, _, depth = graph.input(op, 1).shape
     return 4 * -(-filters // 4) * (4 + 4 * POSITIONS * depth // 2 + 2 * 4)
 

@@ -93,6 +93,11 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
     return np.concatenate([words[0], chunks, *words[1:]], axis=1)
 
 
+def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a convolution."""
+    return stream(dense.filters(graph, op))
+
+
 def takes_taps(graph: Graph, op: Op) -> bool:
     """Whether the kernel for depthwise convolutions computes the op."""
     if graph.input(op).shape[3] != graph.output(op).shape[3] or weights_zero(graph, op) != 0:
@@ -132,6 +137,11 @@ def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
     parts = (padded.bias, padded.multiplier, shift)
     words = [wrapped(part).view(np.uint32).reshape(blocks, LANES)[:, ORDER] for part in parts]
     return np.concatenate([words[0], weights.view("<u4").reshape(blocks, -1), *words[1:]], axis=1)
+
+
+def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
+    """The stream of a depthwise convolution."""
+    return taps_stream(dense.filters(graph, op), op.attrs["stride"][1])
 
 
 def taps_lags(graph: Graph, op: Op) -> lag.Lags:
