@@ -145,7 +145,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     folder.mkdir(exist_ok=True)
     for path in sources(name for name, _, _ in kernels):
         shutil.copy(path, folder)
-    includes = "\n".join(f'#include "{name}.h"' for name in dict.fromkeys(name for name, _, _ in kernels))
+    includes = "\n".join(f'#include "{name}"' for name in dict.fromkeys(BY_NAME[name].header for name, _, _ in kernels))
     (folder / "trials.h").write_text("#include <stdint.h>\n")
     (folder / "trials.c").write_text(PROGRAM.format(includes=includes, cases="\n".join(cases)))
     given = bytes(image.bytes)

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -91,6 +92,12 @@ class Variant:
     def files(self) -> tuple[str, ...]:
         """Its own C file, without what that includes; none of a function of the C library."""
         return tuple(file for file in (f"{self.name}.c",) if file in FILES)
+
+    @cached_property
+    def header(self) -> str:
+        """The header that declares it, which its C file includes first; "" for a function of the C library."""
+        found = [re.search(r'^#include "(\w+\.h)"', FILES[file].read_text(), re.MULTILINE) for file in self.files]
+        return found[0][1] if found and found[0] else ""
 
     def sums(self, graph: Graph, op: Op) -> int:
         """Bytes of the sums in which its form for rows collects its output; 0: none."""

@@ -90,7 +90,7 @@ def is_exact(given: Filters) -> bool:
 
 
 def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
-    """The words of tw_fully_connected_s8_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
+    """The words of tw_fully_connected_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // 8) * 8)
     count, taps = given.weights.shape
     groups, quads = count // 8, -(-taps // 4)

@@ -1,7 +1,7 @@
 """The stream of int4 weights for the Arm DSP extension: four filters in a lane, and when their sums are exact.
 
 In: the filters of a convolution or dense layer. Out: its weights, biases and multipliers in the order of tw_pair_w4.h or
-tw_fully_connected_s8_w4_dsp.h, two weights to a byte, and whether a network may use them. The lanes are those of tw_lanes_w4.h.
+tw_fully_connected_dsp.h, two weights to a byte, and whether a network may use them. The lanes are those of tw_lanes_w4.h.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stream(given: Filters) -> NDArray[np.uint32]:
 
 
 def of_int4(given: Filters) -> Filters:
-    """For inputs plus 8, in the order of tw_conv_2d_s4_dsp.h, of channels in multiples of 8."""
+    """For inputs plus 8, in the order of tw_conv_dsp.h, of channels in multiples of 8."""
     weights = given.weights.reshape(len(given.bias), -1, 8)[..., [0, 1, 4, 5, 2, 3, 6, 7]].reshape(given.weights.shape)
     return given._replace(weights=weights, bias=given.bias - 8 * weights.sum(axis=1))
 
@@ -57,7 +57,7 @@ def scratch_of(inputs: int, filters: int) -> int:
 
 
 def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
-    """The words of tw_fully_connected_s8_w4_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
+    """The words of tw_fully_connected_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
 
 

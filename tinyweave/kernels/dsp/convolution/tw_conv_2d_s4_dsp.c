@@ -1,7 +1,7 @@
 /* tw_conv_2d_s4_dsp.c - int4 convolution with int4 weights, with the Arm DSP extension: gathers the windows of two pixels and
  * multiplies both.
  */
-#include "tw_conv_2d_s4_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include <stddef.h>
 

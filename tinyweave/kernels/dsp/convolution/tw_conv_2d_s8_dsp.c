@@ -1,5 +1,5 @@
 /* tw_conv_2d_s8_dsp.c - int8 convolution, with the Arm DSP extension. */
-#include "tw_conv_2d_s8_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"
 #include "tw_pair_s8.h"

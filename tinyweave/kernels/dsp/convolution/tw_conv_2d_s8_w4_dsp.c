@@ -1,5 +1,5 @@
 /* tw_conv_2d_s8_w4_dsp.c - convolution of int8 maps with int4 weights, with the Arm DSP extension. */
-#include "tw_conv_2d_s8_w4_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"
 #include "tw_pair_w4.h"

@@ -1,5 +1,5 @@
 /* tw_conv_2d_s8_winograd_dsp.c - int8 convolution 3x3 with the Arm DSP extension: tile after tile of a range. */
-#include "tw_conv_2d_s8_winograd_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -19,4 +19,8 @@ void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void
 /* The same for a range of the output, from and to parts of maps. */
 void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
+/* int8 depthwise convolution along maps of one column with the Arm DSP extension. The parameters are those of the maps as
+ * rows, which their bytes equal; so there is no form for a range of rows. */
+void tw_depthwise_column_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
+
 #endif

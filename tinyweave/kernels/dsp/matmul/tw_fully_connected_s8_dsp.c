@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8_dsp.c - int8 dense layer with the Arm DSP extension. */
-#include "tw_fully_connected_s8_dsp.h"
+#include "tw_fully_connected_dsp.h"
 
 #include "tw_dsp.h"
 

@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension. */
-#include "tw_fully_connected_s8_w4_dsp.h"
+#include "tw_fully_connected_dsp.h"
 
 #include "tw_lanes_w4.h"
 

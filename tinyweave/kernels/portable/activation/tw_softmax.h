@@ -52,4 +52,15 @@ static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_p
     return tw_min(tw_rounding_shift(share, right), (1 << bits) - 1);
 }
 
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. Needs no scratch; out
+ * may lie over in. */
+void tw_softmax_s8(const tw_softmax *p, const void *in, void *out);
+void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range);
+
+/* Softmax of int8 over the channels of each pixel, with int16 results. The output has the scale 1/65536 and the zero point
+ * -32768. Needs no scratch. */
+void tw_softmax_s8_s16(const tw_softmax *p, const void *in, void *out);
+
 #endif

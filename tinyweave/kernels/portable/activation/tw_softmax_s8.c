@@ -1,5 +1,5 @@
 /* tw_softmax_s8.c - int8 softmax, portable C: the specification of every faster variant. */
-#include "tw_softmax_s8.h"
+#include "tw_softmax.h"
 
 static void softmax(const tw_softmax *p, const int8_t *from, int8_t *to)
 {

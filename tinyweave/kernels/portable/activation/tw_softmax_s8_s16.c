@@ -1,5 +1,5 @@
 /* tw_softmax_s8_s16.c - softmax of int8 with int16 results, portable C. */
-#include "tw_softmax_s8_s16.h"
+#include "tw_softmax.h"
 
 void tw_softmax_s8_s16(const tw_softmax *p, const void *in, void *out)
 {

@@ -1,5 +1,5 @@
 /* tw_dequantize_s16_f32.c - int16 to float, portable C. */
-#include "tw_dequantize_s16_f32.h"
+#include "tw_quantize.h"
 
 void tw_dequantize_s16_f32(const tw_quantization *p, const void *in, void *out)
 {

@@ -1,5 +1,5 @@
 /* tw_dequantize_u8_f32.c - uint8 to float, portable C. */
-#include "tw_dequantize_u8_f32.h"
+#include "tw_quantize.h"
 
 void tw_dequantize_u8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range)
 {

@@ -1,5 +1,5 @@
 /* tw_quantize_f32_s16.c - float to int16, portable C. */
-#include "tw_quantize_f32_s16.h"
+#include "tw_quantize.h"
 
 void tw_quantize_f32_s16(const tw_quantization *p, const void *in, void *out)
 {

@@ -1,5 +1,5 @@
 /* tw_quantize_f32_u8.c - float to uint8, portable C. */
-#include "tw_quantize_f32_u8.h"
+#include "tw_quantize.h"
 
 void tw_quantize_f32_u8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range)
 {

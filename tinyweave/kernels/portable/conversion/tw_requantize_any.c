@@ -1,5 +1,5 @@
 /* tw_requantize_any.c - integers to integers of another size and scale, portable C. */
-#include "tw_requantize_any.h"
+#include "tw_requantize.h"
 
 void tw_requantize_any(const tw_requantization_any *p, const void *in, void *out)
 {

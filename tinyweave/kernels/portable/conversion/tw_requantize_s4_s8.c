@@ -1,5 +1,5 @@
 /* tw_requantize_s4_s8.c - int4 to int8 of another scale, portable C. */
-#include "tw_requantize_s4_s8.h"
+#include "tw_requantize.h"
 
 #include "tw_int4.h"
 

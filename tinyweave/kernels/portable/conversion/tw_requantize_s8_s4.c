@@ -1,5 +1,5 @@
 /* tw_requantize_s8_s4.c - int8 to int4 of another scale, portable C. */
-#include "tw_requantize_s8_s4.h"
+#include "tw_requantize.h"
 
 #include "tw_int4.h"
 

@@ -1,5 +1,5 @@
 /* tw_requantize_s8_u8.c - int8 to uint8 of another scale, portable C. */
-#include "tw_requantize_s8_u8.h"
+#include "tw_requantize.h"
 
 void tw_requantize_s8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range)
 {

@@ -1,5 +1,5 @@
 /* tw_requantize_u8_s8.c - uint8 to int8 of another scale, portable C. */
-#include "tw_requantize_u8_s8.h"
+#include "tw_requantize.h"
 
 void tw_requantize_u8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range)
 {

@@ -70,4 +70,39 @@ static inline void tw_conv_finish_s8(const tw_conv *p, int32_t channel, const in
     tw_conv_finish(p, channel, sums, count, pixel + channel);
 }
 
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* Convolution of int8 maps with int4 weights.
+ * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each filter in bytes of its own. Needs no scratch. */
+void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
+void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 convolution with int4 weights.
+ * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each tap in bytes of its own. Needs no scratch. */
+void tw_conv_2d_s4(const tw_conv *p, const void *in, void *out);
+void tw_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 depthwise convolution.
+ * weights: [kernel.h][kernel.w][out.c]; output channel k reads input channel k / (out.c / in.c). Needs no scratch. */
+void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out);
+void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* Depthwise convolution of int8 maps with int4 weights.
+ * weights: [kernel.h][kernel.w][out.c], two to a byte, each tap in bytes of its own; output channel k reads input channel k /
+ * (out.c / in.c). Needs no scratch. */
+void tw_depthwise_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
+void tw_depthwise_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 depthwise convolution with int4 weights.
+ * weights: [kernel.h][kernel.w][out.c], two to a byte, each tap in bytes of its own; output channel k reads input channel k /
+ * (out.c / in.c). Needs no scratch. */
+void tw_depthwise_conv_2d_s4(const tw_conv *p, const void *in, void *out);
+void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 transposed convolution.
+ * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output: input row y adds to the output rows y *
+ * stride.h - pad.h + [0, kernel.h). dilation and groups are 1. Needs no scratch. */
+void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out);
+void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
 #endif

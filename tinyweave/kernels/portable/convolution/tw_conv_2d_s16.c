@@ -1,5 +1,5 @@
 /* tw_conv_2d_s16.c - convolution of int16 maps, portable C: the specification of every faster variant. */
-#include "tw_conv_2d_s16.h"
+#include "tw_conv_s16.h"
 
 /* The sum of one output channel; `in` is the first input channel of its group in the map's first pixel. */
 static int64_t convolve(const tw_conv_s16 *p, const int16_t *in, tw_size first, const int8_t *weights)

@@ -2,7 +2,7 @@
  *
  * The sum of x * (weight - zero) is that of x * weight, less zero times the sum of the window's x, which all filters share.
  */
-#include "tw_conv_2d_s8_offset.h"
+#include "tw_conv_offset.h"
 
 #include "tw_conv_2d_s8.h"
 

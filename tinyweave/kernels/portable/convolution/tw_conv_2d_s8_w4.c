@@ -1,5 +1,5 @@
 /* tw_conv_2d_s8_w4.c - convolution of int8 maps with int4 weights, portable C: the specification of every faster variant. */
-#include "tw_conv_2d_s8_w4.h"
+#include "tw_conv.h"
 
 #include "tw_conv_2d.h"
 #include "tw_dot_w4.h"

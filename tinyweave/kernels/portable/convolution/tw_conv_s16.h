@@ -33,4 +33,12 @@ static inline int16_t tw_conv_finish_s16(const tw_conv_s16 *p, int32_t channel, 
     return (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
 }
 
+/* Convolution of int16 maps with int8 weights. Needs no scratch. */
+void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out);
+
+/* Transposed convolution of int16 maps with int8 weights.
+ * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output, as in tw_transpose_conv_s8. dilation and
+ * groups are 1. Needs no scratch. */
+void tw_transpose_conv_s16(const tw_conv_s16 *p, const void *in, void *out);
+
 #endif

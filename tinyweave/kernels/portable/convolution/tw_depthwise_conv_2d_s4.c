@@ -1,5 +1,5 @@
 /* tw_depthwise_conv_2d_s4.c - int4 depthwise convolution with int4 weights, portable C. */
-#include "tw_depthwise_conv_2d_s4.h"
+#include "tw_conv.h"
 
 #include "tw_conv_s4.h"
 #include "tw_depthwise_conv_2d.h"

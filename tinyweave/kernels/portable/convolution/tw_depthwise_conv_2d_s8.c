@@ -1,5 +1,5 @@
 /* tw_depthwise_conv_2d_s8.c - int8 depthwise convolution, portable C: the specification of every faster variant. */
-#include "tw_depthwise_conv_2d_s8.h"
+#include "tw_conv.h"
 
 #include "tw_depthwise_conv_2d.h"
 

@@ -1,5 +1,5 @@
 /* tw_depthwise_conv_2d_s8_offset.c - int8 depthwise convolution whose weights have a zero point, portable C. */
-#include "tw_depthwise_conv_2d_s8_offset.h"
+#include "tw_conv_offset.h"
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
 static int32_t products(const tw_conv_offset *params, const tw_view *in, const tw_window *window, int32_t channel_in,

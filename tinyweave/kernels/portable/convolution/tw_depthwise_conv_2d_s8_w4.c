@@ -1,5 +1,5 @@
 /* tw_depthwise_conv_2d_s8_w4.c - depthwise convolution of int8 maps with int4 weights, portable C. */
-#include "tw_depthwise_conv_2d_s8_w4.h"
+#include "tw_conv.h"
 
 #include "tw_depthwise_conv_2d.h"
 

@@ -1,5 +1,5 @@
 /* tw_transpose_conv_s16.c - transposed convolution of int16 maps, portable C: the specification of every faster variant. */
-#include "tw_transpose_conv_s16.h"
+#include "tw_conv_s16.h"
 
 #include "tw_meeting.h"
 

@@ -3,7 +3,7 @@
  * Each output pixel collects what input pixels add to it: along an axis every stride-th tap meets an input, the next lower
  * one each time.
  */
-#include "tw_transpose_conv_s8.h"
+#include "tw_conv.h"
 
 #include "tw_dot.h"
 #include "tw_meeting.h"

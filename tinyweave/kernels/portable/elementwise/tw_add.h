@@ -23,4 +23,18 @@ static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
+void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int4 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s4(const tw_add *p, const void *a, const void *b, void *out);
+void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. Needs no scratch; out
+ * may lie over an operand of its extents. */
+void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
+
 #endif

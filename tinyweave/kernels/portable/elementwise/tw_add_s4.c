@@ -1,5 +1,5 @@
 /* tw_add_s4.c - int4 sum or difference with broadcasting, portable C. */
-#include "tw_add_s4.h"
+#include "tw_add.h"
 
 #include "tw_broadcast.h"
 #include "tw_int4.h"

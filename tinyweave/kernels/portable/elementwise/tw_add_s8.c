@@ -1,5 +1,5 @@
 /* tw_add_s8.c - int8 sum or difference with broadcasting, portable C: the specification of every faster variant. */
-#include "tw_add_s8.h"
+#include "tw_add.h"
 
 #include "tw_broadcast.h"
 

@@ -60,4 +60,27 @@ static inline void tw_fully_connected_over(const tw_fully_connected *p, tw_view 
     }
 }
 
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 dense layer. Needs no scratch. */
+void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+/* Dense layer of int8 rows with int4 weights. Needs no scratch. */
+void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 dense layer with int4 weights. Needs no scratch. */
+void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+typedef struct {
+    tw_fully_connected dense;
+    int32_t weights_zero;  /* the weights' zero point */
+} tw_fully_connected_offset;
+
+/* int8 dense layer whose weights have a zero point. Rescales each sum with a single rounding. Needs no scratch. */
+void tw_fully_connected_s8_offset(const tw_fully_connected_offset *p, const void *in, void *out);
+void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
+
 #endif

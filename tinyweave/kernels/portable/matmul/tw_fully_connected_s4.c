@@ -1,5 +1,5 @@
 /* tw_fully_connected_s4.c - int4 dense layer with int4 weights, portable C. */
-#include "tw_fully_connected_s4.h"
+#include "tw_fully_connected.h"
 
 #include "tw_dot_s4.h"
 

@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8.c - int8 dense layer, portable C: the specification of every faster variant. */
-#include "tw_fully_connected_s8.h"
+#include "tw_fully_connected.h"
 
 #include "tw_dot.h"
 

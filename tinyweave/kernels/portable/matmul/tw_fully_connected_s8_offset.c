@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8_offset.c - int8 dense layer whose weights have a zero point, portable C. */
-#include "tw_fully_connected_s8_offset.h"
+#include "tw_fully_connected.h"
 
 void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *params, tw_view in, tw_view out, tw_range range)
 {

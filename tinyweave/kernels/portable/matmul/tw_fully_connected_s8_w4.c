@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8_w4.c - dense layer of int8 rows with int4 weights, portable C. */
-#include "tw_fully_connected_s8_w4.h"
+#include "tw_fully_connected.h"
 
 #include "tw_dot_w4.h"
 

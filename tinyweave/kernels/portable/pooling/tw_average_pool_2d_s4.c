@@ -1,5 +1,5 @@
 /* tw_average_pool_2d_s4.c - int4 average over a window, portable C. */
-#include "tw_average_pool_2d_s4.h"
+#include "tw_pool.h"
 
 static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
 {

@@ -1,5 +1,5 @@
 /* tw_average_pool_2d_s8.c - int8 average over a window, portable C: the specification of every faster variant. */
-#include "tw_average_pool_2d_s8.h"
+#include "tw_pool.h"
 
 #include "tw_sums.h"
 

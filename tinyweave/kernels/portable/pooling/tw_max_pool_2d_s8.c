@@ -1,5 +1,5 @@
 /* tw_max_pool_2d_s8.c - int8 maximum over a window, portable C: the specification of every faster variant. */
-#include "tw_max_pool_2d_s8.h"
+#include "tw_pool.h"
 
 static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
 {

@@ -91,4 +91,27 @@ static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t coun
     return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
 }
 
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 average over a window. Divides by the number of positions inside the map, rounded half away from zero. Needs no
+ * scratch. */
+void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* Where one window covers the whole map: its average over rows as they come, from part of the map. Adds a range of whole rows
+ * to sums[c], which row 0 sets up, and writes out with the last row. */
+void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
+/* int4 average over a window. Needs no scratch. */
+void tw_average_pool_2d_s4(const tw_pool *p, const void *in, void *out);
+void tw_average_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 maximum over a window. Needs no scratch. */
+void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 maximum over a window. Needs no scratch. */
+void tw_max_pool_2d_s4(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
 #endif

@@ -21,4 +21,12 @@ static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step
     return best;
 }
 
+/* Where along an axis the largest int8 element lies, as int32. Each output reads a whole axis of the input: no ranges. Needs
+ * no scratch. */
+void tw_arg_max_s8_s32(const tw_arg_max *p, const void *in, void *out);
+
+/* Where along an axis the largest int8 element lies, as int64. Each output reads a whole axis of the input: no ranges. Needs
+ * no scratch. */
+void tw_arg_max_s8_s64(const tw_arg_max *p, const void *in, void *out);
+
 #endif
