@@ -38,4 +38,24 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
     return tw_broadcast_from(view, operand, out, row, col, operand.c);
 }
 
+/* The range of an op on two operands, whose parameters `p` begin with their extents and the output's. Runs RUN for each run of
+ * `count` elements: the operands begin at from_a and from_b and move by their steps, 0 or 1 per element; the output at `to`. */
+#define TW_EACH_RUN(p, a, b, out, range, RUN)                                                                  \
+    do {                                                                                                       \
+        const tw_steps a_steps = tw_broadcast_steps((p)->a, (p)->out);                                         \
+        const tw_steps b_steps = tw_broadcast_steps((p)->b, (p)->out);                                         \
+        const int32_t together = tw_broadcast_together((p)->a, (p)->b, (p)->out, range);                       \
+        for (int32_t row = (range).row_begin; row < (range).row_end; ++row) {                                  \
+            const int8_t *from_a = tw_broadcast_pixel(&(a), (p)->a, (p)->out, row, (range).col_begin);         \
+            const int8_t *from_b = tw_broadcast_pixel(&(b), (p)->b, (p)->out, row, (range).col_begin);         \
+            int8_t *to = (int8_t *)tw_pixel(&(out), row, (range).col_begin, (p)->out.c);                       \
+            for (int32_t col = (range).col_begin; col < (range).col_end; col += together) {                    \
+                RUN;                                                                                           \
+                from_a += together * a_steps.col;                                                              \
+                from_b += together * b_steps.col;                                                              \
+                to += together * (p)->out.c;                                                                   \
+            }                                                                                                  \
+        }                                                                                                      \
+    } while (0)
+
 #endif

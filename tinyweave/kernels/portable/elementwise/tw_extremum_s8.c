@@ -16,19 +16,8 @@ static void extremum_run(int32_t larger, const int8_t *a, int32_t a_step, const 
 
 void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range)
 {
-    const tw_steps a_steps = tw_broadcast_steps(p->a, p->out), b_steps = tw_broadcast_steps(p->b, p->out);
-    const int32_t together = tw_broadcast_together(p->a, p->b, p->out, range);
-    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
-        const int8_t *from_a = tw_broadcast_pixel(&a, p->a, p->out, row, range.col_begin);
-        const int8_t *from_b = tw_broadcast_pixel(&b, p->b, p->out, row, range.col_begin);
-        int8_t *to = (int8_t *)tw_pixel(&out, row, range.col_begin, p->out.c);
-        for (int32_t col = range.col_begin; col < range.col_end; col += together) {
-            extremum_run(p->larger, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c);
-            from_a += together * a_steps.col;
-            from_b += together * b_steps.col;
-            to += together * p->out.c;
-        }
-    }
+    TW_EACH_RUN(p, a, b, out, range,
+                extremum_run(p->larger, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
 void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out)
