@@ -33,8 +33,8 @@ from nets import appendix
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild
-from tinyweave.kernels import pairs
-from tinyweave.kernels.table import FOLDER as KERNELS
+from tinyweave.kernels.dsp import dense
+from tinyweave.kernels.table import FILES
 from tinyweave.ops import macs_original
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
@@ -242,7 +242,7 @@ def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
         if (folder / file).is_file():
             shutil.copy(SWAPPED / file, folder / file)
     if step.swapped:
-        for file in (KERNELS / "tw_dsp.h", SWAPPED / "tw_ablation.h"):
+        for file in (FILES["tw_dsp.h"], SWAPPED / "tw_ablation.h"):
             shutil.copy(file, folder)
         macros = {"IM2COL_WORDS": im2col_words(plan), "UNROLLED": int(step.unrolled), **sides(plan.graph)}
         (folder / "tw_network.h").write_text("".join(f"#define TW_{name} {value}\n" for name, value in macros.items()))
@@ -253,7 +253,7 @@ def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
 
 def rescales_exactly(graph: Graph) -> bool:
     """Whether SMMULR and SMMLAR give the outputs of all convolutions."""
-    return all(pairs.rescales_exactly(pairs.filters(graph, op)) for op in graph.ops if op.kind in CONVOLUTIONS)
+    return all(dense.rescales_exactly(dense.filters(graph, op)) for op in graph.ops if op.kind in CONVOLUTIONS)
 
 
 def im2col_words(plan: Plan) -> int:

@@ -20,8 +20,7 @@ from elftools.elf.elffile import ELFFile
 from models import ROOT, TFLITE_MICRO
 
 from tinyweave import api, toolchain
-from tinyweave.kernels.table import CODE_BYTES
-from tinyweave.kernels.table import FOLDER as KERNELS
+from tinyweave.kernels.table import CODE_BYTES, FILES
 from tinyweave.simulate import emulated
 
 ALLOCATED = 2  # SHF_ALLOC
@@ -46,8 +45,9 @@ def code_bytes() -> Mapping[str, int]:
     """Bytes of code and constants of each of the kernels' C files, of which a linker keeps what is called."""
     compiler, found = toolchain.arm(), dict[str, int]()
     flags = [*emulated.flags_for(api.DEFAULT_CORE, compiler), "-DTW_PLAIN_C", "-idirafter", str(emulated.FOLDER / "include")]
+    flags += [f"-I{folder}" for folder in sorted({path.parent for path in FILES.values()})]
     with tempfile.TemporaryDirectory() as folder:
-        for path in sorted(KERNELS.glob("*.c")):
+        for path in (path for path in FILES.values() if path.suffix == ".c"):
             made = Path(folder) / f"{path.stem}.o"
             toolchain.compile_c(compiler, [*flags, "-c", path, "-o", made])
             with made.open("rb") as stream:

@@ -15,26 +15,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tinyweave.kernels.table import FOLDER, VARIANTS
+from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS
 from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 IN_TURN = ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")  # whose twins have loops in assembly on the last core
-CORES = {"cortex-m4": ("_dsp",), "cortex-m55": ("_mve",), "cortex-m0plus": IN_TURN}  # kernels, or how their names end
+CORES = {"cortex-m4": "dsp", "cortex-m55": "mve", "cortex-m0plus": ""}  # the instruction set of the kernels that run there
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000, help="trials of each kernel")
     parser.add_argument("--first", type=int, default=1, help="seed")
-    own = [row.name for row in VARIANTS if row.cores and row.ranged]
+    own = [row.name for row in VARIANTS if row.cores and row.has_part]
     parser.add_argument("--only", nargs="+", metavar="KERNEL", choices=own, default=own, help="names of kernels")
     options = parser.parse_args()
     given = [str(options.first), str(options.count), *options.only]
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "kernels.so"
-        sources = sorted(FOLDER.glob("*.c"))
-        common = ["gcc", "-std=c99", "-DTW_PLAIN_C", "-shared", "-fPIC"]
+        sources = [path for path in FILES.values() if path.suffix == ".c"]
+        include = [f"-I{folder}" for folder in {path.parent for path in FILES.values()}]
+        common = ["gcc", "-std=c99", "-DTW_PLAIN_C", *include, "-shared", "-fPIC"]
         flags = ["-O1", "-g", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
         subprocess.run([*common, *flags, "-o", library, *sources], check=True)
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
@@ -45,8 +46,8 @@ def main() -> int:
         print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)
         plain = Path(folder) / "plain.so"
         subprocess.run([*common, "-O2", "-o", plain, *sources], check=True)
-        for core, names in CORES.items():
-            count = sum(name in names or name[-4:] in names for name in options.only)
+        for core, isa in CORES.items():
+            count = sum(BY_NAME[name].isa == isa if isa else name in IN_TURN for name in options.only)
             if not count:
                 continue
             if reason := emulated.missing(core):

@@ -40,8 +40,8 @@ MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room
 TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_lag.py")  # run every kernel
 # room -> its files, and the folders whose tests guard it
 ROOMS = {
-    "C kernels": ("tinyweave/kernels/*.[ch]", ("tests/kernels", "tests/codegen")),
-    "kernels": ("tinyweave/kernels/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
+    "C kernels": ("tinyweave/kernels/**/*.[ch]", ("tests/kernels", "tests/codegen")),
+    "kernels": ("tinyweave/kernels/**/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
     "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/nas", "tests/fuzz")),
     "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
 }

@@ -3,7 +3,7 @@
  *
  * Windows that meet the border, other kernels and channels that make no four run the loops of the portable kernel.
  */
-#include "tw_depthwise_conv_2d_s8.h"
+#include "tw_conv.h"
 
 #include "tw_ablation.h"
 

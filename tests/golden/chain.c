@@ -20,12 +20,12 @@
 
 #include "chain_weights.h"
 #include "tw.h"
+#include "tw_conv.h"
 #include "tw_conv_2d_s8.h"
-#include "tw_depthwise_conv_2d_s8.h"
-#include "tw_fully_connected_s8.h"
+#include "tw_fully_connected.h"
 #include "tw_mean_s8.h"
 #include "tw_move.h"
-#include "tw_softmax_s8.h"
+#include "tw_softmax.h"
 
 #if TW_VERSION != 100
 #error "chain.c is of tinyweave 0.1.0, and these kernels are of another version"

@@ -17,9 +17,8 @@
 
 #include "edges_weights.h"
 #include "tw.h"
-#include "tw_dequantize_s8_f32.h"
-#include "tw_fully_connected_s8.h"
-#include "tw_quantize_f32_s8.h"
+#include "tw_fully_connected.h"
+#include "tw_quantize.h"
 
 #if TW_VERSION != 100
 #error "edges.c is of tinyweave 0.1.0, and these kernels are of another version"

@@ -19,11 +19,10 @@
 
 #include "residual_weights.h"
 #include "tw.h"
-#include "tw_add_s8.h"
-#include "tw_average_pool_2d_s8.h"
+#include "tw_add.h"
 #include "tw_concatenation_s8.h"
 #include "tw_conv_2d_s8.h"
-#include "tw_max_pool_2d_s8.h"
+#include "tw_pool.h"
 
 #if TW_VERSION != 100
 #error "residual.c is of tinyweave 0.1.0, and these kernels are of another version"

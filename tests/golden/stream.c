@@ -20,7 +20,7 @@
 
 #include "stream_weights.h"
 #include "tw.h"
-#include "tw_add_s8.h"
+#include "tw_add.h"
 #include "tw_concatenation_s8.h"
 #include "tw_conv_2d_s8.h"
 #include "tw_strided_copy.h"

@@ -23,10 +23,10 @@ import numpy as np
 from kernels import rings, twins
 from kernels.rings import Call, Rng, Trial
 
-from tinyweave.kernels.table import sources
+from tinyweave.kernels.table import BY_NAME, sources
 from tinyweave.simulate import emulated
 
-CORES = {"_dsp": "cortex-m4", "_mve": "cortex-m55"}  # by the ends of kernels' names
+CORES = {"dsp": "cortex-m4", "mve": "cortex-m55"}  # by the instruction set of a kernel
 SMALL, IN_TURN = "cortex-m0plus", ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")
 GUARD, ALIGN = 48, 16
 AT_A_TIME = 500
@@ -145,7 +145,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
     folder.mkdir(exist_ok=True)
     for path in sources(name for name, _, _ in kernels):
         shutil.copy(path, folder)
-    includes = "\n".join(f'#include "{name}.h"' for name in dict.fromkeys(name for name, _, _ in kernels))
+    includes = "\n".join(f'#include "{name}"' for name in dict.fromkeys(BY_NAME[name].header for name, _, _ in kernels))
     (folder / "trials.h").write_text("#include <stdint.h>\n")
     (folder / "trials.c").write_text(PROGRAM.format(includes=includes, cases="\n".join(cases)))
     given = bytes(image.bytes)
@@ -191,7 +191,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    own = IN_TURN if core == SMALL else [name for name in twins.DRAWN if CORES[name[-4:]] == core]
+    own = IN_TURN if core == SMALL else [name for name in twins.DRAWN if CORES[BY_NAME[name].isa] == core]
     for name in (name for name in own if not only or name in only):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))

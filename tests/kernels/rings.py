@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyweave.kernels.table import FOLDER
+from tinyweave.kernels.table import FILES
 from tinyweave.ops import resize
 
 Rng = np.random.Generator
@@ -31,7 +31,7 @@ SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "float": ctyp
 def structures() -> dict[str, Any]:
     """Struct name -> ctypes class, for every struct in the kernels' headers."""
     types: dict[str, Any] = dict(SCALARS)
-    headers = sorted(FOLDER.glob("*.h"), key=lambda path: (path.name != "tw.h", path.name))
+    headers = [path for path in FILES.values() if path.suffix == ".h"]
     for header in headers:
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
         for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL):
@@ -497,8 +497,8 @@ POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
 CONVERSIONS = sorted(
     path.stem
-    for pattern in ("tw_requantize_*.c", "tw_*quantize_*f32*.c")
-    for path in FOLDER.glob(pattern)
+    for path in FILES.values()
+    if path.match("tw_requantize_*.c") or path.match("tw_*quantize_*f32*.c")
     if f"{path.stem}_part(" in path.read_text() and "s4" not in path.stem
 )
 ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -15,13 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.ops import cases
-from cases.strict import CPP, WARNINGS, c99
+from cases.strict import CPP, INCLUDE, WARNINGS, c99
 from kernels import on_core, rings, swapped, twins
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
-from tinyweave.kernels import lines, pairs, winograd
-from tinyweave.kernels.table import BY_NAME, FOLDER, VARIANTS, constant_bytes, sources, variant_for
-from tinyweave.ops import SPECS, conv
+from tinyweave.kernels.dsp import dense, winograd
+from tinyweave.kernels.layer_cycles import CONSTANTS
+from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, constant_bytes, sources, variant_for
+from tinyweave.ops import SPECS
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -39,7 +41,8 @@ COMPILERS = {
     "arm m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfpu=auto", "-mfloat-abi=hard", *THUMB),
     "zig m55": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve+fp_armv8d16", *THUMB, *BARE) if ZIG else (),
 }
-C_FILES = sorted(FOLDER.glob("*.c"))
+C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
+HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
 ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
 TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
 ON_CORE = 200  # trials of each kernel on its core
@@ -62,25 +65,25 @@ def run(command: list[str | Path], **options: object) -> None:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_no_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *c99(command[0]), "-O2", PLAIN, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *c99(command[0]), *INCLUDE, "-O2", PLAIN, "-c", *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *CPP, PLAIN, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *CPP, *INCLUDE, PLAIN, "-c", *C_FILES], cwd=tmp_path)
 
 
-@pytest.mark.parametrize("header", sorted(FOLDER.glob("*.h")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("header", [path for path in FILES.values() if path.suffix == ".h"], ids=lambda path: path.stem)
 def test_headers_stand_alone(header: Path, tmp_path: Path) -> None:
     command = compiler("gcc")
     (tmp_path / "twice.c").write_text(f'#include "{header}"\n#include "{header}"\ntypedef int unit;\n')
-    run([*command, *c99("gcc"), PLAIN, "-fsyntax-only", tmp_path / "twice.c"])
+    run([*command, *c99("gcc"), *INCLUDE, PLAIN, "-fsyntax-only", tmp_path / "twice.c"])
 
 
 def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str | Path] = ()) -> tuple[Path, dict[str, str]]:
     """The kernels as a library that stops at undefined behaviour and, with gcc, at accesses outside; what to run it with."""
-    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", PLAIN, "-shared", "-fPIC", *flags]
+    library, common = folder / "kernels.so", ["-std=c99", "-O1", "-g", PLAIN, "-shared", "-fPIC", *flags, *INCLUDE]
     if shutil.which("gcc"):
         run(["gcc", *common, "-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-o", library, *files])
         found = subprocess.run(
@@ -108,9 +111,9 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
     own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
     names = {path.name for path in own}
     rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
-    flags = [*WARNINGS, "-I", tmp_path, "-I", FOLDER]
+    flags = [*WARNINGS, "-I", tmp_path]
     libraries = []
-    for folder, files in (("portable", [*rest, *(FOLDER / path.name for path in own)]), ("swapped", [*rest, *own])):
+    for folder, files in (("portable", [*rest, *(FILES[path.name] for path in own)]), ("swapped", [*rest, *own])):
         (tmp_path / folder).mkdir()
         library, environment = sanitized(tmp_path / folder, files, flags)
         libraries.append(library)
@@ -125,7 +128,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("name", "core"),
-    [*((name, on_core.CORES[name[-4:]]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
+    [*((name, on_core.CORES[BY_NAME[name].isa]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
 )
 def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
     if reason := emulated.missing(core):
@@ -157,7 +160,7 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
         row, roomy = (variant_for(graph, op, "cortex-m4", roomy=roomy) for roomy in (False, True))
         if roomy is not row:
             assert roomy.name == "tw_conv_2d_s8_winograd_dsp" and not row.roomy
-            assert roomy.flash(graph, op) == winograd.stream(pairs.filters(graph, op)).nbytes > row.flash(graph, op)
+            assert roomy.flash(graph, op) == winograd.stream(dense.filters(graph, op)).nbytes > row.flash(graph, op)
             taken += 1
     assert taken >= 16
 
@@ -169,20 +172,13 @@ def test_the_flash_of_streams_is_known() -> None:
         graph, op = case.graph, case.graph.ops[0]
         if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
             continue
-        given = pairs.filters(graph, op)
-        if op.kind == "conv_2d":
-            words = pairs.stream(pairs.by_rows(given, conv.kernel_size(graph, op)[0]))
-        elif op.kind == "fully_connected":
-            words = pairs.eight_at_a_time(given)
-        else:
-            plane = lines.plane(graph, op) if "column" in row.name else lines.whole(graph, op)
-            words = lines.stream(given, plane.kernel[0], plane.stride[1])
-        assert row.flash(graph, op) == words.nbytes, case.id
+        assert row.stream is not None
+        assert row.flash(graph, op) == row.stream(graph, op).nbytes, case.id
         found.add(row.name)
     assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.roomy}
 
 
-@pytest.mark.parametrize("name", [name for name in twins.DRAWN if "void *scratch" in (FOLDER / f"{name}.h").read_text()])
+@pytest.mark.parametrize("name", [name for name in twins.DRAWN if re.search(rf" {name}\(.*void \*scratch", HEADERS)])
 def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
     """So a plan may claim it: what is claimed is what an emulated run touches."""
     used = 0
@@ -211,7 +207,7 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     weights = np.full((1, 9 * depth), sign * 127, np.int8)
     bias = np.array([sign * (most - 127 * 127 * 9 * depth)], np.int32)
     multiplier, shift = np.array([(1 << 31) - 1], np.int32), np.array([-23], np.int8)
-    given = pairs.Filters(*(part.astype(np.int64) for part in (weights, bias, multiplier, shift)))
+    given = dense.Filters(*(part.astype(np.int64) for part in (weights, bias, multiplier, shift)))
     assert winograd.is_exact(given) and not winograd.is_exact(given._replace(bias=given.bias + sign))
     shapes = {"in": (4, 4, depth), "out": (4, 4, 1), "kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "pad": (1, 1)}
     common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
@@ -248,17 +244,32 @@ def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
 
 
 def test_rings_and_twins_cover_every_kernel_with_views() -> None:
-    headers = "".join(p.read_text() for p in FOLDER.glob("*.h"))
-    declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", headers, re.MULTILINE)
+    declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", HEADERS, re.MULTILINE)
     assert {*rings.TRIALS, *twins.DRAWN} == set(declared)
-    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores and row.ranged}
+    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
+    forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", HEADERS, re.MULTILINE)) for form in ("part", "rows")}
+    assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}
+    assert forms["rows"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_rows}
+
+
+def test_a_kernel_takes_the_parameters_that_its_row_says() -> None:
+    for row in (row for row in VARIANTS if row.params != row.name):
+        declared = re.search(rf"^void {row.name}\(const (\w+) \*p,", FILES[row.header].read_text(), re.MULTILINE)
+        assert declared is not None and declared[1] == row.params, row.name
+
+
+def test_only_kernels_without_their_own_constants_are_timed_as_others() -> None:
+    timed = {key.partition(",")[0] for known in json.loads(CONSTANTS.read_text()).values() for key in known}
+    borrowed = {row.name: row.timed_as for row in VARIANTS if row.timed_as}
+    assert not timed & set(borrowed)
+    assert set(borrowed.values()) <= {row.name for row in VARIANTS if not row.timed_as}
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("kernels") / "kernels.so"
     command = COMPILERS["gcc"] if shutil.which("gcc") else compiler("zig")
-    run([*command, "-std=c99", "-O2", PLAIN, "-shared", "-fPIC", "-o", path, *C_FILES])
+    run([*command, "-std=c99", "-O2", PLAIN, *INCLUDE, "-shared", "-fPIC", "-o", path, *C_FILES])
     return ctypes.CDLL(str(path))
 
 
@@ -379,7 +390,7 @@ def test_table_is_complete() -> None:
 def test_sources_are_closed_under_includes() -> None:
     for row in (row for row in VARIANTS if row.files):
         names = {path.name for path in sources([row.name])}
-        assert {*row.files, f"{row.name}.h", "tw.h"} <= names
+        assert {*row.files, row.header, "tw.h"} <= names
         for path in sources([row.name]):
             assert path.is_file()
             assert set(re.findall(r'#include "(.*)"', path.read_text())) <= names
@@ -390,7 +401,6 @@ def test_sources_are_closed_under_includes() -> None:
         "tw_fully_connected.c",
         "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
-        "tw_fully_connected_s8.h",
     ]
 
 

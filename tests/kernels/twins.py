@@ -18,7 +18,8 @@ from kernels import rings
 from kernels.rings import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
-from tinyweave.kernels import lines, mve, nibbles, pairs, winograd
+from tinyweave.kernels.dsp import dense, dense_w4, depthwise, winograd
+from tinyweave.kernels.mve import weights as mve
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -66,49 +67,53 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    depthwise, tiled, int4 = "depthwise" in kernel, "winograd" in kernel, "_w4_" in kernel
+    is_depthwise, tiled, int4 = "depthwise" in kernel, "winograd" in kernel, "_w4_" in kernel
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if tiled:
         depth = -(-depth // 4) * 4
         chosen = {"kernel": (winograd.KERNEL, winograd.KERNEL), "stride": (1, 1)}
-    elif not depthwise and rng.integers(8) == 0:
+    elif not is_depthwise and rng.integers(8) == 0:
         depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
-    if depthwise:
-        units = depth = max(depth, lines.PLANES)
+    if is_depthwise:
+        units = depth = max(depth, depthwise.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
-        if not lines.fits(*chosen["kernel"], chosen["stride"][1]):
+        if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
     geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
-    taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
+    taps, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, taps), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(taps**0.5 * (300 if int4 else 5000)), most), units)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
-    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    is_exact = nibbles.is_exact if int4 else winograd.is_exact if tiled else pairs.is_exact
-    if not (pairs.rescales_exactly if depthwise else is_exact)(given):
+    given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    is_exact = dense_w4.is_exact if int4 else winograd.is_exact if tiled else dense.is_exact
+    if not (dense.rescales_exactly if is_depthwise else is_exact)(given):
         return None
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
-    laid = filters.T.copy() if depthwise else packed(filters) if int4 else filters
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
+    laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = lines.stream(given, rows, stride) if depthwise else (nibbles if int4 else pairs).stream(pairs.by_rows(given, rows))
+    words = (
+        depthwise.stream(given, rows, stride)
+        if is_depthwise
+        else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
+    )
     words = winograd.stream(given) if tiled else words
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
-    scratch, functions = pairs.scratch_of(rows, cols, depth, padded=padded), ()
+    scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
-    if depthwise:
-        at_once = {"block": lines.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
+    if is_depthwise:
+        at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
         fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
-        scratch = lines.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
-        functions = (("line", lines.function(rows, cols, stride)),)
+        scratch = depthwise.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
+        functions = (("line", depthwise.function(rows, cols, stride)),)
     source, plain = inputs(rng, rings.operand(rng, inside, reads)), "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp")
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
@@ -129,52 +134,52 @@ def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
     low, high = (low, high) if rng.integers(2) else (-8, 7)
     quantised = {"in_zero": int(rng.integers(-8, 8)), "out_zero": zero, "out_min": low, "out_max": high}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
-    less = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    given = nibbles.of_int4(less)
-    if not nibbles.is_exact(given):
+    less = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    given = dense_w4.of_int4(less)
+    if not dense_w4.is_exact(given):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
     tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = nibbles.stream(given)
+    words = dense_w4.stream(given)
     fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
     source, out = inputs(rng, rings.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
     return (
         Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], out, tuple(tables.values())),
-        Trial([Call(kernel, fast, (0,), nibbles.scratch_of(taps, units))], [source], out, (words,)),
+        Trial([Call(kernel, fast, (0,), dense_w4.scratch_of(taps, units))], [source], out, (words,)),
     )
 
 
 def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     """One for MVE: sums may wrap, multipliers of 0 have any shift, depthwise ones may be dilated."""
-    depthwise = "depthwise" in kernel
+    is_depthwise = "depthwise" in kernel
     depth, units = int(rng.choice([1, 2, 4, 8, 16, 32, *rng.integers(1, 70, 6)])), int(rng.integers(1, 40))
-    units = depth if depthwise else units
+    units = depth if is_depthwise else units
     chosen: dict[str, Any] = {"room": 9 if rng.integers(4) else 40}
     if rng.integers(2):
-        chosen["kernel"] = (3, 3) if depthwise else (1, 1)
+        chosen["kernel"] = (3, 3) if is_depthwise else (1, 1)
         chosen["stride"] = (1, 1) if rng.integers(2) else tuple(rng.integers(1, 3, 2).tolist())
     chosen["padded"] = bool(rng.integers(2))
-    geometry, inside, outside, reads = rings.windowed(rng, depth, depthwise and not rng.integers(4), **chosen)
+    geometry, inside, outside, reads = rings.windowed(rng, depth, is_depthwise and not rng.integers(4), **chosen)
     rows, cols = geometry["kernel"]
-    taps, stride = rows * cols * (1 if depthwise else depth), geometry["stride"][1]
+    taps, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(taps**0.5 * 5000), most), units, 1)
     shift = np.where(multiplier == 0, rng.integers(-31, 2, units), shift).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
-    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if depthwise and not mve.adds_in_16_bits(given):
+    given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
+    if is_depthwise and not mve.adds_in_16_bits(given):
         return None
-    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if depthwise else 1, "dilation": (1, 1)}
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     common = {**shapes, **geometry, **quantised}
-    tables = {"weights": filters.T.copy() if depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
+    tables = {"weights": filters.T.copy() if is_depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = rings.build("tw_conv", **common, **tables)
     bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
     sign = -int(quantised["out_min"] < quantised["out_zero"])
-    if depthwise:
+    if is_depthwise:
         words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
         fast = rings.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
     else:
@@ -197,14 +202,14 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     shift = -np.clip(bits + rng.integers(-3, 4, units), 2, 32).astype(np.int8)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat = filters.astype(np.int64)
-    given = pairs.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
+    given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
     vectors = kernel.endswith("_mve")
-    if not vectors and not (nibbles if int4 else pairs).sums_exactly(given):
+    if not vectors and not (dense_w4 if int4 else dense).sums_exactly(given):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
     portable = rings.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
-    words = mve.wrapped(given.bias) if vectors else (nibbles if int4 else pairs).eight_at_a_time(given)
+    words = mve.wrapped(given.bias) if vectors else (dense_w4 if int4 else dense).eight_at_a_time(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = rings.build("tw_fully_connected", **{**common, **quantised, **own})
     fast = fast if vectors else rings.build("tw_fully_connected_dsp", dense=fast, stream=words)

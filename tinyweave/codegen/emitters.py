@@ -1,4 +1,4 @@
-"""How each op kind is written in C: one function per kind, from a Layer to its parameter struct and its call.
+"""How each kernel is called from C: a function per type of its parameters, from a Layer to that struct and the call.
 
 In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses; numbers at a call site
 have names, since they are members of the struct.
@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ir, ops
-from ..ir import Tensor, itemsize, packed
-from ..kernels import copies, geometry, lines, mve, nibbles, pairs, winograd
-from ..kernels.table import BY_NAME, VIEWS
+from ..ir import Tensor, itemsize
+from ..kernels import copies, geometry
+from ..kernels.dsp import dense, depthwise
+from ..kernels.mve import weights as mve
 from ..ops import (
     SPECS,
     activations,
@@ -76,7 +77,7 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
         view = "tw_whole_s4" if tensor.dtype == "int4" else "tw_whole"
         constant = f"{view}({layer.address(tensor)}, tw_fold({extents}))" if tensor.data is not None else ""
         sources.append(constant or layer.maps[tensor.name])
-    if BY_NAME[layer.kernel].sums(layer.graph, layer.op):
+    if layer.row.sums(layer.graph, layer.op):
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
         return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, layer.range, sums)
     return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
@@ -113,52 +114,59 @@ def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
 
 def emit_conv(layer: Layer) -> Code:
-    if layer.kernel.endswith(("_dsp", "_mve")):
-        return streamed_convolution(layer)
-    groups = layer.input().shape[3] if layer.op.kind == "depthwise_conv_2d" else conv.groups(layer.graph, layer.op)
-    return convolution(layer, layer.optional_input(2), groups, conv.requant(layer.graph, layer.op))
+    """A call of a kernel that takes tw_conv, on int16 maps tw_conv_s16."""
+    graph, op = layer.graph, layer.op
+    if op.kind == "transpose_conv":
+        return convolution(layer, layer.optional_input(transpose_conv.BIAS), 1, transpose_conv.requant(graph, op))
+    groups = layer.input().shape[3] if op.kind == "depthwise_conv_2d" else conv.groups(graph, op)
+    return convolution(layer, layer.optional_input(2), groups, conv.requant(graph, op))
 
 
-def streamed_convolution(layer: Layer) -> Code:
-    """A call of a kernel that takes tw_conv_dsp or tw_conv_mve, or for depthwise ones tw_depthwise_dsp, which begins with the
-    first, or tw_depthwise_mve."""
-    graph, op, attrs, given = layer.graph, layer.op, layer.op.attrs, pairs.filters(layer.graph, layer.op)
-    depthwise, channels, note = op.kind == "depthwise_conv_2d", layer.input().shape[3], conv.kernel_size(graph, op)
-    plane = lines.plane(graph, op) if layer.kernel == "tw_depthwise_column_s8_dsp" else lines.whole(graph, op)
-    (rows, cols), step = plane.kernel, plane.stride[1]
+def emit_streamed_conv(layer: Layer) -> Code:
+    """A call of a kernel that takes tw_conv_dsp, or a struct with no more members than that."""
+    params = layer.struct(*streamed_members(layer, depthwise.whole(layer.graph, layer.op)))
+    return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def emit_conv_mve(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    own = {"windows": mve.windows(*conv.kernel_size(graph, op), layer.input().shape[3])}
+    params = layer.struct(*streamed_members(layer, depthwise.whole(graph, op)), own)
+    return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def emit_depthwise_dsp(layer: Layer) -> Code:
+    """A map of one column is taken for a row."""
+    graph, op = layer.graph, layer.op
+    plane = depthwise.plane(graph, op)
+    base = ({f"base.{key}": value for key, value in members.items()} for members in streamed_members(layer, plane))
+    at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
+    params = layer.struct(*base, {"line": depthwise.function(*plane.kernel, plane.stride[1]), **at_a_time})
+    return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
+    """The members of tw_conv_dsp, with which the structs of other kernels that read a stream begin."""
+    graph, op, channels, stream = layer.graph, layer.op, layer.input().shape[3], layer.row.stream
+    assert stream is not None
     geometry_and_clamp: tuple[Members, ...] = (
         {"in": (*plane.size, channels), "out": (*plane.out, layer.output.shape[3])},
-        {"kernel": plane.kernel, "stride": plane.stride, "dilation": attrs["dilation"]},
-        {"pad": plane.pad, "groups": channels if depthwise else 1},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, attrs["activation"])},
+        {"kernel": plane.kernel, "stride": plane.stride, "dilation": op.attrs["dilation"]},
+        {"pad": plane.pad, "groups": channels if op.kind == "depthwise_conv_2d" else 1},
+        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
     )
-    is_mve = layer.kernel.endswith("_mve")
-    if layer.kernel == "tw_conv_2d_s8_winograd_dsp":
-        words = winograd.stream(given)
-    elif layer.kernel.endswith("_s4_dsp"):
-        words = nibbles.stream(nibbles.of_int4(given))
-    elif layer.kernel.endswith("_w4_dsp"):
-        words = nibbles.stream(pairs.by_rows(given, rows))
-    elif is_mve:
-        words = mve.taps_stream(given, step) if depthwise else mve.stream(given)
-    else:
-        words = lines.stream(given, rows, step) if depthwise else pairs.stream(pairs.by_rows(given, rows))
-    base: list[Members] = [{f"conv.{key}": value for key, value in members.items()} for members in geometry_and_clamp]
-    base.append({"stream": layer.table("weights", words, "uint32_t"), "sign": -int(pairs.needs_sign(graph, op))})
-    if is_mve:
-        own = {} if depthwise else {"windows": mve.windows(rows, cols, channels)}
-        params = layer.struct("tw_depthwise_mve" if depthwise else "tw_conv_mve", *base, own)
-    elif depthwise:
-        at_a_time = {"block": lines.columns_at_a_time(graph, op), "rows": lines.rows_at_a_time(graph, op)}
-        own = {"line": lines.function(rows, cols, step), **at_a_time}
-        params = layer.struct("tw_depthwise_dsp", *({f"base.{k}": v for k, v in members.items()} for members in base), own)
-    else:
-        params = layer.struct("tw_conv_dsp", *base)
-    return Code(params, image_calls(layer), window_note(note, attrs["stride"]) + activation_note(attrs["activation"]))
+    table = layer.table("weights", stream(graph, op), "uint32_t")
+    conv_members: list[Members] = [{f"conv.{key}": value for key, value in line.items()} for line in geometry_and_clamp]
+    return [*conv_members, {"stream": table, "sign": -int(dense.needs_sign(graph, op))}]
+
+
+def streamed_note(layer: Layer) -> str:
+    attrs, kernel = layer.op.attrs, conv.kernel_size(layer.graph, layer.op)
+    return window_note(kernel, attrs["stride"]) + activation_note(attrs["activation"])
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:
-    """A call of a kernel that takes tw_conv, on int16 maps tw_conv_s16; rescale: (multiplier, shift) per output channel."""
+    """A call of it, given the bias; rescale: (multiplier, shift) per output channel."""
     source, weights, attrs = ops.data(layer.graph, layer.op), layer.input(1).data, layer.op.attrs
     assert weights is not None
     kernel, dilation, (multiplier, shift) = weights.shape[1:3], attrs.get("dilation", (1, 1)), rescale
@@ -176,29 +184,24 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
         },
         {"multiplier": layer.table("multiplier", *factors), "shift": layer.table("shift", shift, "int8_t")},
     )
-    params = layer.struct("tw_conv_s16", *members) if wide else weighted(layer, "tw_conv", "conv", members)
+    params = weighted(layer, "conv", members)
     note = window_note(kernel, attrs["stride"], dilation) + activation_note(attrs["activation"])
     return Code(params, image_calls(layer), note)
 
 
 def weights_table(layer: Layer) -> str:
-    """The C name of the weights; for a kernel of int4 ones two to a byte, each filter or tap in bytes of its own."""
+    """The C name of the weights, which lie as the kernel reads them."""
     weights = layer.input(1).data
     assert weights is not None
-    if layer.kernel.endswith(("_w4", "_s4")):
-        runs = weights.reshape(len(weights), -1) if layer.kernel == "tw_conv_2d_s8_w4" else weights
-        weights = packed(runs).view(np.int8)
-    return layer.table("weights", weights, "int8_t")
+    return layer.table("weights", layer.row.weights(weights), "int8_t")
 
 
-def weighted(layer: Layer, ctype: str, inner: str, members: Sequence[Members]) -> str:
+def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
     """The parameters of an op with weights; those with a zero point are the member `inner` of a struct that has it too."""
     zero = conv.weights_zero(layer.graph, layer.op)
     if zero == 0:
-        return layer.struct(ctype, *members)
-    return layer.struct(
-        f"{ctype}_offset", *({f"{inner}.{key}": v for key, v in m.items()} for m in members), {"weights_zero": zero}
-    )
+        return layer.struct(*members)
+    return layer.struct(*({f"{inner}.{key}": v for key, v in m.items()} for m in members), {"weights_zero": zero})
 
 
 def activation_note(activation: str) -> str:
@@ -206,23 +209,31 @@ def activation_note(activation: str) -> str:
 
 
 def emit_fully_connected(layer: Layer) -> Code:
-    graph, op = layer.graph, layer.op
-    weights, bias = layer.input(1).data, layer.optional_input(2)
-    assert weights is not None
-    units, depth = weights.shape
-    batch = layer.input().elements // depth
-    multiplier, shift = fully_connected.requant(graph, op)
-    is_streamed = layer.kernel.endswith("_dsp")
-    in_zero, tables = layer.input().zero_point, {}
-    if layer.kernel == "tw_fully_connected_s8_mve":
-        in_zero, tables["weights"] = 0, layer.table("weights", weights, "int8_t")
-        tables["bias"] = layer.table("bias", mve.wrapped(pairs.filters(graph, op).bias))
-    elif not is_streamed:
-        tables["weights"] = weights_table(layer)
+    in_zero, tables = layer.input().zero_point, {"weights": weights_table(layer)}
+    if layer.row.isa == "mve":  # its bias holds what the input's zero point adds
+        in_zero = 0
+        tables["bias"] = layer.table("bias", mve.wrapped(dense.filters(layer.graph, layer.op).bias))
+    else:
+        bias = layer.optional_input(2)
         tables["bias"] = "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)
-    members: tuple[Members, ...] = (
+    params = weighted(layer, "dense", fully_connected_members(layer, in_zero, tables))
+    return Code(params, plain_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def emit_fully_connected_dsp(layer: Layer) -> Code:
+    members, stream = fully_connected_members(layer, layer.input().zero_point, {}), layer.row.stream
+    assert stream is not None
+    table = layer.table("weights", stream(layer.graph, layer.op), "uint32_t")
+    params = layer.struct(*({f"dense.{key}": v for key, v in line.items()} for line in members), {"stream": table})
+    return Code(params, plain_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+
+
+def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
+    units, depth = layer.input(1).shape
+    batch, (multiplier, shift) = layer.input().elements // depth, fully_connected.requant(layer.graph, layer.op)
+    return (
         {"in": (1, batch, depth), "out": (1, batch, units)},
-        {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, op.attrs["activation"])},
+        {"in_zero": in_zero, "out_zero": layer.output.zero_point, **clamp(layer, layer.op.attrs["activation"])},
         tables,
         {
             "multiplier": layer.table("multiplier", multiplier, "int64_t"),
@@ -230,20 +241,11 @@ def emit_fully_connected(layer: Layer) -> Code:
             "per_channel": int(len(multiplier) > 1),
         },
     )
-    if is_streamed:
-        eight_at_a_time = nibbles.eight_at_a_time if layer.kernel.endswith("_w4_dsp") else pairs.eight_at_a_time
-        stream = layer.table("weights", eight_at_a_time(pairs.filters(graph, op)), "uint32_t")
-        dense = ({f"dense.{key}": value for key, value in line.items()} for line in members)
-        params = layer.struct("tw_fully_connected_dsp", *dense, {"stream": stream})
-    else:
-        params = weighted(layer, "tw_fully_connected", "dense", members)
-    return Code(params, plain_call(layer), activation_note(op.attrs["activation"]).strip())
 
 
 def emit_pool(layer: Layer) -> Code:
     attrs = layer.op.attrs
     params = layer.struct(
-        "tw_pool",
         {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
         {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
@@ -260,7 +262,6 @@ def emit_batch_matmul(layer: Layer) -> Code:
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
     rescale = batch_matmul.rescale(layer.graph, layer.op)
     params = layer.struct(
-        "tw_batch_matmul",
         {"rows": rows, "cols": columns, "depth": depth},
         {
             "batch": batch,
@@ -275,24 +276,20 @@ def emit_batch_matmul(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, 1)))
 
 
-def emit_transpose_conv(layer: Layer) -> Code:
-    bias = layer.optional_input(transpose_conv.BIAS)
-    return convolution(layer, bias, 1, transpose_conv.requant(layer.graph, layer.op))
-
-
 def emit_resize_bilinear(layer: Layer) -> Code:
-    shapes = {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])}
-    if resize.is_unsigned(layer.op):
-        (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
-        params = layer.struct("tw_resize_bilinear_float", shapes, {"scale_h": h_scale, "scale_w": w_scale, "first": first})
-        return Code(params, image_calls(layer), "as uint8")
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
-    params = layer.struct(
-        "tw_resize_bilinear",
-        shapes,
-        {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)},
-    )
+    params = layer.struct(image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
     return Code(params, image_calls(layer))
+
+
+def emit_resize_bilinear_float(layer: Layer) -> Code:
+    (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
+    params = layer.struct(image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first})
+    return Code(params, image_calls(layer), "as uint8")
+
+
+def image_shapes(layer: Layer) -> Members:
+    return {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])}
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
@@ -312,10 +309,7 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 
 def emit_add(layer: Layer) -> Code:
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
-    if layer.kernel in ("tw_add_s8_dsp", "tw_add_s8_mve"):
-        return emit_add_of_halved(layer)
     params = layer.struct(
-        "tw_add",
         *binary_members(layer),
         {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
@@ -325,46 +319,60 @@ def emit_add(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
 
 
-def emit_add_of_halved(layer: Layer) -> Code:
-    """The operand that is halved comes first."""
-    graph, op = layer.graph, layer.op
-    plain = elementwise.halved(graph, op)
+def emit_add_dsp(layer: Layer) -> Code:
+    _, scaled, output = halved_first(layer)
+    return add_of_halved(
+        layer,
+        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
+        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
+        {"sign": -int(dense.needs_sign(layer.graph, layer.op))},
+    )
+
+
+def emit_add_mve(layer: Layer) -> Code:
+    _, scaled, output = halved_first(layer)
+    return add_of_halved(
+        layer,
+        {"multiplier": scaled.multiplier, "shift": scaled.shift},
+        {"out_multiplier": output.multiplier, "out_shift": output.shift},
+    )
+
+
+def halved_first(layer: Layer) -> tuple[int, elementwise.Rescale, elementwise.Rescale]:
+    """The operand that is only halved, and how the other one and the output are rescaled."""
+    plain = elementwise.halved(layer.graph, layer.op)
     assert plain is not None
-    *operands, output = elementwise.add_rescales(graph, op)
-    scaled, limits = operands[1 - plain], clamp(layer, op.attrs["activation"])
+    *operands, output = elementwise.add_rescales(layer.graph, layer.op)
+    return plain, operands[1 - plain], output
+
+
+def add_of_halved(layer: Layer, *rescales: Members) -> Code:
+    """The operand that is halved comes first."""
+    (plain, _, _), activation = halved_first(layer), layer.op.attrs["activation"]
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
-    common: tuple[Members, ...] = (
-        {"shape": (n * h, w, c)},
-        {**zeros, "out_zero": layer.output.zero_point, **limits},
-    )
-    if layer.kernel == "tw_add_s8_mve":
-        rescales: tuple[Members, ...] = (
-            {"multiplier": scaled.multiplier, "shift": scaled.shift},
-            {"out_multiplier": output.multiplier, "out_shift": output.shift},
-        )
-        params = layer.struct("tw_add_mve", *common, *rescales)
-    else:
-        params = layer.struct(
-            "tw_add_dsp",
-            *common,
-            {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
-            {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
-            {"sign": -int(pairs.needs_sign(graph, op))},
-        )
-    return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(op.attrs["activation"]).strip())
+    limits = {"out_zero": layer.output.zero_point, **clamp(layer, activation)}
+    params = layer.struct({"shape": (n * h, w, c)}, {**zeros, **limits}, *rescales)
+    return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(activation).strip())
 
 
 def emit_mul(layer: Layer) -> Code:
+    note = activation_note(layer.op.attrs["activation"]).strip()
+    return Code(layer.struct(*mul_members(layer)), plain_call(layer, inputs=(0, 1)), note)
+
+
+def emit_mul_dsp(layer: Layer) -> Code:
+    graph, op = layer.graph, layer.op
+    base = ({f"mul.{key}": value for key, value in line.items()} for line in mul_members(layer))
+    power = 1 << (32 + elementwise.mul_rescale(graph, op).shift)
+    params = layer.struct(*base, {"power": power, "sign": -int(dense.needs_sign(graph, op))})
+    called = plain_call(layer, inputs=(0, 1), shapes=f"{layer.name}.mul")
+    return Code(params, called, activation_note(op.attrs["activation"]).strip())
+
+
+def mul_members(layer: Layer) -> list[Members]:
     rescale = elementwise.mul_rescale(layer.graph, layer.op)
-    members = [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
-    if layer.kernel == "tw_mul_s8_dsp":
-        mul = ({f"mul.{key}": value for key, value in line.items()} for line in members)
-        own = {"power": 1 << (32 + rescale.shift), "sign": -int(pairs.needs_sign(layer.graph, layer.op))}
-        params, shapes = layer.struct("tw_mul_dsp", *mul, own), f"{layer.name}.mul"
-    else:
-        params, shapes = layer.struct("tw_mul", *members), ""
-    return Code(params, plain_call(layer, inputs=(0, 1), shapes=shapes), activation_note(layer.op.attrs["activation"]).strip())
+    return [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
@@ -377,14 +385,11 @@ def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
 
 def emit_prelu(layer: Layer) -> Code:
     slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
-    return Code(layer.struct("tw_prelu", *operand_members(layer), *slopes), plain_call(layer, inputs=(0, 1)))
+    return Code(layer.struct(*operand_members(layer), *slopes), plain_call(layer, inputs=(0, 1)))
 
 
 def emit_leaky_relu(layer: Layer) -> Code:
-    if layer.input().dtype == "int8":
-        return emit_lookup(layer)
     params = layer.struct(
-        "tw_leaky_relu",
         {"shape": hwc(layer.input().shape)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
         *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
@@ -394,7 +399,7 @@ def emit_leaky_relu(layer: Layer) -> Code:
 
 def emit_extremum(layer: Layer) -> Code:
     larger = {"larger": int(layer.op.kind == "maximum")}
-    return Code(layer.struct("tw_extremum", operand_members(layer)[0], larger), plain_call(layer, inputs=(0, 1)))
+    return Code(layer.struct(operand_members(layer)[0], larger), plain_call(layer, inputs=(0, 1)))
 
 
 def emit_reduce_extremum(layer: Layer) -> Code:
@@ -402,60 +407,61 @@ def emit_reduce_extremum(layer: Layer) -> Code:
     assert groups is not None
     larger = {"larger": int(layer.op.kind == "reduce_max")}
     axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
-    return Code(layer.struct("tw_reduce_extremum", groups._asdict(), larger), plain_call(layer), f"over axes {axes}")
+    return Code(layer.struct(groups._asdict(), larger), plain_call(layer), f"over axes {axes}")
 
 
 def emit_arg_max(layer: Layer) -> Code:
     shape, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
     extents = {"outer": prod(shape[:axis]), "depth": shape[axis], "inner": prod(shape[axis + 1 :])}
-    return Code(layer.struct("tw_arg_max", extents), plain_call(layer), f"along axis {axis}")
+    return Code(layer.struct(extents), plain_call(layer), f"along axis {axis}")
 
 
-def emit_relu(layer: Layer) -> Code:
-    rescale = elementwise.relu_rescale(layer.graph, layer.op)
-    return requantization(layer, rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind))
-
-
-def requantization(layer: Layer, multiplier: int, shift: int, limits: Members) -> Code:
+def emit_requantization(layer: Layer) -> Code:
+    """quantize, and relu and its like to another scale."""
+    if layer.op.kind == "quantize":
+        (multiplier, shift), limits = quantization.requant(layer.graph, layer.op), type_limits(layer)
+    else:
+        rescale = elementwise.relu_rescale(layer.graph, layer.op)
+        multiplier, shift, limits = rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind)
     params = layer.struct(
-        "tw_requantization",
         {"shape": hwc(layer.input().shape)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **limits},
         {"multiplier": multiplier, "shift": shift},
     )
-    return Code(params, plain_call(layer))
+    return Code(params, plain_call(layer), types_note(layer) if layer.op.kind == "quantize" else "")
 
 
 def emit_lookup(layer: Layer) -> Code:
     (values,) = SPECS[layer.op.kind].reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
     table = layer.table("table", values, "int8_t")
-    params = layer.struct("tw_lookup", {"shape": hwc(layer.input().shape)}, {"table": table})
+    params = layer.struct({"shape": hwc(layer.input().shape)}, {"table": table})
     return Code(params, plain_call(layer))
 
 
-def emit_quantize(layer: Layer) -> Code:
+def types_note(layer: Layer) -> str:
+    return f"{layer.input().dtype} to {layer.output.dtype}"
+
+
+def type_limits(layer: Layer) -> Members:
+    return dict(zip(("out_min", "out_max"), ir.limits(layer.output.dtype), strict=True))
+
+
+def emit_quantization(layer: Layer) -> Code:
+    """quantize from float32, and dequantize."""
+    whole_number = layer.output if layer.input().dtype == "float32" else layer.input()
+    scale = {"scale": whole_number.scale, "zero": whole_number.zero_point}
+    return Code(layer.struct({"shape": hwc(layer.input().shape)}, scale), plain_call(layer), types_note(layer))
+
+
+def emit_requantization_any(layer: Layer) -> Code:
     source, target = layer.input(), layer.output
-    note = f"{source.dtype} to {target.dtype}"
-    if source.dtype == "float32" or target.dtype == "float32":
-        whole_number = target if source.dtype == "float32" else source
-        params = layer.struct(
-            "tw_quantization",
-            {"shape": hwc(source.shape)},
-            {"scale": whole_number.scale, "zero": whole_number.zero_point},
-        )
-        return Code(params, plain_call(layer), note)
     multiplier, shift = quantization.requant(layer.graph, layer.op)
-    limits = dict(zip(("out_min", "out_max"), ir.limits(target.dtype), strict=True))
-    if layer.kernel == "tw_requantize_any":
-        scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
-        params = layer.struct(
-            "tw_requantization_any",
-            {"scale": scale | limits | {"multiplier": multiplier, "shift": shift}},
-            {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
-        )
-        return Code(params, plain_call(layer), note)
-    code = requantization(layer, multiplier, shift, limits)
-    return Code(code.params, code.call, note)
+    scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
+    params = layer.struct(
+        {"scale": {**scale, **type_limits(layer), "multiplier": multiplier, "shift": shift}},
+        {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
+    )
+    return Code(params, plain_call(layer), types_note(layer))
 
 
 def emit_mean(layer: Layer) -> Code:
@@ -463,7 +469,6 @@ def emit_mean(layer: Layer) -> Code:
     groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
     assert groups is not None
     params = layer.struct(
-        "tw_mean",
         groups._asdict(),
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
         {"multiplier": multiplier, "shift": shift},
@@ -474,13 +479,13 @@ def emit_mean(layer: Layer) -> Code:
 
 def emit_softmax(layer: Layer) -> Code:
     parameters = softmax.parameters(layer.graph, layer.op)
-    params = layer.struct("tw_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
+    params = layer.struct({"shape": hwc(layer.input().shape)}, parameters._asdict())
     return Code(params, plain_call(layer))
 
 
 def emit_log_softmax(layer: Layer) -> Code:
     parameters = log_softmax.parameters(layer.graph, layer.op)
-    params = layer.struct("tw_log_softmax", {"shape": hwc(layer.input().shape)}, parameters._asdict())
+    params = layer.struct({"shape": hwc(layer.input().shape)}, parameters._asdict())
     return Code(params, plain_call(layer))
 
 
@@ -488,7 +493,7 @@ def emit_pad(layer: Layer) -> Code:
     paddings = layout.paddings(layer.graph, layer.op)
     block = geometry.padded(layer.input().shape, paddings)
     assert block is not None
-    params = layer.struct("tw_pad", block_members(block, layer), {"value": layout.pad_value(layer.graph, layer.op)})
+    params = layer.struct(block_members(block, layer), {"value": layout.pad_value(layer.graph, layer.op)})
     return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in paddings))
 
 
@@ -503,7 +508,7 @@ def emit_concatenation(layer: Layer) -> Code:
     """concatenation and pack: each input is copied to where it begins in the output."""
     name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
     order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
-    params = c.structs("tw_concatenation", name, [block_members(block, layer) for block in blocks])
+    params = c.structs(layer.row.params, name, [block_members(block, layer) for block in blocks])
     calls = [plain_call(layer, f"{name}[{number}]", (index,)) for number, index in enumerate(order)]
     return Code(params, "\n".join(calls), f"along axis {axis}")
 
@@ -515,13 +520,11 @@ def emit_strided_copy(layer: Layer) -> Code:
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, layout.permutation(layer.graph, layer.op))) if permuted else ""
-    return piece_code(layer, "tw_strides", entries, f"to axes {order}" if permuted else "")
+    return piece_code(layer, entries, f"to axes {order}" if permuted else "")
 
 
-def emit_pieces(layer: Layer) -> Code:
-    """Runs of bytes gathered in equal steps, or from places in tables."""
-    if layer.kernel == "tw_strided_copy":
-        return emit_strided_copy(layer)
+def emit_table_copy(layer: Layer) -> Code:
+    """Runs of bytes gathered from places in tables."""
     entries: list[tuple[Members, ...]] = []
     for index, table in enumerate(copies.listed(layer.graph, layer.op)):
         entries.append((
@@ -529,7 +532,7 @@ def emit_pieces(layer: Layer) -> Code:
             {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},
             {"run": table.run, "value": pieces.pad_value(layer.graph, layer.op)},
         ))  # fmt: skip
-    return piece_code(layer, "tw_tables", entries)
+    return piece_code(layer, entries)
 
 
 CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}
@@ -538,7 +541,7 @@ CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "
 def emit_cast(layer: Layer) -> Code:
     source, target = layer.input(), layer.output
     types = {"from": f"TW_{CASTS[source.dtype]}", "to": f"TW_{CASTS[target.dtype]}"}
-    params = layer.struct("tw_casting", {"count": source.elements}, types)
+    params = layer.struct({"count": source.elements}, types)
     return Code(params, plain_call(layer), f"{source.dtype} to {target.dtype}")
 
 
@@ -547,7 +550,6 @@ def emit_gather_nd(layer: Layer) -> Code:
     depth = indices.shape[-1]
     steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
     params = layer.struct(
-        "tw_slices",
         {"count": indices.elements // depth, "depth": depth},
         {"extent": data.shape[:depth], "step": steps},
         {"run": steps[-1]},
@@ -555,13 +557,13 @@ def emit_gather_nd(layer: Layer) -> Code:
     return Code(params, plain_call(layer, inputs=(0, 1)))
 
 
-def piece_code(layer: Layer, ctype: str, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
+def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
     """One call per piece; the pieces follow each other in the outputs."""
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
     if len(entries) == 1:
-        return Code(layer.struct(ctype, *entries[0]), call(layer.kernel, f"&{name}", source, outputs[0]), note)
-    params = c.structs(ctype, name, [{k: v for line in entry for k, v in line.items()} for entry in entries])
+        return Code(layer.struct(*entries[0]), call(layer.kernel, f"&{name}", source, outputs[0]), note)
+    params = c.structs(layer.row.params, name, [{k: v for line in entry for k, v in line.items()} for entry in entries])
     if len(outputs) == len(entries):
         calls = [call(layer.kernel, f"&{name}[{index}]", source, target) for index, target in enumerate(outputs)]
         return Code(params, "\n".join(calls), note)
@@ -584,7 +586,6 @@ def emit_lstm(layer: Layer) -> Code:
         return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
 
     params = layer.struct(
-        "tw_lstm",
         {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
         {"batch_step": steps[batch], "time_step": steps[time]},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
@@ -606,7 +607,6 @@ def emit_svdf(layer: Layer) -> Code:
     assert weights.data is not None and time.data is not None
     batch, units = layer.output.shape
     params = layer.struct(
-        "tw_svdf",
         {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
         {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
         {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
@@ -630,48 +630,47 @@ def emit_move(layer: Layer) -> Code:
     return Code("", call(layer.kernel, source, target, str(layer.output.bytes)), "to another place")
 
 
+# by the parameters that a kernel takes
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
-    "conv_2d": emit_conv,
-    "depthwise_conv_2d": emit_conv,
-    "fully_connected": emit_fully_connected,
-    "average_pool_2d": emit_pool,
-    "batch_matmul": emit_batch_matmul,
-    "max_pool_2d": emit_pool,
-    "add": emit_add,
-    "sub": emit_add,
-    "mul": emit_mul,
-    "minimum": emit_extremum,
-    "maximum": emit_extremum,
-    "prelu": emit_prelu,
-    "leaky_relu": emit_leaky_relu,
-    "relu": emit_relu,
-    "relu6": emit_relu,
-    "relu_n1_to_1": emit_relu,
-    "hard_swish": emit_lookup,
-    "logistic": emit_lookup,
-    "tanh": emit_lookup,
-    "quantize": emit_quantize,
-    "dequantize": emit_quantize,
-    "cast": emit_cast,
-    "gather_nd": emit_gather_nd,
-    "mean": emit_mean,
-    "reduce_max": emit_reduce_extremum,
-    "reduce_min": emit_reduce_extremum,
-    "arg_max": emit_arg_max,
-    "softmax": emit_softmax,
-    "log_softmax": emit_log_softmax,
-    "pad": emit_pad,
-    "padv2": emit_pad,
-    "resize_bilinear": emit_resize_bilinear,
-    "transpose_conv": emit_transpose_conv,
-    "concatenation": emit_concatenation,
-    "pack": emit_concatenation,
-    "transpose": emit_strided_copy,
-    "strided_slice": emit_strided_copy,
-    "unidirectional_sequence_lstm": emit_lstm,
-    "svdf": emit_svdf,
-    "read_variable": emit_memcpy,
-    "assign_variable": emit_memcpy,
-    **dict.fromkeys(pieces.PIECES, emit_pieces),
-    **dict.fromkeys(VIEWS, emit_move),
+    "tw_conv": emit_conv,
+    "tw_conv_offset": emit_conv,
+    "tw_conv_s16": emit_conv,
+    "tw_conv_dsp": emit_streamed_conv,
+    "tw_conv_mve": emit_conv_mve,
+    "tw_depthwise_dsp": emit_depthwise_dsp,
+    "tw_depthwise_mve": emit_streamed_conv,
+    "tw_fully_connected": emit_fully_connected,
+    "tw_fully_connected_offset": emit_fully_connected,
+    "tw_fully_connected_dsp": emit_fully_connected_dsp,
+    "tw_batch_matmul": emit_batch_matmul,
+    "tw_pool": emit_pool,
+    "tw_add": emit_add,
+    "tw_add_dsp": emit_add_dsp,
+    "tw_add_mve": emit_add_mve,
+    "tw_mul": emit_mul,
+    "tw_mul_dsp": emit_mul_dsp,
+    "tw_extremum": emit_extremum,
+    "tw_prelu": emit_prelu,
+    "tw_leaky_relu": emit_leaky_relu,
+    "tw_lookup": emit_lookup,
+    "tw_softmax": emit_softmax,
+    "tw_log_softmax": emit_log_softmax,
+    "tw_requantization": emit_requantization,
+    "tw_requantization_any": emit_requantization_any,
+    "tw_quantization": emit_quantization,
+    "tw_casting": emit_cast,
+    "tw_mean": emit_mean,
+    "tw_reduce_extremum": emit_reduce_extremum,
+    "tw_arg_max": emit_arg_max,
+    "tw_resize_bilinear": emit_resize_bilinear,
+    "tw_resize_bilinear_float": emit_resize_bilinear_float,
+    "tw_pad": emit_pad,
+    "tw_concatenation": emit_concatenation,
+    "tw_strides": emit_strided_copy,
+    "tw_tables": emit_table_copy,
+    "tw_slices": emit_gather_nd,
+    "tw_lstm": emit_lstm,
+    "tw_svdf": emit_svdf,
+    "tw_move": emit_move,
+    "memcpy": emit_memcpy,
 }

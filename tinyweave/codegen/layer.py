@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
-from ..kernels.table import BY_NAME
+from ..kernels.table import BY_NAME, Variant
 from ..planning import Plan, scratch_name
 from ..planning.fuse.rematerialise import is_again
 from . import c
@@ -80,8 +80,14 @@ class Layer:
         return self.op.name
 
     @property
+    def row(self) -> Variant:
+        """What the table says of its kernel."""
+        return BY_NAME[self.plan.variants[self.graph.ops.index(self.op)]]
+
+    @property
     def kernel(self) -> str:
-        return self.plan.variants[self.graph.ops.index(self.op)]
+        """The C function."""
+        return self.row.name
 
     def input(self, index: int = 0) -> Tensor:
         return self.graph.input(self.op, index)
@@ -113,12 +119,13 @@ class Layer:
     @property
     def scratch(self) -> tuple[str, ...]:
         """The last argument of a kernel that needs scratch; none of one that does not."""
-        if not BY_NAME[self.kernel].scratch(self.graph, self.op):
+        if not self.row.scratch(self.graph, self.op):
             return ()
         return (self.at[self.plan.scratch_of(self.graph.ops.index(self.op))],)
 
-    def struct(self, ctype: str, *members: Mapping[str, object]) -> str:
-        return c.struct(ctype, self.name, members)
+    def struct(self, *members: Mapping[str, object]) -> str:
+        """C that defines the parameters of its kernel."""
+        return c.struct(self.row.params, self.name, members)
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -77,7 +77,7 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
         maps, part = (map_names(plan, stage, _labels(plan)), ranges(plan, stage)) if is_fused else (None, {})
         for index in stage.ops:
             layer = Layer(plan, plan.graph.ops[index], at, constants, maps, part.get(index, ""))
-            codes[index] = EMITTERS[layer.op.kind](layer) if plan.variants[index] else None
+            codes[index] = EMITTERS[layer.row.params](layer) if plan.variants[index] else None
     return codes
 
 
@@ -171,9 +171,8 @@ def _body(
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
     used = [BY_NAME[v] for v in dict.fromkeys(plan.variants) if v]
-    files = {file for variant in used for file in variant.files if file.endswith(".c")}
-    files |= {"tw_tile.c"} if _has_tiles(plan) else set()
-    includes = ["tw.h", *sorted(file.replace(".c", ".h") for file in files)] if files else []
+    headers = {variant.header for variant in used if variant.header} | ({"tw_tile.h"} if _has_tiles(plan) else set())
+    includes = ["tw.h", *sorted(headers - {"tw.h"})] if headers else []
     string = "#include <string.h>\n" if reset else ""
     parts = [
         c.comment([*banner(f"{name}.c", origin), "", *picture]),

@@ -25,7 +25,9 @@ from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
 from ..ops.layout import paddings
 from ..ops.window import extent, positions
-from . import copies, geometry, lines, mve
+from . import copies, geometry
+from .dsp import depthwise
+from .mve import weights as mve
 
 Numbers = NDArray[np.int64]
 Pair = tuple[int, int]  # of rows and columns
@@ -240,8 +242,8 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
-    (h, w), (out_h, out_w), kernel, stride, pad = lines.plane(graph, op)
-    c, rows_, cols = x.shape[3], lines.rows_at_a_time(graph, op), lines.columns_at_a_time(graph, op)
+    (h, w), (out_h, out_w), kernel, stride, pad = depthwise.plane(graph, op)
+    c, rows_, cols = x.shape[3], depthwise.rows_at_a_time(graph, op), depthwise.columns_at_a_time(graph, op)
     tops, lefts = np.arange(0, out_h, rows_), np.arange(0, out_w, cols)
     lowest = _lowest((h, w), (out_h, out_w), kernel, stride, pad=pad)
     lowest = np.minimum.reduceat(np.minimum.reduceat(lowest, tops, axis=0), lefts, axis=1)

@@ -11,26 +11,36 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 from weakref import WeakKeyDictionary
 
-from ..ir import CompileError, Graph, Op, itemsize
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph, Op, itemsize, packed
 from ..ops import SPECS, data, elementwise, layout, resize
 from ..ops.conv import groups, weights_zero
 from ..ops.layout import paddings
 from ..ops.pieces import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, geometry, lag, lines, mve, nibbles, pairs, winograd
+from . import copies, cycle_features, geometry, lag
+from .cycle_features import Features, broadcast, lines, pairs, pixels, taps, tiles
+from .dsp import dense, dense_w4, depthwise, winograd
 from .lag import Lags
+from .mve import weights as mve
 
-FOLDER = Path(__file__).parent
-CODE_BYTES = FOLDER / "code_bytes.json"  # of each C file for a Cortex-M4, measured by bench/code_size.py
+# C files and headers by name; emitted they lie side by side
+FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
+CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # of each C file for a Cortex-M4, measured by bench/code_size.py
 
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
-DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")  # cores with the Arm DSP extension
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
 RESCALE_BYTES = 5  # a multiplier and a shift
-MVE = ("cortex-m55", "cortex-m85")  # those of them with MVE, Helium
+Isa = Literal["", "dsp", "mve"]  # what all cores have; the Arm DSP extension; MVE, Helium
+DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
+MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "dsp": DSP, "mve": MVE}
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -41,40 +51,58 @@ def constant_bytes(graph: Graph, op: Op) -> int:
 
 @dataclass(frozen=True)
 class Variant:
-    """One C function, `name`, and `files`: its own sources, without what they include.
+    """One C function, `name`, in a C file of its name, and all that is asked of it: nobody looks at its name.
 
-    kinds: the op kinds that it runs. types: the types of the input that it works on and of the output. applies: whether it
-    runs this op, kind and types apart. scratch: bytes of working memory for one call. lag: per input the bytes by which
-    the output's start must lie below its own when both overlap (the writes trail the reads by it); an input without a lag must
-    not overlap. cores: the cores it is for, empty = all. flash: bytes of constants that it keeps for this op. roomy: it keeps
-    many more than others do and is not always faster, so that it is taken only where that is asked for.
+    kinds: the op kinds that it runs. params: the C type of its parameters, its own name where it has none. types: the types of
+    the input that it works on and of the output. isa: the instruction set that it needs, "" = what all cores have. has_part:
+    whether there is a form of it for a range of the output, from and to parts of maps; has_rows: one that takes the rows of its
+    input as they come. applies: whether it runs this op, kind and types apart. scratch: bytes of working memory for one call.
+    lag: per input the bytes by which the output's start must lie below its own when both overlap (the writes trail the reads by
+    it); an input without a lag must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that
+    stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its
+    cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also between
+    whole numbers. roomy: it keeps many more constants than others do and is not always faster, so that it is taken only where
+    that is asked for.
     """
 
     name: str
     kinds: tuple[str, ...]
-    types: tuple[str, str]
-    files: tuple[str, ...]
+    params: str
+    types: tuple[str, str] = S8
+    isa: Isa = ""
+    has_part: bool = True
+    has_rows: bool = False
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
     lag: Callable[[Graph, Op], Lags] = lag.none
-    cores: tuple[str, ...] = ()
     flash: Callable[[Graph, Op], int] = constant_bytes
+    stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
+    weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights
+    features: Callable[[Graph, Op], Features] = cycle_features.plain
+    timed_as: str = ""
+    computes_in_float: bool = False
     roomy: bool = False
 
-    @cached_property
-    def ranged(self) -> bool:
-        """Whether there is a form of it for a range of the output, from and to parts of maps."""
-        return self._has("part")
+    @property
+    def cores(self) -> tuple[str, ...]:
+        """The cores that it is for, empty = all."""
+        return CORES_WITH[self.isa]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Its own C file, without what that includes; none of a function of the C library."""
+        return tuple(file for file in (f"{self.name}.c",) if file in FILES)
 
     @cached_property
-    def summing(self) -> bool:
-        """Whether there is a form of it that takes the rows of its input as they come."""
-        return self._has("rows")
+    def header(self) -> str:
+        """The header that declares it, which its C file includes first; "" for a function of the C library."""
+        found = [re.search(r'^#include "(\w+\.h)"', FILES[file].read_text(), re.MULTILINE) for file in self.files]
+        return found[0][1] if found and found[0] else ""
 
     def sums(self, graph: Graph, op: Op) -> int:
-        """Bytes of the sums in which its `summing` form collects its output; 0: none."""
+        """Bytes of the sums in which its form for rows collects its output; 0: none."""
         x = graph.input(op)
-        if not self.summing or len(x.shape) != 4 or x.shape[0] != 1:
+        if not self.has_rows or len(x.shape) != 4 or x.shape[0] != 1:
             return 0
         _, h, w, c = x.shape
         if op.kind == "mean":
@@ -85,10 +113,6 @@ class Variant:
                 graph.output(op).shape[1:3] == (1, 1) and op.attrs["kernel"][0] - top >= h and op.attrs["kernel"][1] - left >= w
             )
         return 4 * c if one else 0
-
-    def _has(self, form: str) -> bool:
-        header = FOLDER / f"{self.name}.h"
-        return header.is_file() and f"void {self.name}_{form}(" in header.read_text()
 
 
 def _broadcasts(graph: Graph, op: Op) -> bool:
@@ -117,21 +141,14 @@ def _pads_bytes(graph: Graph, op: Op) -> bool:
     return itemsize(graph.output(op).dtype) == 1 or pad_value(graph, op) == 0
 
 
-def _row(
-    name: str,
-    kinds: tuple[str, ...] = (),
-    types: tuple[str, str] = S8,
-    *,
-    applies: Callable[[Graph, Op], bool] = lambda graph, op: True,
-    scratch: Callable[[Graph, Op], int] = lambda graph, op: 0,
-    lag: Callable[[Graph, Op], Lags] = lag.none,
-    cores: tuple[str, ...] = (),
-    flash: Callable[[Graph, Op], int] = constant_bytes,
-    roomy: bool = False,
-) -> Variant:
-    """A kernel in a file of its name; the name tells the kind unless `kinds` does."""
-    own = (re.sub(r"^tw_|_s8(_w4)?(_dsp|_mve)?$", "", name),)
-    return Variant(name, kinds or own, types, (f"{name}.c",), applies, scratch, lag, cores, flash, roomy)
+def packed_by_tap(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """int4 weights two to a byte; what the last axis counts begins in a byte of its own."""
+    return packed(weights).view(np.int8)
+
+
+def packed_by_filter(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """int4 weights two to a byte; a filter begins in a byte of its own."""
+    return packed_by_tap(weights.reshape(len(weights), -1))
 
 
 def _weights_are_offset(graph: Graph, op: Op) -> bool:
@@ -151,32 +168,32 @@ def _is_dense(graph: Graph, op: Op) -> bool:
 
 
 def _pairs_up(graph: Graph, op: Op) -> bool:
-    return weights_zero(graph, op) == 0 and _is_dense(graph, op) and pairs.is_exact(pairs.filters(graph, op))
+    return weights_zero(graph, op) == 0 and _is_dense(graph, op) and dense.is_exact(dense.filters(graph, op))
 
 
 def _eights(graph: Graph, op: Op) -> bool:
     if weights_zero(graph, op) != 0:
         return False
-    given = pairs.filters(graph, op)
-    return pairs.sums_exactly(given) and pairs.rescales_once(given)
+    given = dense.filters(graph, op)
+    return dense.sums_exactly(given) and dense.rescales_once(given)
 
 
 def _fours(graph: Graph, op: Op) -> bool:
-    return _weights_are_int4(graph, op) and _is_dense(graph, op) and nibbles.is_exact(pairs.filters(graph, op))
+    return _weights_are_int4(graph, op) and _is_dense(graph, op) and dense_w4.is_exact(dense.filters(graph, op))
 
 
 def _words_of_int4(graph: Graph, op: Op) -> bool:
     """Dense, of pixels of whole words."""
     if not _is_dense(graph, op) or graph.input(op).shape[3] % 8:
         return False
-    return nibbles.is_exact(nibbles.of_int4(pairs.filters(graph, op)))
+    return dense_w4.is_exact(dense_w4.of_int4(dense.filters(graph, op)))
 
 
 def _eight_fours(graph: Graph, op: Op) -> bool:
     if not _weights_are_int4(graph, op):
         return False
-    given = pairs.filters(graph, op)
-    return nibbles.sums_exactly(given) and pairs.rescales_once(given)
+    given = dense.filters(graph, op)
+    return dense_w4.sums_exactly(given) and dense.rescales_once(given)
 
 
 def _adds_alike(graph: Graph, op: Op) -> bool:
@@ -185,116 +202,343 @@ def _adds_alike(graph: Graph, op: Op) -> bool:
     if not a.shape == b.shape == out.shape or a.data is not None or b.data is not None:
         return False
     *_, output = elementwise.add_rescales(graph, op)
-    return elementwise.halved(graph, op) is not None and -output.shift in pairs.EXPONENTS
+    return elementwise.halved(graph, op) is not None and -output.shift in dense.EXPONENTS
 
 
 def _multiplies_small(graph: Graph, op: Op) -> bool:
     """A shift that the kernel can do, and a multiplier that is not 0."""
     rescale = elementwise.mul_rescale(graph, op)
-    return _broadcasts(graph, op) and rescale.multiplier > 0 and -rescale.shift in pairs.EXPONENTS
+    return _broadcasts(graph, op) and rescale.multiplier > 0 and -rescale.shift in dense.EXPONENTS
 
 
 VARIANTS: tuple[Variant, ...] = (
-    _row("tw_conv_2d_s8_offset", ("conv_2d",), applies=_weights_are_offset, lag=lag.by_pixel),
-    _row("tw_conv_2d_s8_mve", applies=mve.multiplies, scratch=mve.scratch, lag=mve.lags, cores=MVE),
-    _row("tw_conv_2d_s8_w4_dsp", applies=_fours, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP),
-    _row(
+    Variant(
+        "tw_conv_2d_s8_offset", ("conv_2d",), "tw_conv_offset", applies=_weights_are_offset, lag=lag.by_pixel, features=pixels
+    ),
+    Variant(
+        "tw_conv_2d_s8_mve",
+        ("conv_2d",),
+        "tw_conv_mve",
+        isa="mve",
+        applies=mve.multiplies,
+        scratch=mve.scratch,
+        lag=mve.lags,
+        stream=mve.words,
+        features=pixels,
+    ),
+    Variant(
+        "tw_conv_2d_s8_w4_dsp",
+        ("conv_2d",),
+        "tw_conv_dsp",
+        isa="dsp",
+        applies=_fours,
+        scratch=dense.scratch,
+        lag=lag.by_two_pixels,
+        stream=dense_w4.words,
+        features=pairs,
+        timed_as="tw_conv_2d_s8_dsp",
+    ),
+    Variant(
         "tw_conv_2d_s8_winograd_dsp",
         ("conv_2d",),
+        "tw_conv_dsp",
+        isa="dsp",
         applies=winograd.applies,
         scratch=winograd.scratch,
         lag=winograd.lags,
-        cores=DSP,
         flash=winograd.flash,
         roomy=True,
+        stream=winograd.words,
+        features=tiles,
     ),
-    _row("tw_conv_2d_s8_dsp", applies=_pairs_up, scratch=pairs.scratch, lag=lag.by_two_pixels, cores=DSP, flash=pairs.flash),
-    _row("tw_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_pixel),
-    _row("tw_conv_2d_s8", lag=lag.by_pixel),
-    _row("tw_depthwise_conv_2d_s8_offset", ("depthwise_conv_2d",), applies=_weights_are_offset, lag=lag.by_channel),
-    _row("tw_depthwise_conv_2d_s8_mve", applies=mve.takes_taps, scratch=mve.taps_scratch, lag=mve.taps_lags, cores=MVE),
-    _row(
+    Variant(
+        "tw_conv_2d_s8_dsp",
+        ("conv_2d",),
+        "tw_conv_dsp",
+        isa="dsp",
+        applies=_pairs_up,
+        scratch=dense.scratch,
+        lag=lag.by_two_pixels,
+        flash=dense.flash,
+        stream=dense.words,
+        features=pairs,
+    ),
+    Variant(
+        "tw_conv_2d_s8_w4",
+        ("conv_2d",),
+        "tw_conv",
+        applies=_weights_are_int4,
+        lag=lag.by_pixel,
+        weights=packed_by_filter,
+        features=pixels,
+        timed_as="tw_conv_2d_s8",
+    ),
+    Variant("tw_conv_2d_s8", ("conv_2d",), "tw_conv", lag=lag.by_pixel, features=pixels),
+    Variant(
+        "tw_depthwise_conv_2d_s8_offset",
+        ("depthwise_conv_2d",),
+        "tw_conv_offset",
+        applies=_weights_are_offset,
+        lag=lag.by_channel,
+        features=taps,
+    ),
+    Variant(
+        "tw_depthwise_conv_2d_s8_mve",
+        ("depthwise_conv_2d",),
+        "tw_depthwise_mve",
+        isa="mve",
+        applies=mve.takes_taps,
+        scratch=mve.taps_scratch,
+        lag=mve.taps_lags,
+        stream=mve.words_of_taps,
+        features=taps,
+    ),
+    Variant(
         "tw_depthwise_column_s8_dsp",
         ("depthwise_conv_2d",),
-        applies=lines.is_column_for_it,
-        scratch=lines.scratch,
-        lag=lines.lags,
-        cores=DSP,
-        flash=lines.flash,
+        "tw_depthwise_dsp",
+        isa="dsp",
+        has_part=False,
+        applies=depthwise.is_column_for_it,
+        scratch=depthwise.scratch,
+        lag=depthwise.lags,
+        flash=depthwise.flash,
+        stream=depthwise.words,
+        features=lines,
     ),
-    _row(
+    Variant(
         "tw_depthwise_conv_2d_s8_dsp",
-        applies=lines.applies,
-        scratch=lines.scratch,
-        lag=lines.lags,
-        cores=DSP,
-        flash=lines.flash,
+        ("depthwise_conv_2d",),
+        "tw_depthwise_dsp",
+        isa="dsp",
+        applies=depthwise.applies,
+        scratch=depthwise.scratch,
+        lag=depthwise.lags,
+        flash=depthwise.flash,
+        stream=depthwise.words,
+        features=lines,
     ),
-    _row("tw_depthwise_conv_2d_s8_w4", applies=_weights_are_int4, lag=lag.by_four_channels),
-    _row("tw_depthwise_conv_2d_s8", lag=lag.by_four_channels),
-    _row("tw_fully_connected_s8_offset", ("fully_connected",), applies=_weights_are_offset, lag=lag.by_row_of_ones),
-    _row("tw_transpose_conv_s8", lag=lag.by_meeting),
-    _row("tw_fully_connected_s8_mve", applies=mve.rescales_once, lag=lag.by_row_of_fours, cores=MVE),
-    _row("tw_fully_connected_s8_w4_dsp", applies=_eight_fours, lag=lag.by_row_of_eights, cores=DSP),
-    _row("tw_fully_connected_s8_dsp", applies=_eights, lag=lag.by_row_of_eights, cores=DSP, flash=pairs.flash_of_eights),
-    _row("tw_fully_connected_s8_w4", applies=_weights_are_int4, lag=lag.by_row),
-    _row("tw_fully_connected_s8", lag=lag.by_row),
-    _row("tw_average_pool_2d_s8", lag=lag.by_channel),
-    _row("tw_max_pool_2d_s8", lag=lag.by_channel),
-    _row("tw_resize_bilinear_s8_float", ("resize_bilinear",), applies=_was_unsigned, lag=lag.resized),
-    _row("tw_resize_bilinear_s8", lag=lag.resized),
-    _row("tw_batch_matmul_s8", lag=lag.multiplied),
-    _row("tw_mean_s8", applies=_reduces, lag=lag.reduced),
-    _row("tw_add_s8_mve", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=MVE),
-    _row("tw_add_s8_dsp", ("add", "sub"), applies=_adds_alike, lag=lag.elementwise, cores=DSP),
-    _row("tw_add_s8", ("add", "sub"), applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_mul_s8_dsp", applies=_multiplies_small, lag=lag.elementwise, cores=DSP),
-    _row("tw_mul_s8", applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_extremum_s8", ("minimum", "maximum"), applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_prelu_s8", applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_leaky_relu_s16", ("leaky_relu",), ("int16", "int16"), lag=lag.elementwise),
-    _row("tw_reduce_extremum_s8", ("reduce_max", "reduce_min"), applies=_reduces, lag=lag.reduced),
-    _row("tw_arg_max_s8_s32", ("arg_max",), ("int8", "int32"), lag=lag.reduced),
-    _row("tw_arg_max_s8_s64", ("arg_max",), ("int8", "int64"), lag=lag.reduced),
-    _row("tw_softmax_s8", lag=lag.elementwise),
-    _row("tw_log_softmax_s8", lag=lag.elementwise),
-    _row("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), lag=lag.elementwise),
-    _row("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), lag=lag.elementwise),
-    _row("tw_requantize_s8_u8", ("quantize",), ("int8", "uint8"), lag=lag.elementwise),
-    _row("tw_requantize_u8_s8", ("quantize",), ("uint8", "int8"), lag=lag.elementwise),
-    _row("tw_requantize_u8_u8", ("quantize",), ("uint8", "uint8"), lag=lag.elementwise),
-    _row("tw_requantize_s8_s4", ("quantize",), ("int8", "int4"), lag=lag.elementwise),
-    _row("tw_requantize_s4_s8", ("quantize",), ("int4", "int8"), lag=lag.elementwise),
-    _row("tw_quantize_f32_s8", ("quantize",), ("float32", "int8"), lag=lag.elementwise),
-    _row("tw_quantize_f32_u8", ("quantize",), ("float32", "uint8"), lag=lag.elementwise),
-    _row("tw_dequantize_s8_f32", ("dequantize",), ("int8", "float32"), lag=lag.elementwise),
-    _row("tw_dequantize_u8_f32", ("dequantize",), ("uint8", "float32"), lag=lag.elementwise),
-    _row("tw_pad_s8", ("pad", "padv2"), ANY, applies=_pads, lag=lag.padded),
-    _row("tw_concatenation_s8", ("concatenation", "pack"), ANY, lag=lag.joined),
-    _row("tw_strided_copy", ("transpose", "strided_slice", *PIECES), ANY, applies=_moves, lag=lag.gathered),
-    _row("tw_move", VIEWS, ANY, lag=lag.moved),  # also above its input
-    _row("tw_gather_nd", types=ANY),
-    _row("tw_cast", types=ANY, lag=lag.elementwise),
-    _row("tw_table_copy", tuple(PIECES), ANY, applies=_pads_bytes, lag=lag.looked_up),
-    _row("tw_softmax_s8_s16", ("softmax",), ("int8", "int16"), lag=lag.elementwise),
-    _row(
-        "tw_conv_2d_s4_dsp", ("conv_2d",), S4, applies=_words_of_int4, scratch=nibbles.scratch, lag=lag.by_two_pixels, cores=DSP
+    Variant(
+        "tw_depthwise_conv_2d_s8_w4",
+        ("depthwise_conv_2d",),
+        "tw_conv",
+        applies=_weights_are_int4,
+        lag=lag.by_four_channels,
+        weights=packed_by_tap,
+        features=taps,
+        timed_as="tw_depthwise_conv_2d_s8",
     ),
-    _row("tw_conv_2d_s4", ("conv_2d",), S4, lag=lag.by_pixel),
-    _row("tw_depthwise_conv_2d_s4", ("depthwise_conv_2d",), S4, lag=lag.by_four_channels),
-    _row("tw_fully_connected_s4", ("fully_connected",), S4, lag=lag.by_row),
-    _row("tw_average_pool_2d_s4", ("average_pool_2d",), S4, lag=lag.by_channel),
-    _row("tw_max_pool_2d_s4", ("max_pool_2d",), S4, lag=lag.by_channel),
-    _row("tw_add_s4", ("add", "sub"), S4, applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_conv_2d_s16", ("conv_2d",), S16, lag=lag.by_pixel),
-    _row("tw_transpose_conv_s16", ("transpose_conv",), S16, lag=lag.by_meeting),
-    _row("tw_add_s16", ("add", "sub"), S16, applies=_broadcasts, lag=lag.elementwise),
-    _row("tw_quantize_f32_s16", ("quantize",), ("float32", "int16"), lag=lag.elementwise),
-    _row("tw_dequantize_s16_f32", ("dequantize",), ("int16", "float32"), lag=lag.elementwise),
-    _row("tw_requantize_any", ("quantize",), ANY, applies=_is_signed, lag=lag.elementwise),
-    _row("tw_unidirectional_sequence_lstm_s8", lag=lag.by_time),
-    _row("tw_svdf_s8"),
-    Variant("memcpy", ("read_variable", "assign_variable"), ANY, ()),
+    Variant("tw_depthwise_conv_2d_s8", ("depthwise_conv_2d",), "tw_conv", lag=lag.by_four_channels, features=taps),
+    Variant(
+        "tw_fully_connected_s8_offset",
+        ("fully_connected",),
+        "tw_fully_connected_offset",
+        applies=_weights_are_offset,
+        lag=lag.by_row_of_ones,
+    ),
+    Variant("tw_transpose_conv_s8", ("transpose_conv",), "tw_conv", lag=lag.by_meeting),
+    Variant(
+        "tw_fully_connected_s8_mve",
+        ("fully_connected",),
+        "tw_fully_connected",
+        isa="mve",
+        applies=mve.rescales_once,
+        lag=lag.by_row_of_fours,
+    ),
+    Variant(
+        "tw_fully_connected_s8_w4_dsp",
+        ("fully_connected",),
+        "tw_fully_connected_dsp",
+        isa="dsp",
+        applies=_eight_fours,
+        lag=lag.by_row_of_eights,
+        stream=dense_w4.words_of_eights,
+        timed_as="tw_fully_connected_s8_dsp",
+    ),
+    Variant(
+        "tw_fully_connected_s8_dsp",
+        ("fully_connected",),
+        "tw_fully_connected_dsp",
+        isa="dsp",
+        applies=_eights,
+        lag=lag.by_row_of_eights,
+        flash=dense.flash_of_eights,
+        stream=dense.words_of_eights,
+    ),
+    Variant(
+        "tw_fully_connected_s8_w4",
+        ("fully_connected",),
+        "tw_fully_connected",
+        applies=_weights_are_int4,
+        lag=lag.by_row,
+        weights=packed_by_tap,
+        timed_as="tw_fully_connected_s8",
+    ),
+    Variant("tw_fully_connected_s8", ("fully_connected",), "tw_fully_connected", lag=lag.by_row),
+    Variant("tw_average_pool_2d_s8", ("average_pool_2d",), "tw_pool", has_rows=True, lag=lag.by_channel),
+    Variant("tw_max_pool_2d_s8", ("max_pool_2d",), "tw_pool", lag=lag.by_channel),
+    Variant(
+        "tw_resize_bilinear_s8_float",
+        ("resize_bilinear",),
+        "tw_resize_bilinear_float",
+        applies=_was_unsigned,
+        lag=lag.resized,
+        computes_in_float=True,
+    ),
+    Variant("tw_resize_bilinear_s8", ("resize_bilinear",), "tw_resize_bilinear", lag=lag.resized),
+    Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, lag=lag.multiplied),
+    Variant("tw_mean_s8", ("mean",), "tw_mean", has_rows=True, applies=_reduces, lag=lag.reduced),
+    Variant(
+        "tw_add_s8_mve", ("add", "sub"), "tw_add_mve", isa="mve", applies=_adds_alike, lag=lag.elementwise, features=broadcast
+    ),
+    Variant(
+        "tw_add_s8_dsp", ("add", "sub"), "tw_add_dsp", isa="dsp", applies=_adds_alike, lag=lag.elementwise, features=broadcast
+    ),
+    Variant("tw_add_s8", ("add", "sub"), "tw_add", applies=_broadcasts, lag=lag.elementwise, features=broadcast),
+    Variant(
+        "tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=_multiplies_small, lag=lag.elementwise, features=broadcast
+    ),
+    Variant("tw_mul_s8", ("mul",), "tw_mul", applies=_broadcasts, lag=lag.elementwise, features=broadcast),
+    Variant("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum", applies=_broadcasts, lag=lag.elementwise),
+    Variant("tw_prelu_s8", ("prelu",), "tw_prelu", applies=_broadcasts, lag=lag.elementwise),
+    Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", ("int16", "int16"), lag=lag.elementwise),
+    Variant(
+        "tw_reduce_extremum_s8",
+        ("reduce_max", "reduce_min"),
+        "tw_reduce_extremum",
+        has_part=False,
+        applies=_reduces,
+        lag=lag.reduced,
+    ),
+    Variant("tw_arg_max_s8_s32", ("arg_max",), "tw_arg_max", ("int8", "int32"), has_part=False, lag=lag.reduced),
+    Variant("tw_arg_max_s8_s64", ("arg_max",), "tw_arg_max", ("int8", "int64"), has_part=False, lag=lag.reduced),
+    Variant("tw_softmax_s8", ("softmax",), "tw_softmax", lag=lag.elementwise),
+    Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", lag=lag.elementwise),
+    Variant("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), "tw_lookup", lag=lag.elementwise),
+    Variant("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), "tw_requantization", lag=lag.elementwise),
+    Variant("tw_requantize_s8_u8", ("quantize",), "tw_requantization", ("int8", "uint8"), lag=lag.elementwise),
+    Variant("tw_requantize_u8_s8", ("quantize",), "tw_requantization", ("uint8", "int8"), lag=lag.elementwise),
+    Variant("tw_requantize_u8_u8", ("quantize",), "tw_requantization", ("uint8", "uint8"), lag=lag.elementwise),
+    Variant(
+        "tw_requantize_s8_s4",
+        ("quantize",),
+        "tw_requantization",
+        ("int8", "int4"),
+        lag=lag.elementwise,
+        timed_as="tw_requantize_s8_s8",
+    ),
+    Variant(
+        "tw_requantize_s4_s8",
+        ("quantize",),
+        "tw_requantization",
+        ("int4", "int8"),
+        lag=lag.elementwise,
+        timed_as="tw_requantize_s8_s8",
+    ),
+    Variant("tw_quantize_f32_s8", ("quantize",), "tw_quantization", ("float32", "int8"), lag=lag.elementwise),
+    Variant("tw_quantize_f32_u8", ("quantize",), "tw_quantization", ("float32", "uint8"), lag=lag.elementwise),
+    Variant("tw_dequantize_s8_f32", ("dequantize",), "tw_quantization", ("int8", "float32"), lag=lag.elementwise),
+    Variant("tw_dequantize_u8_f32", ("dequantize",), "tw_quantization", ("uint8", "float32"), lag=lag.elementwise),
+    Variant("tw_pad_s8", ("pad", "padv2"), "tw_pad", ANY, applies=_pads, lag=lag.padded),
+    Variant("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", ANY, lag=lag.joined),
+    Variant(
+        "tw_strided_copy",
+        ("transpose", "strided_slice", *PIECES),
+        "tw_strides",
+        ANY,
+        has_part=False,
+        applies=_moves,
+        lag=lag.gathered,
+    ),
+    Variant("tw_move", VIEWS, "tw_move", ANY, has_part=False, lag=lag.moved),  # also above its input
+    Variant("tw_gather_nd", ("gather_nd",), "tw_slices", ANY, has_part=False),
+    Variant("tw_cast", ("cast",), "tw_casting", ANY, has_part=False, lag=lag.elementwise),
+    Variant("tw_table_copy", tuple(PIECES), "tw_tables", ANY, has_part=False, applies=_pads_bytes, lag=lag.looked_up),
+    Variant("tw_softmax_s8_s16", ("softmax",), "tw_softmax", ("int8", "int16"), has_part=False, lag=lag.elementwise),
+    Variant(
+        "tw_conv_2d_s4_dsp",
+        ("conv_2d",),
+        "tw_conv_dsp",
+        S4,
+        isa="dsp",
+        applies=_words_of_int4,
+        scratch=dense_w4.scratch,
+        lag=lag.by_two_pixels,
+        stream=dense_w4.words_of_int4,
+        features=pairs,
+        timed_as="tw_conv_2d_s8_dsp",
+    ),
+    Variant(
+        "tw_conv_2d_s4",
+        ("conv_2d",),
+        "tw_conv",
+        S4,
+        lag=lag.by_pixel,
+        weights=packed_by_tap,
+        features=pixels,
+        timed_as="tw_conv_2d_s8",
+    ),
+    Variant(
+        "tw_depthwise_conv_2d_s4",
+        ("depthwise_conv_2d",),
+        "tw_conv",
+        S4,
+        lag=lag.by_four_channels,
+        weights=packed_by_tap,
+        features=taps,
+        timed_as="tw_depthwise_conv_2d_s8",
+    ),
+    Variant(
+        "tw_fully_connected_s4",
+        ("fully_connected",),
+        "tw_fully_connected",
+        S4,
+        lag=lag.by_row,
+        weights=packed_by_tap,
+        timed_as="tw_fully_connected_s8",
+    ),
+    Variant("tw_average_pool_2d_s4", ("average_pool_2d",), "tw_pool", S4, lag=lag.by_channel, timed_as="tw_average_pool_2d_s8"),
+    Variant("tw_max_pool_2d_s4", ("max_pool_2d",), "tw_pool", S4, lag=lag.by_channel, timed_as="tw_max_pool_2d_s8"),
+    Variant(
+        "tw_add_s4",
+        ("add", "sub"),
+        "tw_add",
+        S4,
+        applies=_broadcasts,
+        lag=lag.elementwise,
+        features=broadcast,
+        timed_as="tw_add_s8",
+    ),
+    Variant("tw_conv_2d_s16", ("conv_2d",), "tw_conv_s16", S16, has_part=False, lag=lag.by_pixel, features=pixels),
+    Variant("tw_transpose_conv_s16", ("transpose_conv",), "tw_conv_s16", S16, has_part=False, lag=lag.by_meeting),
+    Variant(
+        "tw_add_s16",
+        ("add", "sub"),
+        "tw_add",
+        S16,
+        has_part=False,
+        applies=_broadcasts,
+        lag=lag.elementwise,
+        features=broadcast,
+    ),
+    Variant("tw_quantize_f32_s16", ("quantize",), "tw_quantization", ("float32", "int16"), has_part=False, lag=lag.elementwise),
+    Variant(
+        "tw_dequantize_s16_f32", ("dequantize",), "tw_quantization", ("int16", "float32"), has_part=False, lag=lag.elementwise
+    ),
+    Variant(
+        "tw_requantize_any",
+        ("quantize",),
+        "tw_requantization_any",
+        ANY,
+        has_part=False,
+        applies=_is_signed,
+        lag=lag.elementwise,
+    ),
+    Variant(
+        "tw_unidirectional_sequence_lstm_s8", ("unidirectional_sequence_lstm",), "tw_lstm", has_part=False, lag=lag.by_time
+    ),
+    Variant("tw_svdf_s8", ("svdf",), "tw_svdf", has_part=False),
+    Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),
 )
 
 BY_NAME = {row.name: row for row in VARIANTS}
@@ -354,11 +598,11 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     found: set[str] = set()
     while waiting:
         file = waiting.pop()
-        if file not in found and (FOLDER / file).is_file():
+        if file not in found and file in FILES:
             found.add(file)
-            headers = re.findall(r'^#include "(\w+)\.h"', (FOLDER / file).read_text(), re.MULTILINE)
+            headers = re.findall(r'^#include "(\w+)\.h"', FILES[file].read_text(), re.MULTILINE)
             waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
-    return [FOLDER / file for file in sorted(found)]
+    return [FILES[file] for file in sorted(found)]
 
 
 def code_bytes(names: Iterable[str]) -> int:

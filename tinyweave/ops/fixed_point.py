@@ -1,7 +1,7 @@
 """Fixed-point arithmetic as TFLite's reference kernels do it, vectorised.
 
 In and out: int64 arrays that hold int32 values (a Q31 number x stands for x / 2^31), and float64 for the scales they stand
-for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. The C counterparts are in kernels/tw.h.
+for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. The C counterparts are in tw.h.
 """
 
 from __future__ import annotations

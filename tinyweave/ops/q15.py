@@ -1,6 +1,6 @@
 """logistic and tanh of int16 numbers in fixed point, vectorised: gemmlowp's fixedpoint.h for a raw type of 16 bits.
 
-In: int64 arrays of int16 values with `integer_bits` integer bits. Out: Q0.15. The C counterpart is kernels/tw_q15.h.
+In: int64 arrays of int16 values with `integer_bits` integer bits. Out: Q0.15. The C counterpart is tw_q15.h.
 """
 
 from __future__ import annotations

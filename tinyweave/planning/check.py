@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir import Graph, Op, itemsize
 from ..kernels.access import distance
-from ..kernels.table import ANY, BY_NAME
+from ..kernels.table import ANY, BY_NAME, VIEWS
 from ..ops import SPECS, Window, data
 from .plan import Plan, RowSchedule, Stage, Tile, scratch_name
 
@@ -195,7 +195,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
         read = [(i, _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
         over = [(i, other) for i, other in read if not _disjoint(region, other)]
         distances = distance(graph, op, variant) if over and [name] == only else {}
-        for position, other in over if variant != "tw_move" else ():  # a move overlaps as it likes
+        for position, other in over if op.kind not in VIEWS else ():  # a move overlaps as it likes
             if position not in distances or region[1] + distances[position] > other[1]:
                 raise UnsoundPlanError(f"{op.name} writes over its own operand")
         if not all(_disjoint(region, other) for other in outputs[:number]):
@@ -318,7 +318,7 @@ def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
         raise UnsoundPlanError(f"the stage of ops {stage.ops} has a row schedule for other ops: {nodes}")
     for index in stage.ops:
         op, variant = graph.ops[index], plan.variants[index]
-        if not variant or len(op.outputs) != 1 or not (BY_NAME[variant].ranged or BY_NAME[variant].sums(graph, op)):
+        if not variant or len(op.outputs) != 1 or not (BY_NAME[variant].has_part or BY_NAME[variant].sums(graph, op)):
             raise UnsoundPlanError(f"{op.name} cannot run by rows with the kernel '{variant}'")
     made = {graph.ops[index].outputs[0] for index in stage.ops}
     for node, pace in schedule.paces.items():

@@ -198,7 +198,7 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     if name == roomy.name != fastest.name:
         return f"the fastest on a {core}, with {more:,} B more in Flash than {fastest.name}"
     if name != fastest.name:
-        if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.ranged:
+        if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
             return f"{fastest.name} cannot run by rows"
         scratch = fastest.scratch(graph, op)
         return f"{fastest.name} is faster, with {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 from cases.maps import heads, segmentation
+from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network, random_stages
 
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op
-from tinyweave.kernels.table import FOLDER
+from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
 from tinyweave.planning.check import Access
 from tinyweave.planning.kernels.faster import with_kernels_of
@@ -65,12 +66,14 @@ int record(const char *path, int (*invoke)(const void *, const void *), void *me
 
 def recorder(model: str) -> str:
     """A header that comes before the C of a model and puts a macro in the place of each kernel."""
-    headers = sorted(path.name for path in FOLDER.glob("tw*.h"))
-    names = sorted({line.split("(")[0].split()[-1].lstrip("*") for path in FOLDER.glob("tw_*.h") for line in declared(path)})
+    headers = [path for path in FILES.values() if path.suffix == ".h"]
+    names = sorted(
+        {line.split("(")[0].split()[-1].lstrip("*") for path in headers if path.name != "tw.h" for line in declared(path)}
+    )
     lines = [
         "#ifndef RECORDER_H",
         "#define RECORDER_H",
-        *(f'#include "{name}"' for name in headers),
+        *(f'#include "{path.name}"' for path in headers),
         *MACROS.strip().split("\n"),
     ]
     # functions whose address a struct holds are not there
@@ -122,8 +125,8 @@ def traced(made: Plan, folder: Path) -> list[Call]:
         (folder / file).write_text(text)
     (folder / "recorder.h").write_text(recorder((folder / "m.c").read_text()))
     (folder / "recorder.c").write_text(RECORDER)
-    library, flags = folder / "m.so", ["-std=c11", "-DTW_PLAIN_C", "-O0", "-w", "-shared", "-fPIC", "-I", FOLDER, "-I", folder]
-    sources = [folder / "recorder.c", FOLDER / "tw_tile.c"]
+    library, flags = folder / "m.so", ["-std=c11", "-DTW_PLAIN_C", "-O0", "-w", "-shared", "-fPIC", *INCLUDE, "-I", folder]
+    sources = [folder / "recorder.c", FILES["tw_tile.c"]]
     (folder / "main.c").write_text('#include "recorder.h"\n#include "m.c"\n')
     toolchain.compile_c(toolchain.host(), [*flags, folder / "main.c", *sources, "-o", library])
     loaded, size = ctypes.CDLL(str(library)), sum(made.arena.values())

@@ -54,7 +54,7 @@ def reads(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Re
     if BY_NAME[variant].sums(graph, op):
         return (Read(graph.input(op).name, 1, 1, 0),) if graph.input(op).data is None else None
     waits = last and op.kind in RESAMPLERS
-    if not BY_NAME[variant].ranged or (window is None and not waits):
+    if not BY_NAME[variant].has_part or (window is None and not waits):
         return None
     maps = [graph.output(op), *(t for t in graph.inputs_of(op) if t is not None and t.data is None)]
     if len(maps) < 2 or any(len(t.shape) != 4 or t.shape[0] != 1 or t.role == "state" for t in maps):

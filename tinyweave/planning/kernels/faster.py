@@ -35,7 +35,7 @@ def with_kernels_of(plan: Plan, core: str) -> Plan:
 
 def _runs_by_rows(plan: Plan, index: int, core: str) -> bool:
     """Whether the core's kernel of an op of a fused stage has a form for rows."""
-    return not plan.variants[index] or variant_for(plan.graph, plan.graph.ops[index], core).ranged
+    return not plan.variants[index] or variant_for(plan.graph, plan.graph.ops[index], core).has_part
 
 
 def _sums(plan: Plan, index: int) -> int:

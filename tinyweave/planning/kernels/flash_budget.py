@@ -58,7 +58,7 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
     """
     variants = [BY_NAME[name] for name in plan.variants if name]
     fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
-    floats = any("float32" in variant.types or "float" in variant.name for variant in variants)
+    floats = any("float32" in variant.types or variant.computes_in_float for variant in variants)
     least = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
     most = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
     kernels = code_bytes({variant.name for variant in variants})

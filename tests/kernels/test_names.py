@@ -1,0 +1,82 @@
+"""No code looks at a kernel's name: what a kernel is stands in its row of the table."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tinyweave
+from tinyweave.kernels.table import BY_NAME
+
+ROOT = Path(tinyweave.__file__).parent
+PARTS_OF_STRINGS = {"startswith", "endswith", "removeprefix", "removesuffix", "replace", "find", "index", "split", "partition"}
+PARTS_OF_STRINGS |= {"rfind", "rindex", "rsplit", "rpartition", "count", "strip", "lstrip", "rstrip"}
+PRINTS = {"report/text.py"}  # it leaves out of a name what stands beside it in a table
+
+
+def looks(source: str) -> Iterator[int]:
+    """Yield the lines in which an expression looks for a piece of a kernel's name, or compares with a whole one."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTS_OF_STRINGS:
+            if _speaks_of_kernels(node.func.value) or any(map(_is_piece, _strings(node.args))):
+                yield node.lineno
+        elif isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            within = isinstance(node.ops[0], (ast.In, ast.NotIn)) and _speaks_of_kernels(operands[1])
+            if any(text in BY_NAME for text in _strings(operands)) or (within and _strings([node.left])):
+                yield node.lineno
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and _speaks_of_kernels(node.value):
+            yield node.lineno
+
+
+def _strings(nodes: list[ast.expr]) -> list[str]:
+    """The constant strings, also in tuples and lists."""
+    inner = [n for node in nodes for n in (node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node])]
+    return [node.value for node in inner if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def _is_piece(text: str) -> bool:
+    """_dsp, _s8_w4, tw_ and the like."""
+    parts = set(text.split("_")) - {""}
+    return "_" in text and bool(parts) and any(parts <= set(name.split("_")) for name in BY_NAME)
+
+
+def _speaks_of_kernels(node: ast.expr) -> bool:
+    """`kernel`, `layer.kernel`, `variant`, `row.name` and the like: one name, not a collection of them."""
+    if isinstance(node, ast.Attribute):
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        return node.attr in ("kernel", "variant") or (node.attr == "name" and owner in ("row", "variant", "kernel"))
+    return isinstance(node, ast.Name) and node.id in ("kernel", "variant")
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_code_looks_at_the_name_of_a_kernel(path: Path) -> None:
+    if str(path.relative_to(ROOT)) not in PRINTS:
+        assert not list(looks(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "variant.endswith('_dsp')",
+        "layer.kernel.endswith(('_w4', '_s4'))",
+        "name.removesuffix('_mve')",
+        "key.replace('_s8_w4', '_s8')",
+        "'float' in variant.name",
+        "'winograd' in variant",
+        "kernel == 'tw_conv_2d_s8_w4'",
+        "kernel in ('tw_add_s8_dsp', 'tw_add_s8_mve')",
+        "kernel[-4:] == suffix",
+        "kernel.split(separator)",
+    ],
+)
+def test_a_look_at_a_name_is_seen(line: str) -> None:
+    assert list(looks(line)) == [1]
+
+
+@pytest.mark.parametrize("line", ["BY_NAME[kernel].isa == 'dsp'", "variant in known", "path.endswith('.c')", "'pad' in attrs"])
+def test_other_looks_are_none(line: str) -> None:
+    assert not list(looks(line))

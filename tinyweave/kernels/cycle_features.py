@@ -1,0 +1,89 @@
+"""What the cycles of a layer depend on: how often its kernel does what it does, as the kernel's loops say.
+
+In: a graph and one of its ops. Out: Features: the case of the kernel that has constants of its own, "" for all, and the counts.
+layer_cycles.py multiplies them with the constants; the table of kernels says which function fits which kernel.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ir import Graph, Op
+from ..ops import SPECS
+from ..ops.conv import kernel_size
+from .dsp import depthwise, winograd
+
+Features = tuple[str, tuple[float, ...]]
+
+
+def plain(graph: Graph, op: Op) -> Features:
+    """What any kernel does: products, outputs, inputs, pixels."""
+    x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
+    window = prod(op.attrs.get("kernel", (1,)))
+    return "", (macs or out.elements * window, out.elements, x.elements, out.elements // max(1, out.shape[-1]), 1.0)
+
+
+def broadcast(graph: Graph, op: Op) -> Features:
+    """As `plain`; operands of two shapes are a case of their own."""
+    return "" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast", plain(graph, op)[1]
+
+
+def pixels(graph: Graph, op: Op) -> Features:
+    """Convolutions whose outputs come one by one."""
+    out, rows = graph.output(op), kernel_size(graph, op)[0]
+    macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
+    return "", (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
+
+
+def pairs(graph: Graph, op: Op) -> Features:
+    """Two pixels times four filters at a time."""
+    (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
+    filters, count = out.shape[3], prod(out.shape[:3])
+    twos, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
+    gathered = "pixels" if rows == cols == 1 else "words" if depth % 4 == 0 else "bytes"
+    gathered = "nines" if rows == cols == depth == 3 else gathered
+    outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
+    did = (twos * fours * words, twos * fours, twos * words, twos * rows, count, outside * words, 1.0)
+    return f", {gathered}", did
+
+
+def tiles(graph: Graph, op: Op) -> Features:
+    """Two tiles times four filters at a time, position by position."""
+    (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
+    count, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
+    groups = -(-count // 2) * -(-filters // 4)
+    return "", (groups * words, groups, count * words, count, 1.0)
+
+
+def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
+    """(h, w) each: sizes of input, output, kernel, stride and the padding before."""
+    starts = tuple(before for before, _ in op.attrs["padding"])
+    return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
+
+
+def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
+    """How many of the windows along an axis see no padding."""
+    return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
+
+
+def taps(graph: Graph, op: Op) -> Features:
+    """Tap by tap; with a multiplier the loop over the output's channels is another."""
+    x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
+    several = "" if x.shape[3] == out.shape[3] else ", multiplied"
+    macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
+    return several, (macs, macs // out.shape[3], out.elements, count * rows, count, 1.0)
+
+
+def lines(graph: Graph, op: Op) -> Features:
+    """Four channels of a block of columns and a strip of rows at a time, line after line of the kernel."""
+    shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
+    (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
+    at_once = depthwise.rows_at_a_time(graph, op)
+    strips = [min(at_once, height - begin) for begin in range(0, height, at_once)]
+    each = [min(columns, width - begin) for begin in range(0, width, columns)]
+    sums = height * channels * depthwise.PLANES * sum(-(-count // depthwise.AT_ONCE) * depthwise.AT_ONCE for count in each)
+    words = channels * sum(min(columns, count) * shape.stride[1] + cols - 1 for count in each)
+    gathered = words * sum((count - 1) * shape.stride[0] + rows for count in strips)
+    products, blocks = (depthwise.taps(cols) + 1) // 2, len(each)
+    did = (sums * rows * products, sums, gathered, height * channels * blocks, len(strips) * channels * blocks, channels, 1.0)
+    return f", {depthwise.function(rows, cols, shape.stride[1])}", did

@@ -1,0 +1,15 @@
+/* tw_conv_2d_s8_dsp.c - int8 convolution, with the Arm DSP extension. */
+#include "tw_conv_dsp.h"
+
+#include "tw_conv_pairs.h"
+#include "tw_pair_s8.h"
+
+void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch)
+{
+    tw_conv_pairs(p, in, out, range, scratch, tw_pair_products_s8);
+}
+
+void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
+{
+    tw_conv_2d_s8_dsp_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
+}

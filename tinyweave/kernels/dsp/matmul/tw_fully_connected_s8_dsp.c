@@ -1,0 +1,71 @@
+/* tw_fully_connected_s8_dsp.c - int8 dense layer with the Arm DSP extension. */
+#include "tw_fully_connected_dsp.h"
+
+#include "tw_dsp.h"
+
+#define STEP_WORDS 4 /* of the stream, for two inputs */
+
+#if TW_HAS_DSP
+
+/* r2, r3: widened inputs; r12, lr: weights. */
+#define PAIR(x, low_0, high_0, low_1, high_1)           \
+    "ldm.w r1!, {r12, lr}\n"                            \
+    "smlad " high_0 ", " x ", r12, " high_0 "\n"        \
+    "sxtb16 r12, r12\n"                                 \
+    "smlad " high_1 ", " x ", lr, " high_1 "\n"         \
+    "sxtb16 lr, lr\n"                                   \
+    "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
+    "smlad " low_1 ", " x ", lr, " low_1 "\n"
+#define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
+#define QUAD                   \
+    "ldr r3, [r0], #4\n"       \
+    "sxtb16 r2, r3\n"          \
+    "sxtb16 r3, r3, ror #8\n"  \
+    STEP("r2") STEP("r3")
+#define QUAD_CODE_BYTES 124
+
+#else
+
+static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)
+{
+    for (int32_t filter = 0; filter < TW_FILTERS; filter += 2) {
+        const uint32_t both = *stream++;
+        sums[filter] = tw_smlad(x, tw_sxtb16(both), sums[filter]);
+        sums[filter + 1] = tw_smlad(x, both, sums[filter + 1]);
+    }
+}
+
+#endif
+
+static inline int32_t shared_of(const int8_t *from, int32_t depth)
+{
+    (void)from;
+    (void)depth;
+    return 0;
+}
+
+static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
+{
+    (void)shared;
+    (void)sums;
+    return stream;
+}
+
+/* Of a pair of sums as the stream makes them the second has 256 times its own. */
+static inline int32_t sum_of(const int32_t *sums, int32_t i)
+{
+    return i & 1 ? tw_signed((uint32_t)sums[i] - (uint32_t)sums[i - 1]) >> 8 : sums[i];
+}
+
+#include "tw_fully_connected_dsp_loop.h"
+
+void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
+{
+    all_products(p, in, out, range);
+}
+
+void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out)
+{
+    const tw_fully_connected *dense = &p->dense;
+    tw_fully_connected_s8_dsp_part(p, tw_whole(in, dense->in), tw_whole(out, dense->out), tw_all(dense->out));
+}

@@ -1,0 +1,66 @@
+/* tw_softmax.h - softmax in fixed point: exp(x - max) in Q31, summed in Q12.19, times the reciprocal of the sum.
+ *
+ * The arithmetic is gemmlowp's, so that the bytes are TFLite's. Qa.b is a number with a integer and b fraction bits.
+ */
+#ifndef TW_SOFTMAX_H
+#define TW_SOFTMAX_H
+
+#include "tw_exp.h"
+
+typedef struct {
+    tw_shape shape;                  /* of input and output; c < 4096 */
+    int32_t multiplier, left_shift;  /* from x - max to Q5.26, beta included */
+    int32_t difference_min;          /* elements further below the maximum count as 0 */
+} tw_softmax;
+
+/* exp of an element that lies `difference` above the maximum. */
+static inline int32_t tw_exp_of_difference(const tw_softmax *p, int32_t difference)
+{
+    return tw_exp_of_negative(tw_high_mul(tw_shift_left(difference, p->left_shift), p->multiplier));
+}
+
+/* What all elements of a pixel share: the largest, and the reciprocal of the sum of exponentials with its headroom. */
+typedef struct { int32_t highest, scale, headroom; } tw_softmax_pixel;
+
+static inline tw_softmax_pixel tw_softmax_sum(const tw_softmax *p, const int8_t *from)
+{
+    tw_softmax_pixel pixel = {-128, 0, 0};
+    int32_t sum = 0; /* Q12.19 */
+    for (int32_t i = 0; i < p->shape.c; ++i) {
+        pixel.highest = tw_max(pixel.highest, from[i]);
+    }
+    for (int32_t i = 0; i < p->shape.c; ++i) {
+        if (from[i] - pixel.highest >= p->difference_min) {
+            sum += tw_rounding_shift(tw_exp_of_difference(p, from[i] - pixel.highest), 12);
+        }
+    }
+    while (((uint32_t)sum << pixel.headroom) < 1u << 31) {
+        ++pixel.headroom;
+    }
+    pixel.scale = tw_one_over_one_plus((int32_t)(((uint32_t)sum << pixel.headroom) - (1u << 31)));
+    return pixel;
+}
+
+/* The share of an element in units of 2^-bits, less than 2^bits. */
+static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_pixel *pixel, int32_t x, int32_t bits)
+{
+    const int32_t right = 12 - pixel->headroom + 31 - bits;
+    if (x - pixel->highest < p->difference_min || right > 31) {
+        return 0;
+    }
+    const int32_t share = tw_high_mul(pixel->scale, tw_exp_of_difference(p, x - pixel->highest));
+    return tw_min(tw_rounding_shift(share, right), (1 << bits) - 1);
+}
+
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. Needs no scratch; out
+ * may lie over in. */
+void tw_softmax_s8(const tw_softmax *p, const void *in, void *out);
+void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range);
+
+/* Softmax of int8 over the channels of each pixel, with int16 results. The output has the scale 1/65536 and the zero point
+ * -32768. Needs no scratch. */
+void tw_softmax_s8_s16(const tw_softmax *p, const void *in, void *out);
+
+#endif

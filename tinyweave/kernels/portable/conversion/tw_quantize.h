@@ -1,0 +1,51 @@
+/* tw_quantize.h - float to integers and back: real = scale * (q - zero). */
+#ifndef TW_QUANTIZE_H
+#define TW_QUANTIZE_H
+
+#include "tw.h"
+
+typedef struct {
+    tw_shape shape;  /* of input and output */
+    float scale;
+    int32_t zero;    /* zero point */
+} tw_quantization;
+
+/* x / scale, rounded half away from zero, plus the zero point, within [low, high], themselves within -65000 .. 65000.
+ * What is not a number becomes low, as in LiteRT on x86-64. */
+static inline int32_t tw_quantize_element(const tw_quantization *p, float x, int32_t low, int32_t high)
+{
+    const float scaled = x / p->scale;
+    if (scaled > -131072.0f && scaled < 131072.0f) {
+        const int32_t twice = (int32_t)(scaled + scaled); /* goes towards zero; doubling is exact */
+        return tw_clamp(((twice + 1 + (twice >> 31)) >> 1) + p->zero, low, high);
+    }
+    return scaled > 0.0f ? high : low;
+}
+
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* Float to int8. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin
+ * where in does. */
+void tw_quantize_f32_s8(const tw_quantization *p, const void *in, void *out);
+void tw_quantize_f32_s8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+/* Float to uint8. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin
+ * where in does. */
+void tw_quantize_f32_u8(const tw_quantization *p, const void *in, void *out);
+void tw_quantize_f32_u8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+/* Float to int16. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch. */
+void tw_quantize_f32_s16(const tw_quantization *p, const void *in, void *out);
+
+/* int8 to float. Needs no scratch. */
+void tw_dequantize_s8_f32(const tw_quantization *p, const void *in, void *out);
+void tw_dequantize_s8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+/* uint8 to float. Needs no scratch. */
+void tw_dequantize_u8_f32(const tw_quantization *p, const void *in, void *out);
+void tw_dequantize_u8_f32_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range);
+
+/* int16 to float. Needs no scratch. */
+void tw_dequantize_s16_f32(const tw_quantization *p, const void *in, void *out);
+
+#endif

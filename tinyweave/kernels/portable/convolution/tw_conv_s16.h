@@ -1,0 +1,44 @@
+/* tw_conv_s16.h - what convolutions of int16 maps share. */
+#ifndef TW_CONV_S16_H
+#define TW_CONV_S16_H
+
+#include "tw_s16.h"
+
+typedef struct {
+    tw_shape in, out;
+    tw_size kernel, stride, dilation;
+    tw_size pad;                /* rows above, columns left of the map */
+    int32_t groups;
+    int32_t out_min, out_max;   /* the fused activation's clamp; all zero points are 0 */
+    const int8_t *weights;      /* [out.c][kernel.h][kernel.w][in.c / groups] */
+    const int64_t *bias;        /* [out.c], or a null pointer */
+    const int16_t *multiplier;  /* [out.c], Q15 */
+    const int8_t *shift;        /* [out.c], positive goes left */
+} tw_conv_s16;
+
+static inline int64_t tw_dot_s16(const int16_t *x, const int8_t *weights, int32_t count)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < count; ++i) {
+        sum += x[i] * weights[i];
+    }
+    return sum;
+}
+
+/* The output of a channel, of which `sum` has the products. */
+static inline int16_t tw_conv_finish_s16(const tw_conv_s16 *p, int32_t channel, int64_t sum)
+{
+    const int64_t biased = p->bias ? sum + p->bias[channel] : sum;
+    const int32_t scaled = tw_requantize_wide(biased, p->multiplier[channel], p->shift[channel]);
+    return (int16_t)tw_clamp(scaled, p->out_min, p->out_max);
+}
+
+/* Convolution of int16 maps with int8 weights. Needs no scratch. */
+void tw_conv_2d_s16(const tw_conv_s16 *p, const void *in, void *out);
+
+/* Transposed convolution of int16 maps with int8 weights.
+ * weights: [out.c][kernel.h][kernel.w][in.c]; stride and pad belong to the output, as in tw_transpose_conv_s8. dilation and
+ * groups are 1. Needs no scratch. */
+void tw_transpose_conv_s16(const tw_conv_s16 *p, const void *in, void *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* tw_transpose_conv_s8.c - int8 transposed convolution, portable C: the specification of every faster variant.
+ *
+ * Each output pixel collects what input pixels add to it: along an axis every stride-th tap meets an input, the next lower
+ * one each time.
+ */
+#include "tw_conv.h"
+
+#include "tw_dot.h"
+#include "tw_meeting.h"
+
+/* sums += what one output pixel collects for `filters` channels, 1 or 4. */
+static void add_products(const tw_conv *p, const tw_view *in, const tw_meeting *rows, const tw_meeting *cols, const int8_t *weights,
+                         int32_t filters, int32_t *sums)
+{
+    const int32_t filter = p->kernel.h * p->kernel.w * p->in.c;
+    for (int32_t i = 0; i < rows->count; ++i) {
+        const int32_t tap = (rows->tap + i * p->stride.h) * p->kernel.w + cols->tap;
+        const int8_t *x = (const int8_t *)tw_pixel(in, rows->from - i, cols->from, p->in.c);
+        const int8_t *taps = weights + tap * p->in.c;
+        for (int32_t j = 0; j < cols->count; ++j) {
+            if (filters == 4) {
+                tw_dot4(x, p->in_zero, taps, filter, p->in.c, sums);
+            } else {
+                tw_dot1(x, p->in_zero, taps, p->in.c, sums);
+            }
+            x -= p->in.c;
+            taps += p->stride.w * p->in.c;
+        }
+    }
+}
+
+void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
+{
+    const int32_t filter = p->kernel.h * p->kernel.w * p->in.c;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const tw_meeting rows = tw_meet(y + p->pad.h, p->kernel.h, p->stride.h, p->in.h);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const tw_meeting cols = tw_meet(x + p->pad.w, p->kernel.w, p->stride.w, p->in.w);
+            int32_t channel = 0;
+            while (channel < p->out.c) {
+                const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
+                int32_t sums[4] = {0, 0, 0, 0};
+                add_products(p, &in, &rows, &cols, p->weights + channel * filter, filters, sums);
+                tw_conv_finish(p, channel, sums, filters, to + channel);
+                channel += filters;
+            }
+            to += p->out.c;
+        }
+    }
+}
+
+void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out)
+{
+    tw_transpose_conv_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
+}

@@ -1,0 +1,30 @@
+/* tw_mul_s8.c - int8 product with broadcasting, portable C: the specification of every faster variant. */
+#include "tw_mul_s8.h"
+
+#include "tw_broadcast.h"
+
+/* count elements; an operand moves by its step, 0 or 1, per element. */
+static void mul_run(const tw_mul *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
+                    int32_t count)
+{
+    const tw_mul p = *params; /* a copy, since stores through `to` might change the original */
+    const int32_t low = p.out_min - p.out_zero, high = p.out_max - p.out_zero;
+    for (int32_t i = 0; i < count; ++i) {
+        const int32_t product = (*a - p.a_zero) * (*b - p.b_zero);
+        const int32_t scaled = tw_requantize(product, p.multiplier, p.shift);
+        *to++ = (int8_t)(tw_clamp(scaled, low, high) + p.out_zero);
+        a += a_step;
+        b += b_step;
+    }
+}
+
+void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range)
+{
+    TW_EACH_RUN(p, a, b, out, range, mul_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
+}
+
+void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out)
+{
+    tw_mul_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
+                   tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
+}

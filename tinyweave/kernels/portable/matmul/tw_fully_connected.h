@@ -1,0 +1,86 @@
+/* tw_fully_connected.h - what dense layers share: parameters, rescaling, and the portable loops. */
+#ifndef TW_FULLY_CONNECTED_H
+#define TW_FULLY_CONNECTED_H
+
+#include "tw.h"
+
+typedef struct {
+    tw_shape in, out;           /* {1, batch, depth} and {1, batch, units}: a pixel is one batch entry */
+    int32_t in_zero, out_zero;  /* zero points */
+    int32_t out_min, out_max;   /* the fused activation's clamp, within the type of the output */
+    int32_t per_channel;        /* 1: multiplier and shift are [out.c]; 0: one for all */
+    const int8_t *weights;      /* [out.c][in.c], int8, or int4 as tw_int4.h says; zero point 0 */
+    const int32_t *bias;        /* [out.c], or a null pointer */
+    const int64_t *multiplier;  /* Q63 */
+    const int8_t *shift;        /* -32 .. 8, positive goes left */
+} tw_fully_connected;
+
+/* The output of a sum of products of `channel`: rescaled with a single rounding, as LiteRT does here and only here. */
+int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum);
+
+/* sums += the products of an input with 1 or 4 filters. */
+typedef void tw_fully_connected_dot(const tw_fully_connected *p, const int8_t *from, const int8_t *weights, int32_t filters,
+                                    int32_t *sums);
+
+/* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
+typedef void tw_fully_connected_finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count,
+                                       int8_t *pixel);
+
+static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int32_t channel, const int32_t *sums,
+                                                int32_t count, int8_t *pixel)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        pixel[channel + i] = tw_fully_connected_rescale(p, channel + i, sums[i]);
+    }
+}
+
+/* The range of the output; pixels of in_pixel and out_pixel bytes, filters of `filter` bytes. Four output channels share each
+ * input. Inlined with functions that are known, so that each kernel gets a loop of its own. */
+static inline void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, int32_t in_pixel, tw_view out,
+                                           int32_t out_pixel, tw_range range, int32_t filter, tw_fully_connected_dot *dot,
+                                           tw_fully_connected_finish *finish)
+{
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, in_pixel);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int8_t *weights = p->weights;
+            int32_t channel = 0;
+            while (channel < p->out.c) {
+                const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
+                int32_t sums[4] = {0, 0, 0, 0};
+                dot(p, from, weights, filters, sums);
+                weights += filters * filter;
+                finish(p, channel, sums, filters, to);
+                channel += filters;
+            }
+            from += in_pixel;
+            to += out_pixel;
+        }
+    }
+}
+
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 dense layer. Needs no scratch. */
+void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+/* Dense layer of int8 rows with int4 weights. Needs no scratch. */
+void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 dense layer with int4 weights. Needs no scratch. */
+void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out);
+void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range);
+
+typedef struct {
+    tw_fully_connected dense;
+    int32_t weights_zero;  /* the weights' zero point */
+} tw_fully_connected_offset;
+
+/* int8 dense layer whose weights have a zero point. Rescales each sum with a single rounding. Needs no scratch. */
+void tw_fully_connected_s8_offset(const tw_fully_connected_offset *p, const void *in, void *out);
+void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *p, tw_view in, tw_view out, tw_range range);
+
+#endif

@@ -1,0 +1,117 @@
+/* tw_pool.h - what pooling kernels share: parameters and loops; input and output share their quantisation. */
+#ifndef TW_POOL_H
+#define TW_POOL_H
+
+#include "tw_int4.h"
+
+typedef struct {
+    tw_shape in, out;
+    tw_size kernel, stride;
+    tw_size pad;               /* rows above, columns left of the map; every window must hold a part of the map */
+    int32_t away_from;         /* averages round halves away from it: 0, or -128 where the model was uint8 */
+    int32_t out_min, out_max;  /* the fused activation's clamp, within the type of the output */
+} tw_pool;
+
+/* The pixels of a window that lie inside the map. */
+typedef struct {
+    int32_t offset;      /* of the first one in the view */
+    int32_t rows, cols;  /* how many */
+    int32_t pixel;       /* bytes */
+} tw_pool_window;
+
+/* The output of a channel. */
+typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel);
+
+/* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
+ * time. Inlined with a function that is known, so that each kernel gets loops of its own. */
+static inline void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
+{
+    const int32_t channels = p->in.c;
+    tw_pool_window window;
+    window.pixel = pairs ? tw_int4_bytes(channels) : channels;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
+        const int32_t top = y * p->stride.h - p->pad.h;
+        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
+        window.rows = rows.end - rows.begin;
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int32_t left = x * p->stride.w - p->pad.w;
+            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
+            window.cols = cols.end - cols.begin;
+            window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, window.pixel);
+            if (!pairs) {
+                for (int32_t channel = 0; channel < channels; ++channel) {
+                    *to++ = of_channel(p, &in, &window, channel);
+                }
+                continue;
+            }
+            for (int32_t channel = 0; channel < channels; channel += 2) {
+                const int8_t low = of_channel(p, &in, &window, channel);
+                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1) : 0);
+            }
+        }
+    }
+}
+
+/* The sum of a window's values of a channel, and the highest of them; with `pairs` of int4 ones. */
+static inline int32_t tw_pool_sum(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    const int32_t ring = in->ring_height * in->row_stride;
+    int32_t offset = window->offset, sum = 0;
+    for (int32_t row = 0; row < window->rows; ++row) {
+        const int8_t *from = (const int8_t *)in->data + offset;
+        for (int32_t col = 0; col < window->cols; ++col) {
+            sum += pairs ? tw_int4(from, channel) : from[channel];
+            from += window->pixel;
+        }
+        offset = tw_down(offset, in->row_stride, ring);
+    }
+    return sum;
+}
+
+static inline int32_t tw_pool_highest(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    const int32_t ring = in->ring_height * in->row_stride;
+    int32_t offset = window->offset, highest = -128;
+    for (int32_t row = 0; row < window->rows; ++row) {
+        const int8_t *from = (const int8_t *)in->data + offset;
+        for (int32_t col = 0; col < window->cols; ++col) {
+            highest = tw_max(highest, pairs ? tw_int4(from, channel) : from[channel]);
+            from += window->pixel;
+        }
+        offset = tw_down(offset, in->row_stride, ring);
+    }
+    return highest;
+}
+
+/* The average of `count` values; sum: less away_from for each. */
+static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
+{
+    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
+    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+}
+
+/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 average over a window. Divides by the number of positions inside the map, rounded half away from zero. Needs no
+ * scratch. */
+void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* Where one window covers the whole map: its average over rows as they come, from part of the map. Adds a range of whole rows
+ * to sums[c], which row 0 sets up, and writes out with the last row. */
+void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
+/* int4 average over a window. Needs no scratch. */
+void tw_average_pool_2d_s4(const tw_pool *p, const void *in, void *out);
+void tw_average_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 maximum over a window. Needs no scratch. */
+void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+/* int4 maximum over a window. Needs no scratch. */
+void tw_max_pool_2d_s4(const tw_pool *p, const void *in, void *out);
+void tw_max_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
+#endif
