@@ -26,7 +26,7 @@ RELU = np.maximum(DENSE, 0).astype(np.int8).tobytes()
 
 def run(
     folder: Path, *, core: str = "cortex-m4", trace: bool = False, arena: dict[str, int] = ARENA, **options: object
-) -> emulated.Run:
+) -> emulated.Inference:
     return emulated.invoke(emulated.build(folder, "tiny", core, trace=trace), arena, INPUTS, [32], **options)
 
 

@@ -21,7 +21,22 @@ from ..ir import CompileError
 from . import elf, qemu
 from .cores import CORES
 from .messages import decode, encode
-from .run import FOLDER, Block, Dump, Fault, Part, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import (
+    FOLDER,
+    Block,
+    Dump,
+    Fault,
+    Inference,
+    Part,
+    Region,
+    Round,
+    arena_part,
+    check_guards,
+    in_order,
+    layout,
+    noise,
+    place,
+)
 from .worker import isolated, worker
 
 PAGE = 4096
@@ -155,16 +170,16 @@ def invoke(
     layers: Mapping[str, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
-) -> Run:
+) -> Inference:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
-    bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed: outputs
-    that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or `unified`
-    -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be counted by
-    themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises Fault for an
-    access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that do not come
-    once and in order, and when a limit is passed.
+    `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. `dump` asks for (step, memory,
+    offset, bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed:
+    outputs that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or
+    `unified` -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be
+    counted by themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises
+    Fault for an access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that
+    do not come once and in order, and when a limit is passed.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -220,7 +235,7 @@ def invoke(
     steps = answer.get("steps") or {step: 0 for step, _ in blocks}
     for (step, _), ran in blocks.items():
         steps[step] += sum(block.instructions * block.executions for block in ran)
-    return Run(
+    return Inference(
         outputs=answer["outputs"][-1],
         fill=fill,
         regions=regions,
@@ -272,7 +287,7 @@ def _hook() -> Path:
     )
 
 
-def cycles(core: str, run: Run, waits: int | None = None) -> dict[Part, Cycles]:
+def cycles(core: str, run: Inference, waits: int | None = None) -> dict[Part, Cycles]:
     """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
 
     waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
