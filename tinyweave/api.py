@@ -41,10 +41,10 @@ from .planning.explain import explain as explain_tensor
 from .planning.kernels.flash_budget import code_range
 from .planning.memories import excess as memory_excess
 from .planning.order.search import Order, best_order, each_its_own, live_owners
-from .simulate import compare, emulated, litert
+from .simulate import compare, emulated, litert, target
 from .simulate.compare import Verification
 from .simulate.instruction_timing import Cycles
-from .simulate.run import Part, touched
+from .simulate.run import Part
 
 DEFAULT_CORE = "cortex-m4"
 IO = ("model", "int8")
@@ -98,7 +98,6 @@ class Profile:
     cycles_per_layer: Mapping[str, Cycles]
     waits: int | None
     arena: dict[str, int]
-    touched: dict[str, int]
     static: int
     stack: int
     weights: int
@@ -502,22 +501,10 @@ def verify(
     progress: Progress | None = None,
 ) -> Verification:
     """Run samples through the reference, the C on the host and on an emulated core, several or none; compare every byte."""
+    cases, cores = samples(model, count, seed, inputs), [core] if isinstance(core, str) else core or ()
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
-        return _verify(model, plan, Path(folder), samples(model, count, seed, inputs), core=core, progress=progress)
-
-
-def _verify(
-    model: Model,
-    plan: Plan,
-    folder: Path,
-    cases: list[list[np.ndarray]],
-    *,
-    core: str | Sequence[str] | None,
-    progress: Progress | None,
-) -> Verification:
-    cores = [core] if isinstance(core, str) else core or ()
-    return compare.verify(plan, folder, model.name, cases, cores=cores, reference=_litert(model), progress=progress)
+        return compare.verify(plan, Path(folder), model.name, cases, cores=cores, reference=_litert(model), progress=progress)
 
 
 def _litert(model: Model) -> compare.Reference:
@@ -572,13 +559,11 @@ def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
     """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
-    firmware, sizes = compare.core_build(plan, folder, model.name, core), compare.output_bytes(model.graph)
+    built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
     *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
-    return compare.unpack_all(
-        model.graph, emulated.invoke(firmware, plan.arena, last, sizes, earlier=earlier, **compare.by_rows(plan))
-    )
+    return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
 
 
 def profile(
@@ -592,8 +577,8 @@ def profile(
     """Measure one invoke on an emulated core; its cycles are estimated, with the Flash of `device` if that has such a core."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
-        inputs = sample if sample is not None else samples(model, 1, 0)[0]
-        return _profile(model, plan, Path(folder), core, inputs, device=device)
+        built = target.build(plan, Path(folder), model.name, core)
+        return _profile(_measured(model, built, sample, device), device)
 
 
 def compare_boards(
@@ -612,7 +597,6 @@ def compare_boards(
     plans = {device.core: made[own_kernels(device.core)] for device in boards}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
-    inputs = sample if sample is not None else samples(model, 1, 0)[0]
     for device, run in runs.items():
         if run in profiles:
             continue
@@ -620,51 +604,61 @@ def compare_boards(
             progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
         with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
             write(source(model, plans[device.core]), Path(folder))
-            profiles[run] = _profile(model, plans[device.core], Path(folder), run[1], inputs, by_step=False)
+            built = target.build(plans[device.core], Path(folder), model.name, run[1])
+            profiles[run] = _profile(_measured(model, built, sample), by_step=False)
     return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
 
 
-def _profile(
-    model: Model,
-    plan: Plan,
-    folder: Path,
-    core: str,
-    sample: Sequence[np.ndarray],
-    *,
-    device: Device | None = None,
-    by_step: bool = True,
-) -> Profile:
-    """The totals come from the build that ships, the split by step and layer from one with the trace hook on."""
-    inputs, outputs = compare.pack(model.graph, sample), compare.output_bytes(model.graph)
-    firmware = compare.core_build(plan, folder, model.name, core)
-    waits = device.flash_waits if device and device.core == core else None
-    caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in device.caches} if device and waits else {}
-    run = partial(emulated.invoke, memories=plan.arena, inputs=inputs, output_bytes=outputs, **compare.by_rows(plan))
-    a, b = run(firmware, caches=caches), run(firmware, fill=1)
-    others = foreign(plan.variants, core)
-    traced = a
+def _measured(
+    model: Model, built: target.Build, sample: Sequence[np.ndarray] | None, device: Device | None = None
+) -> target.Run:
+    """Run a build for a core on one sample, edge values if left out."""
+    cases = [sample if sample is not None else samples(model, 1, 0)[0]]
+    return compare.run_samples(built, cases, caches=_caches(built.target, device))
+
+
+def _waits(core: str, device: Device | None) -> int | None:
+    """Return the cycles that a read of the Flash of `device` waits, if it has this core and they are known."""
+    return device.flash_waits if device and device.core == core else None
+
+
+def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
+    """Return the caches between this core and the Flash of `device` where what they miss takes time."""
+    caches = device.caches if device and _waits(core, device) else ()
+    return {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in caches}
+
+
+def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = True) -> Profile:
+    """Read a profile off a run on a core, whose first inference `_caches` watched.
+
+    The totals come from the build that ships. The split by step and layer takes another build and run, with the trace hook,
+    whose calls are instructions too.
+    """
+    built, whole = run.build, run.first
+    plan, core, waits = built.plan, built.target, _waits(built.target, device)
+    traced = whole
     if by_step:
         fused = [(step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
         layers = {plan.graph.ops[index].name: step for step, stage in fused for index in stage.ops}
-        traced = run(compare.core_build(plan, folder, model.name, core, trace=True), caches=caches, layers=layers)
-    whole, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (a, traced))
+        traced = target.invoke(target.with_trace(built), run.sample, caches=_caches(core, device), layers=layers)
+    others = foreign(plan.variants, core)
+    in_all, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (whole, traced))
     steps = emulated.by_step(parts)
-    assert a.instructions is not None and a.stack is not None
+    assert whole.instructions is not None and whole.stack is not None
     return Profile(
         core=core,
-        compiler=firmware.compiler,
+        compiler=built.compiler,
         foreign=tuple(others),
-        instructions=a.instructions,
+        instructions=whole.instructions,
         per_step=tuple(traced.per_step),
         per_layer=_by_layer(plan, traced.per_step, traced.per_part),
-        cycles=next(iter(whole.values()), None),
+        cycles=next(iter(in_all.values()), None),
         cycles_per_step=tuple(steps),
         cycles_per_layer=_by_layer(plan, steps, parts),
         waits=waits,
         arena=dict(plan.arena),
-        touched=touched(a, b),
-        stack=a.stack,
-        **firmware.sizes,
+        stack=whole.stack,
+        **built.sizes,
     )
 
 
@@ -714,8 +708,9 @@ def deploy(
     made, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
     emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
     write(emitted, folder)
+    built = target.build(made, folder, model.name, core)
     for _ in range(REBUILDS if planning.trades_flash(model.graph, _kernels(optimize, kernels)) else 0):
-        again = how(other_flash=_other_flash(model, made, folder, core, kernels))
+        again = how(other_flash=_other_flash(built, kernels))
         if again.variants == made.variants:
             break
         made = again
@@ -723,17 +718,20 @@ def deploy(
             (folder / name).unlink()
         emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
         write(emitted, folder)
-    verification = _verify(model, made, folder, cases, core=core, progress=progress)
-    measured = _profile(model, made, folder, core, cases[0], device=device)
-    return Deployment(model, made, measured, verification, device, allowed)
+        built = target.build(made, folder, model.name, core)
+    right = compare.truth(model.graph, cases, _litert(model), progress)
+    here = compare.run_samples(target.build(made, folder, model.name, target.HOST), cases, progress=progress)
+    there = compare.run_samples(built, cases, caches=_caches(core, device), progress=progress)
+    verification = compare.verdict(right, cases, [here, there], progress)
+    return Deployment(model, made, _profile(there, device), verification, device, allowed)
 
 
-def _other_flash(model: Model, made: Plan, folder: Path, core: str, kernels: str) -> int:
-    """Bytes of Flash beside the constants of layers: measured, for what was written, and the code that may be added for kernels
-    of the core `kernels`, estimated."""
-    sizes = compare.core_build(made, folder, model.name, core).sizes
-    constants = planning.constant_bytes(made.graph, made.variants)
-    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(made, kernels)
+def _other_flash(built: target.Build, kernels: str) -> int:
+    """Return the bytes of Flash beside the constants of layers: measured, for what was built, and the code that may be added
+    for kernels of the core `kernels`, estimated."""
+    plan, sizes = built.plan, built.sizes
+    constants = planning.constant_bytes(plan.graph, plan.variants)
+    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(plan, kernels)
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:

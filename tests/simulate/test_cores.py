@@ -20,7 +20,7 @@ from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.emulated import COMPILERS, flags_for
-from tinyweave.simulate.run import FOLDER, Fault, Run, touched
+from tinyweave.simulate.run import FOLDER, Fault, Inference, touched
 
 pytestmark = pytest.mark.emulator
 pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
@@ -28,7 +28,7 @@ pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweav
 GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}": random_network(seed, 12) for seed in (3, 8)}
 
 
-def runs(graph: Graph, folder: Path, core: str) -> tuple[Run, Run]:
+def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
     """A graph on a core, by the numpy reference's truth; the arena is full of other noise in the second run."""
     made = plan(graph)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():

@@ -19,7 +19,9 @@ Write = Callable[..., Path]
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])
 
 
-def run(folder: Path, *, sanitize: bool = False, fill: int = 0, arena: dict[str, int] = ARENA, **options: object) -> host.Run:
+def run(
+    folder: Path, *, sanitize: bool = False, fill: int = 0, arena: dict[str, int] = ARENA, **options: object
+) -> host.Inference:
     return host.invoke(host.build(folder, "tiny", sanitize=sanitize), arena, INPUTS, [32], fill=fill, **options)
 
 

@@ -16,7 +16,7 @@ from tinyweave.exporters.tflite import to_tflite
 
 pytestmark = pytest.mark.emulator
 MODULES = (
-    "__future__", "ai_edge_litert", "capstone", "ctypes", "elftools", "json", "messages", "numpy", "pickle", "signal",
+    "__future__", "ai_edge_litert", "capstone", "ctypes", "json", "messages", "numpy", "pickle", "signal",
     "struct", "tflite", "typer", "unicorn", "ziglang",
 )  # fmt: skip
 PROGRAMS = (

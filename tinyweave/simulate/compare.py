@@ -10,26 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
-from ..kernels.table import foreign
 from ..planning import Plan
-from ..planning.fuse.access import row_bytes
-from . import emulated, host
 from .litert import CannotRunError
-from .run import Round, Run, touched
+from .run import Inference
+from .target import HOST, Build, Caches, Run, build, invoke, run, with_trace
+from .target import output_bytes as output_bytes  # noqa: PLC0414 - beside `pack`, for those who run a build by hand
 
 Sample = Sequence[np.ndarray]
 Arrays = list[np.ndarray]
 Progress = Callable[[str, int, int], None]
 Reference = Callable[[Sequence[Sample]], "list[Arrays]"]
-Runner = Callable[
-    [Sample, int, "Sequence[Sample | None]"], Run
-]  # a sample, the fill, and the samples (None: a reset) before it
 
 LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
@@ -102,6 +97,18 @@ def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(tensor.shape))
 
 
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The right outputs, per sample. reference: what they are from. max_abs_diff, difference: between LiteRT's and numpy's.
+    without_litert: why LiteRT's kernels had no part in it, None when they had."""
+
+    outputs: list[Arrays]
+    reference: str
+    max_abs_diff: float
+    difference: str | None
+    without_litert: str | None
+
+
 def verify(
     plan: Plan,
     folder: Path,
@@ -112,70 +119,75 @@ def verify(
     reference: Reference | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference on every sample.
+    """Compare the C in `folder`, on the host and on emulated `cores`, with the reference on every sample."""
+    right = truth(plan.graph, cases, reference, progress)
+    builds = [build(plan, folder, name, target) for target in (HOST, *cores)]
+    return verdict(right, cases, [run_samples(built, cases, progress=progress) for built in builds], progress)
+
+
+def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = None, progress: Progress | None = None) -> Truth:
+    """Return the outputs that are right.
 
     `reference` runs LiteRT's reference kernels; without it, or where it raises CannotRunError, the numpy reference alone is the
-    truth, which nothing else checks.
-    The first sample runs twice everywhere, over complementary noise, which shows the bytes that were touched and any read
-    of what nobody wrote. Where the network has state the samples are one sequence of inferences on one memory, which must
-    repeat itself after a reset.
+    truth, which nothing else checks. Where the network has state the samples are one sequence of inferences on one memory.
     """
     report = progress or (lambda what, done, of: None)
-    graph = plan.graph
     expected: list[Arrays] = []
     state = ops.initial_state(graph)
     for index, sample in enumerate(cases):
         report(NUMPY, index, len(cases))
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         expected.append([values[output] for output in graph.outputs])
-    truth, worst, first, without = NUMPY, 0.0, None, "it was not asked"
-    if reference is not None:
-        report(LITERT, 0, 1)
-        try:
-            outputs = reference(cases)
-        except CannotRunError as error:
-            without = str(error)
-        else:
-            worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
-            truth, without = f"{LITERT}, {'unlike' if first else 'equal to'} {NUMPY}", None
-            expected = outputs
-    runners: dict[str, tuple[str, Runner]] = {"host": _host_runner(plan, folder, name)}
-    runners |= {core: _core_runner(plan, folder, name, core) for core in cores}
-    used: dict[str, Mapping[str, int]] = {}
-    for place, (_, run) in runners.items():
-        outputs, used[place] = _run_all(graph, cases, run, lambda index, place=place: report(place, index, len(cases)))
-        diff, text = _differ(graph, expected, outputs[: len(cases)], f"the C on {place}")
+    if reference is None:
+        return Truth(expected, NUMPY, 0.0, None, "it was not asked")
+    report(LITERT, 0, 1)
+    try:
+        outputs = reference(cases)
+    except CannotRunError as error:
+        return Truth(expected, NUMPY, 0.0, None, str(error))
+    worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
+    return Truth(outputs, f"{LITERT}, {'unlike' if first else 'equal to'} {NUMPY}", worst, first, None)
+
+
+def run_samples(
+    built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
+) -> Run:
+    """Run a build on all samples, see `target.run`."""
+    report = progress or (lambda what, done, of: None)
+    packed = [pack(built.plan.graph, sample) for sample in cases]
+    return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))
+
+
+def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
+    """Compare what builds of a plan did with the samples with what is right.
+
+    Where the network has state, what came after a reset must repeat what came before it.
+    """
+    plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
+    graph = plan.graph
+    for done in runs:
+        outputs, place = [_arrays(graph, raw) for raw in done.outputs], done.build.target
+        diff, text = _differ(graph, right.outputs, outputs[: len(cases)], f"the C on {place}")
         if text is not None and first is None:
-            bad = _first_bad(expected, outputs)
-            earlier = cases[:bad] if state else ()
-            layer = first_layer(plan, folder, name, cases[bad], None if place == "host" else place, earlier=earlier)
-            first = f"{text}; {layer}"
+            bad = _first_bad(right.outputs, outputs[: len(cases)])
+            earlier = cases[:bad] if ops.initial_state(graph) else ()
+            first = f"{text}; {first_layer(done.build, cases[bad], earlier=earlier)}"
         worst = max(worst, diff)
-        if state and text is None:
-            diff, text = _differ(graph, expected, outputs[len(cases) :], f"the C on {place}, after a reset,")
+        if len(outputs) > len(cases) and text is None:
+            diff, text = _differ(graph, right.outputs, outputs[len(cases) :], f"the C on {place}, after a reset,")
             worst, first = max(worst, diff), first or text
-    report("compared", len(cases), len(cases))
-    compilers = {place: compiler for place, (compiler, _) in runners.items()}
-    return Verification(len(cases), truth, compilers, plan.arena, used, worst, first, without)
-
-
-def _run_all(
-    graph: Graph, cases: Sequence[Sample], run: Runner, tell: Callable[[int], None]
-) -> tuple[list[Arrays], dict[str, int]]:
-    """(outputs per case, memory -> bytes touched). With state: of all cases in sequence, then again after a reset."""
-    if ops.initial_state(graph):
-        tell(0)
-        rounds = [*cases, None, *cases[:-1]]
-        first, second = (run(cases[-1], fill, rounds) for fill in (0, 1))
-        return unpack_all(graph, first), touched(first, second)
-    outputs, used = [], {}
-    for index, sample in enumerate(cases):
-        tell(index)
-        result = run(sample, 0, ())
-        if index == 0:
-            used = touched(result, run(sample, 1, ()))
-        outputs.append(unpack(graph, result))
-    return outputs, used
+    if progress:
+        progress("compared", len(cases), len(cases))
+    return Verification(
+        samples=len(cases),
+        reference=right.reference,
+        compilers={done.build.target: done.build.compiler for done in runs},
+        arena=plan.arena,
+        touched={done.build.target: done.touched for done in runs},
+        max_abs_diff=worst,
+        first_difference=first,
+        without_litert=right.without_litert,
+    )
 
 
 def pack(graph: Graph, sample: Sample) -> list[bytes]:
@@ -185,13 +197,13 @@ def pack(graph: Graph, sample: Sample) -> list[bytes]:
     return [np.ascontiguousarray(array).tobytes() for array in values]
 
 
-def unpack(graph: Graph, run: Run) -> Arrays:
-    """The outputs of a run as arrays."""
+def unpack(graph: Graph, run: Inference) -> Arrays:
+    """The outputs of an inference as arrays."""
     return _arrays(graph, run.outputs)
 
 
-def unpack_all(graph: Graph, run: Run) -> list[Arrays]:
-    """The outputs of all inferences of a run as arrays."""
+def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
+    """The outputs of an inference, and of those before it, as arrays."""
     return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
 
 
@@ -208,45 +220,6 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
             raise ValueError(f"the half byte behind the channels of '{tensor.name}' is not 0")
         return array[..., :channels].reshape(tensor.shape)
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
-
-
-def by_rows(plan: Plan) -> dict[str, dict[int, int]]:
-    """`invoke`'s arguments of these names: input that comes by rows, or output that is handed out so -> bytes of a row."""
-    graph = plan.graph
-    ends = {"streamed": (graph.inputs, plan.streamed), "handed": (graph.outputs, plan.handed)}
-    return {
-        key: {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in chosen}
-        for key, (names, chosen) in ends.items()
-    }
-
-
-def core_build(plan: Plan, folder: Path, name: str, core: str, *, trace: bool = False) -> emulated.Firmware:
-    """The C of a plan built for `core`, in plain C where its kernels are for another one."""
-    return emulated.build(folder, name, core, trace=trace, plain=bool(foreign(plan.variants, core)))
-
-
-def output_bytes(graph: Graph) -> list[int]:
-    return [graph.tensors[name].bytes for name in graph.outputs]
-
-
-def _host_runner(plan: Plan, folder: Path, name: str) -> tuple[str, Runner]:
-    library = host.build(folder, name)
-    graph, sizes = plan.graph, output_bytes(plan.graph)
-    return library.compiler, lambda sample, fill, earlier: host.invoke(
-        library, plan.arena, pack(graph, sample), sizes, fill=fill, earlier=_rounds(graph, earlier), **by_rows(plan)
-    )
-
-
-def _core_runner(plan: Plan, folder: Path, name: str, core: str) -> tuple[str, Runner]:
-    firmware = core_build(plan, folder, name, core)
-    graph, sizes = plan.graph, output_bytes(plan.graph)
-    return firmware.compiler, lambda sample, fill, earlier: emulated.invoke(
-        firmware, plan.arena, pack(graph, sample), sizes, fill=fill, earlier=_rounds(graph, earlier), **by_rows(plan)
-    )
-
-
-def _rounds(graph: Graph, samples: Sequence[Sample | None]) -> list[Round]:
-    return [None if sample is None else pack(graph, sample) for sample in samples]
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
@@ -285,10 +258,9 @@ def _first_bad(expected: list[Arrays], got: list[Arrays]) -> int:
     )
 
 
-def first_layer(
-    plan: Plan, folder: Path, name: str, sample: Sample, core: str | None, *, earlier: Sequence[Sample] = ()
-) -> str:
+def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
     """In words, the first layer whose output in the C differs from the numpy reference on one sample, after earlier ones."""
+    plan = built.plan
     graph = plan.graph
     state = ops.initial_state(graph)
     for before in earlier:
@@ -303,13 +275,8 @@ def first_layer(
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.handed]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
-    options: dict[str, Any] = {"earlier": _rounds(plan.graph, earlier), "dump": dump, **by_rows(plan)}
-    if core is None:
-        program = host.build(folder, name, trace=True)
-        run = host.invoke(program, plan.arena, pack(graph, sample), output_bytes(graph), **options)
-    else:
-        firmware = core_build(plan, folder, name, core, trace=True)
-        run = emulated.invoke(firmware, plan.arena, pack(graph, sample), output_bytes(graph), **options)
+    rounds = [pack(graph, before) for before in earlier]
+    run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.handed}
     for step, output in wanted:

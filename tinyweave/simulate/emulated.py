@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,10 +19,24 @@ from .. import toolchain
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
-from .instruction_timing import TIMINGS, Cycles, Instruction, waiting
-from .instruction_timing import cycles as instruction_cycles
+from .instruction_timing import TIMINGS, BlockTiming, Cycles, Instruction, block_timing, waiting
 from .messages import decode, encode
-from .run import FOLDER, Block, Dump, Fault, Part, Region, Round, Run, arena_part, check_guards, in_order, layout, noise, place
+from .run import (
+    FOLDER,
+    Block,
+    Dump,
+    Fault,
+    Inference,
+    Part,
+    Region,
+    Round,
+    arena_part,
+    check_guards,
+    in_order,
+    layout,
+    noise,
+    place,
+)
 from .worker import isolated, worker
 
 PAGE = 4096
@@ -34,7 +48,7 @@ ADDRESSES = {
 STACK_BYTES = 1 << 16
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
-
+FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
 
 COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
@@ -66,14 +80,12 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
-    if importlib.util.find_spec("elftools") is None:
-        raise CompileError("the emulated core needs pyelftools, which is not installed", "pip install 'tinyweave[verify]'")
     compiler = COMPILERS[CORES[core].isa]()
     zig = compiler.name == "zig"
     flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace"] if trace else [])]
     flags += ["-DTW_PLAIN_C"] if plain else []
     said = " ".join(flags)
-    roots = [f"-Wl,-u,{model}_{name}" for name in ("init", "reset", "input", "invoke", "output")]
+    roots = [f"-Wl,-u,{model}_{name}" for name in FUNCTIONS]
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]
     files = [*toolchain.sources(Path(folder), model)]
     ours = [FOLDER / "runtime.c", FOLDER / "firmware.ld", *sorted((FOLDER / "include").glob("*.h"))]
@@ -162,20 +174,20 @@ def invoke(
     layers: Mapping[str, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
-) -> Run:
+) -> Inference:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    `earlier` comes between init and the inference itself; its outputs go to Run.earlier. `dump` asks for (step, memory, offset,
-    bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed: outputs
-    that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or `unified`
-    -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be counted by
-    themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises Fault for an
-    access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that do not come
-    once and in order, and when a limit is passed.
+    `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. `dump` asks for (step, memory,
+    offset, bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed:
+    outputs that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or
+    `unified` -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be
+    counted by themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises
+    Fault for an access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that
+    do not come once and in order, and when a limit is passed.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
-    elf, core = _read_elf(firmware.path), CORES[firmware.core]
+    linked, core = _read_elf(firmware.path), CORES[firmware.core]
     regions = layout(memories, PAGE)
     memory_start, memory_step, stack_start = ADDRESSES[core.emulator]
     if any(region.size > memory_step // 2 for region in regions):
@@ -187,29 +199,29 @@ def invoke(
         "cpu": core.cpu,
         "aligned": core.aligned and fill % 2 == 0,  # a complementary run makes the same accesses, ten times as fast
         "hook": str(_hook()),
-        "flash": elf.flash,
-        "ram": elf.ram,
-        "code": elf.code,
+        "flash": linked.flash,
+        "ram": linked.ram,
+        "code": linked.code,
         "stack": (stack_start, stack),
         "memories": [
             (memory_start + i * memory_step, region.base, region.bytes, image)
             for i, (region, image) in enumerate(zip(regions, images, strict=True))
         ],
-        "functions": {name: elf.symbols[f"{firmware.model}_{name}"] for name in ("init", "reset", "input", "invoke", "output")},
-        "trace": elf.symbols.get("tw_trace"),
+        "functions": {name: linked.symbols[f"{firmware.model}_{name}"] for name in FUNCTIONS},
+        "trace": linked.symbols.get("tw_trace"),
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
         "streamed": dict(streamed or {}),
         "handed": dict(handed or {}),
         "caches": dict(caches or {}),
-        "layers": {name: (step, *elf.places[name]) for name, step in (layers or {}).items() if name in elf.places},
-        "invoke": elf.places.get(f"{firmware.model}_invoke", (0, 0)),
+        "layers": {name: (step, *linked.places[name]) for name, step in (layers or {}).items() if name in linked.places},
+        "invoke": linked.places.get(f"{firmware.model}_invoke", (0, 0)),
         "dump": [(wanted[0], *arena_part(regions, *wanted[1:])) for wanted in dump],
         "limit_instructions": limit_instructions,
     }
     answer = _unicorn(request, limit_s) if core.emulator == "unicorn" else qemu.run(request, limit_s)
     if "stopped" in answer:
-        raise Fault(_stopped(firmware, elf, regions, answer))
+        raise Fault(_stopped(firmware, linked, regions, answer))
     if answer["status"]:
         raise Fault(f"{firmware.model} returned the error {answer['status']}")
     for region, before, after in zip(regions, images, answer["images"], strict=True):
@@ -221,13 +233,13 @@ def invoke(
     blocks: dict[Part, list[Block]] = {}
     for part, ran in answer["blocks"].items():
         for address, count, instructions, executions, taken in ran:
-            name, at = _function(elf, address)[0], address - elf.flash[0]
+            name, at = _function(linked, address)[0], address - linked.flash[0]
             functions[name] = functions.get(name, 0) + instructions * executions
-            blocks.setdefault(part, []).append(Block(elf.flash[1][at : at + count], instructions, executions, taken))
+            blocks.setdefault(part, []).append(Block(linked.flash[1][at : at + count], instructions, executions, taken))
     steps = answer.get("steps") or {step: 0 for step, _ in blocks}
     for (step, _), ran in blocks.items():
         steps[step] += sum(block.instructions * block.executions for block in ran)
-    return Run(
+    return Inference(
         outputs=answer["outputs"][-1],
         fill=fill,
         regions=regions,
@@ -246,7 +258,7 @@ def invoke(
 
 
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
-    """What emulator.py answers."""
+    """Return what emulator.py answers."""
     with worker(isolated(FOLDER / "emulator.py")).session(limit_s) as child:
         child.send(encode(request))
         try:
@@ -257,11 +269,8 @@ def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
 
 def missing(core: str) -> tuple[str, str] | None:
     """Why a core cannot be emulated here and what to do about it, or None when it can."""
-    needed = {"elftools": "pyelftools"}
-    if CORES[core].emulator == "unicorn":
-        needed = {"unicorn": "unicorn", "capstone": "capstone"} | needed
-    for module, package in needed.items():
-        if importlib.util.find_spec(module) is None:
+    for package in ("unicorn", "capstone") if CORES[core].emulator == "unicorn" else ():
+        if importlib.util.find_spec(package) is None:
             return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
     if CORES[core].emulator == "qemu" and toolchain.which(qemu.PROGRAM) is None:
         return f"an emulated {core} needs {qemu.PROGRAM}, which is not installed", "install QEMU (version 7 or later)"
@@ -282,16 +291,18 @@ def _hook() -> Path:
     )
 
 
-def cycles(core: str, run: Run, waits: int | None = None) -> dict[Part, Cycles]:
+def cycles(core: str, run: Inference, waits: int | None = None) -> dict[Part, Cycles]:
     """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
 
     waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
     """
-    found = {}
-    for part, ran in run.blocks.items() if core in TIMINGS else ():
+    if core not in TIMINGS:
+        return {}
+    found, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
+    for part, ran in run.blocks.items():
         total = Cycles(0, 0, 0)
         for block in ran:
-            total = total.plus(*instruction_cycles(core, _disassembled(block.code), block.executions, block.taken))
+            total = total.plus(*timed[block.code].cycles(block.executions, block.taken))
         missed = run.misses[part]
         data = missed.get("data", 0) + missed.get("unified", 0)
         found[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
@@ -307,48 +318,45 @@ def by_step(found: Mapping[Part, Cycles]) -> list[Cycles]:
     return steps
 
 
-@lru_cache(maxsize=1 << 15)
-def _disassembled(code: bytes) -> tuple[Instruction, ...]:
-    """Of an Arm core, as all are that have timings."""
-    import capstone
-
-    found = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
-    found.detail = True
-    named = []
-    for instruction in found.disasm(code, 0):
-        read, written = (frozenset(map(instruction.reg_name, registers)) for registers in instruction.regs_access())
-        name = found.insn_name(instruction.id)
-        named.append(
-            Instruction(name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, read, written)
-        )
-    return tuple(named)
+_timings: dict[tuple[str, bytes], BlockTiming] = {}  # by core and code
 
 
-def _function(elf: _Elf, address: int) -> tuple[str, int]:
+def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
+    """Return code -> timing of blocks for an Arm core, as all are that have timings; the emulator's process disassembles."""
+    if new := [code for code in blocks if (core, code) not in _timings]:
+        for code, listed in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
+            named = [
+                Instruction(name, operands, frozenset(read), frozenset(written)) for name, operands, read, written in listed
+            ]
+            _timings[core, code] = block_timing(core, named)
+    return {code: _timings[core, code] for code in blocks}
+
+
+def _function(linked: _Elf, address: int) -> tuple[str, int]:
     """The function that an address lies in, and how far."""
-    index = bisect.bisect_right(elf.functions, (address, "\uffff")) - 1
-    start, name = elf.functions[index] if index >= 0 else (0, "?")
+    index = bisect.bisect_right(linked.functions, (address, "\uffff")) - 1
+    start, name = linked.functions[index] if index >= 0 else (0, "?")
     return name, address - start
 
 
-def _stopped(firmware: Firmware, elf: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
+def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
     """A fault on the emulated core in one line."""
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
     if stop["address"] is not None:
-        text += f" {_where(elf, regions, ADDRESSES[CORES[firmware.core].emulator], stop['address'])}"
+        text += f" {_where(linked, regions, ADDRESSES[CORES[firmware.core].emulator], stop['address'])}"
     if stop["pc"] is not None:
-        name, offset = _function(elf, stop["pc"])
+        name, offset = _function(linked, stop["pc"])
         text += (
             f", in {name} + {offset} (pc 0x{stop['pc']:08x})"
-            if elf.code[0] <= stop["pc"] < elf.code[1]
+            if linked.code[0] <= stop["pc"] < linked.code[1]
             else f" (pc 0x{stop['pc']:08x})"
         )
     return text
 
 
-def _where(elf: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
+def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
     """An address in words."""
     memory_start, memory_step, stack_start = addresses
     for index, region in enumerate(regions):
@@ -357,6 +365,6 @@ def _where(elf: _Elf, regions: list[Region], addresses: tuple[int, int, int], ad
             return f"0x{address:08x}, {place(region, offset)}"
     if 0 < stack_start - address <= STACK_BYTES:
         return f"0x{address:08x}, {stack_start - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
-    if elf.flash[0] <= address < elf.flash[0] + len(elf.flash[1]):
+    if linked.flash[0] <= address < linked.flash[0] + len(linked.flash[1]):
         return f"0x{address:08x}, in Flash"
     return f"0x{address:08x}"

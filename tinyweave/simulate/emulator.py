@@ -1,6 +1,7 @@
 """The process in which Unicorn runs: a program of its own, spoken to by emulated.py through its pipes.
 
 In: requests (code, memories, calls to make), as messages.py has them. Out: what the calls left, and what they cost.
+A machine stays for further requests with the same program: translated code is kept, all memory and registers start anew.
 A C hook (hook.c) counts blocks; Python is entered only for a block's first execution, for traced steps, and for faults.
 Unicorn is GPL: it is imported here and nowhere else, and this process shares nothing with tinyweave but bytes.
 """
@@ -34,6 +35,8 @@ encode, decode = itemgetter("encode", "decode")(runpy.run_path(str(Path(__file__
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
 IO = 0x100
 PAGE = 0x1000
+MACHINES = 2  # kept for further requests: of a build, and of the same one with its steps traced or its caches counted
+OF_ONE_RUN = ("rounds", "dump")  # what two requests to the same machine may differ in, besides the contents of its memory
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
 ACCESS = {
     unicorn.UC_MEM_READ_UNMAPPED: "read of",
@@ -153,6 +156,8 @@ class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this progr
 
 def arm_stack_change(instruction: Any) -> int | None:
     name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
+    if "sp" not in operands and not name.startswith(("push", "pop", "vpush", "vpop")):
+        return 0  # which spares most instructions the question below, and that takes long
     if capstone.arm_const.ARM_REG_SP not in instruction.regs_access()[1] and name not in ("vpush", "vpop"):
         return 0  # capstone does not say that those two write it
     listed = sum(8 if register[0] == "d" else 4 for register in re.findall(r"\w+", operands.partition("{")[2]))
@@ -213,12 +218,28 @@ def disassembler(isa: str) -> capstone.Cs:
     return found
 
 
+@lru_cache(maxsize=1 << 12)
+def disassembled(isa: str, code: bytes) -> list[Any]:
+    """Capstone's instructions of a block."""
+    return list(disassembler(isa).disasm(code, 0))
+
+
+def named(isa: str, code: bytes) -> list[tuple[str, str, list[str], list[str]]]:
+    """Per instruction of a block its name, its operands, and the registers that it reads and writes."""
+    found = []
+    for instruction in disassembled(isa, code):
+        name = disassembler(isa).insn_name(instruction.id)
+        registers = [[instruction.reg_name(register) for register in listed] for listed in instruction.regs_access()]
+        found.append((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers))
+    return found
+
+
 @lru_cache(maxsize=1 << 16)
 def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
     """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
     count = length = change = dip = 0
     computed = False
-    for instruction in disassembler(isa).disasm(code, 0):
+    for instruction in disassembled(isa, code):
         count, length = count + 1, length + instruction.size
         by = ISAS[isa].stack_change(instruction)
         if by is None:
@@ -234,20 +255,14 @@ def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
 
 
 class Machine:
-    """A core with a program and its memories, ready to have its functions called."""
+    """A core with a program and its memories; `start` makes them what a request says."""
 
     def __init__(self, request: dict[str, Any]):
         self.request = request
         self.isa = ISAS[request["isa"]]
         self.engine = unicorn.Uc(*self.isa.engine)
         self.engine.ctl_set_cpu_model(getattr(self.isa.names, request["cpu"]))
-        self.fault: tuple[int, int] | None = None
-        self.failure: Exception | None = None
-        self.step = -1
-        self.step_counts: dict[int, NDArray[np.uint64]] = {}
-        self.step_misses: dict[int, dict[str, int]] = {}
         self.caches: dict[str, tuple[Cache, Any]] = {}  # what is read through it -> the cache, and its lines
-        self.dumps: dict[int, bytes] = {}
         read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
         self.place(*request["flash"], read | execute)
         self.place(*request["ram"], read | write)
@@ -262,13 +277,29 @@ class Machine:
         pointers = pointers.ljust(IO, b"\0")
         callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
         self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
-        self.inputs: list[bytes] = []
-        self.handed: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
         for at, callback in callbacks.items() if request["streamed"] or request["handed"] else ():
             self.place(at, self.isa.back, read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, callback, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
+        self.registers = self.engine.context_save()
+
+    def start(self, request: dict[str, Any]) -> None:
+        """Begin anew: registers as after power-up, memory, static data and stack as `request` has them."""
+        self.request = request
+        self.fault: tuple[int, int] | None = None
+        self.failure: Exception | None = None
+        self.step = -1
+        self.step_counts: dict[int, NDArray[np.uint64]] = {}
+        self.step_misses: dict[int, dict[str, int]] = {}
+        self.dumps: dict[int, bytes] = {}
+        self.inputs: list[bytes] = []
+        self.handed: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
+        self.engine.context_restore(self.registers)
+        for at, data in (request["ram"], request["stack"], *((at, image) for at, *_, image in request["memories"])):
+            if data:
+                self.engine.mem_write(at, data)
+        self.counter.lowest_stack, self.counter.unaligned = self.stack_top, 0
 
     def place(self, address: int, data: bytes, rights: int) -> None:
         if data:
@@ -467,8 +498,25 @@ class Machine:
         return read(isa.result)
 
 
+machines: dict[bytes, Machine] = {}  # by what was built into it
+
+
+def machine_for(request: dict[str, Any]) -> Machine:
+    """Return a machine with the program of a request, started anew: one that ran it before, or a new one."""
+    stack, stack_image = request["stack"]
+    built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
+    sizes = [(*place, len(image)) for *place, image in request["memories"]]
+    key = encode(built | {"stack": (stack, len(stack_image)), "memories": sizes})
+    machine = machines.pop(key, None) or Machine(request)
+    machines[key] = machine
+    while len(machines) > MACHINES:
+        del machines[next(iter(machines))]
+    machine.start(request)
+    return machine
+
+
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    machine = Machine(request)
+    machine = machine_for(request)
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"
     try:
@@ -522,7 +570,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             request = decode(requests.read)
         except EOFError:
             return
-        answers.write(encode(run(request)))
+        if "disassemble" in request:
+            answer: Any = [named(request["isa"], code) for code in request["disassemble"]]
+        else:
+            answer = run(request)
+        answers.write(encode(answer))
         answers.flush()
 
 

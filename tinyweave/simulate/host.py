@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
-from .run import FOLDER, Dump, Fault, Round, Run, arena_part, check_guards, in_order, layout, noise
+from .run import FOLDER, Dump, Fault, Inference, Round, arena_part, check_guards, in_order, layout, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -92,14 +92,15 @@ def invoke(
     streamed: Mapping[int, int] | None = None,
     handed: Mapping[int, int] | None = None,
     limit_s: float = LIMIT_S,
-) -> Run:
+) -> Inference:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
-    `earlier` comes between init and the inference itself; its outputs go to Run.earlier. After each step of the last inference
-    of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Run.dumps, and `on_step(step, read)`
-    is called, where `read(memory, offset, count)` gives arena bytes. streamed: inputs that the model asks for by rows -> bytes
-    of a row. handed: outputs that it hands out by rows, likewise. Raises Fault for accesses outside, undefined behaviour
-    (sanitized builds), a failing call, rows that do not come once and in order, and after `limit_s` seconds.
+    `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. After each step of the last
+    inference of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Inference.dumps, and
+    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes. streamed: inputs that the model asks
+    for by rows -> bytes of a row. handed: outputs that it hands out by rows, likewise. Raises Fault for accesses outside,
+    undefined behaviour (sanitized builds), a failing call, rows that do not come once and in order, and after
+    `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
@@ -138,7 +139,7 @@ def invoke(
         raise Fault(f"{program.model} returned the error {status}")
     for region, before, after in zip(regions, images, finals, strict=True):
         check_guards(region, before, after, program.model)
-    return Run(outputs[-1], fill, regions, finals, in_order(dump, dumps), outputs[:-1])
+    return Inference(outputs[-1], fill, regions, finals, in_order(dump, dumps), outputs[:-1])
 
 
 def _numbers(*numbers: int) -> bytes:

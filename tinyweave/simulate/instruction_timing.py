@@ -129,16 +129,33 @@ DSP = (
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
+@dataclass(frozen=True)
+class BlockTiming:
+    """Of a block, per timing of its core: the cycles of one run, those of being left by a branch, and those of a branch that
+    was not foreseen, 0 where the last instruction is no conditional one."""
+
+    costs: tuple[tuple[int, int, int], ...]
+
+    def cycles(self, executions: int, taken: int) -> Cycles:
+        """Of `executions` runs of which `taken` were left by a branch."""
+        rarer = min(taken, executions - taken)
+        found = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
+        return Cycles(min(found), found[1], max(found))
+
+
+def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
+    """Return the timing of a block; KeyError for a core not in TIMINGS."""
+    last, costs = instructions[-1].name, []
+    for timing in TIMINGS[core]:
+        once = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
+        left = timing.reload + (timing.call if last in CALLS else 0)
+        costs.append((once, left, timing.missed if last in CONDITIONAL else 0))
+    return BlockTiming(tuple(costs))
+
+
 def cycles(core: str, instructions: Sequence[Instruction], executions: int, taken: int) -> Cycles:
     """Of `executions` runs of a block of which `taken` were left by a branch; KeyError for a core not in TIMINGS."""
-    found = []
-    last = instructions[-1].name
-    for timing in TIMINGS[core]:
-        one = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
-        left = timing.reload + (timing.call if last in CALLS else 0)
-        missed = min(taken, executions - taken) if last in CONDITIONAL else 0
-        found.append(one * executions + left * taken + timing.missed * missed)
-    return Cycles(min(found), found[1], max(found))
+    return block_timing(core, instructions).cycles(executions, taken)
 
 
 def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:

@@ -15,7 +15,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import tflite
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from numpy.typing import NDArray
 
@@ -62,6 +61,8 @@ def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[d
 
 
 def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
+    import tflite
+
     root = tflite.Model.GetRootAs(model, 0)
     without_value = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
     codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
@@ -93,6 +94,8 @@ def _load(model: bytes, keep: bool) -> Any:
 
 def _lower_version(model: bytes, name: str, version: int) -> bytes:
     """The same file with `version` of the builtin op `name` replaced by the version before it."""
+    import tflite
+
     changed = bytearray(model)
     root = tflite.Model.GetRootAs(changed, 0)
     kind = getattr(tflite.BuiltinOperator, name)

@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Inference:
     """One inference. earlier: the outputs of those before it on the same memory. regions, images: every memory with its guards,
     as the run left it. dumps: as asked for, in order.
 
@@ -147,7 +147,7 @@ def place(region: Region, offset: int) -> str:
     return f"{region.name} + {offset - region.base}"
 
 
-def touched(a: Run, b: Run) -> dict[str, int]:
+def touched(a: Inference, b: Inference) -> dict[str, int]:
     """Per memory, the highest arena byte written (inputs too), plus one, from two runs on the same inputs, complementary fills.
 
     Raises Fault when the outputs differ, since they then depend on bytes that nobody wrote, and when a guard byte was written.

@@ -22,9 +22,11 @@ from ..ir import CompileError
 from .run import Fault
 
 ALIVE = 4  # children kept waiting for more work
-# python -I reads neither PYTHON* variables nor the current folder; packages that this process has elsewhere are looked up last
+# python -I reads neither PYTHON* variables nor the current folder; packages that this process has elsewhere are looked up last;
+# threads of numpy's linear algebra, which nothing here uses, would take longer to start than all the rest
 ISOLATED = """\
-import runpy, sys
+import os, runpy, sys
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 count = int(sys.argv[1])
 sys.path += [path for path in sys.argv[2:][:count] if path not in sys.path]
 sys.argv[:] = sys.argv[2 + count:]
