@@ -30,7 +30,7 @@ from code_size import LEVELS, sizes
 from models import ROOT, TFLITE_MICRO, lcg_samples, number
 from nets import appendix
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild
 from tinyweave.kernels.dsp import dense
@@ -178,9 +178,9 @@ class Row(NamedTuple):
     differs: str | None
 
 
-def _plan(model: api.Model, step: Step) -> Plan:
+def _plan(model: results.Model, step: Step) -> Plan:
     """Kernels that keep more constants find no Flash for that unless the step has it."""
-    return api.plan(model, step.schedule, None if step.roomy else api.Limits(None, 0), optimize=step.optimize)
+    return api.plan(model, step.schedule, None if step.roomy else results.Limits(None, 0), optimize=step.optimize)
 
 
 def apart(graph: Graph) -> Graph:
@@ -225,7 +225,7 @@ def without(graph: Graph, passes: Sequence[Callable[..., Any]]) -> Graph:
     return graph
 
 
-def prepared(model: api.Model, step: Step) -> api.Model:
+def prepared(model: results.Model, step: Step) -> results.Model:
     """The model as the passes leave it in a step: all of them undo what `apart` did."""
     left_out = (*AS_FILED, *(() if step.fused else FUSION), *(() if step.shrunk else SHRINKING))
     graph = without(apart(model.original), left_out)
@@ -234,7 +234,7 @@ def prepared(model: api.Model, step: Step) -> api.Model:
     return replace(model, graph=graph)
 
 
-def write(model: api.Model, plan: Plan, step: Step, folder: Path) -> None:
+def write(model: results.Model, plan: Plan, step: Step, folder: Path) -> None:
     """The C of a step."""
     assert step.swapped != RESCALED or rescales_exactly(plan.graph), "some layer needs the portable rescaling"
     api.write(api.source(model, plan), folder)
@@ -312,7 +312,7 @@ def interpreted(text: str, name: str, expected: int) -> str:
     return head + INTERPRETER.format(name=name, runners=runners, layers="\n".join(rows), count=len(calls))
 
 
-def measured(model: api.Model, step: Step, cases: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> Row:
+def measured(model: results.Model, step: Step, cases: list[list[np.ndarray]], expected: list[list[np.ndarray]]) -> Row:
     ready = prepared(model, step)
     plan = _plan(ready, step)
     with tempfile.TemporaryDirectory() as folder:
@@ -378,7 +378,7 @@ def summary(rows: Sequence[Row]) -> None:
         print(f"| {step.name} | {fewer:.2f} | {less:.2f} | {step.thesis} |")
 
 
-def code_of(model: api.Model) -> dict[str, int | None]:
+def code_of(model: results.Model) -> dict[str, int | None]:
     """Bytes of code by library, None where nothing was measured."""
     others = {library: their.get(model.path.stem, (None,))[-1] for library, their in OTHERS.items()}
     return others | {f"tinyweave, {level}": sizes(model, level)["code"] for level in LEVELS}

@@ -19,7 +19,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from models import ROOT, TFLITE_MICRO
 
-from tinyweave import api, toolchain
+from tinyweave import api, results, toolchain
 from tinyweave.kernels.table import CODE_BYTES, FILES
 from tinyweave.simulate import emulated
 
@@ -29,7 +29,7 @@ LEVELS = ("size", "balanced", "speed")
 LEAST, LIMIT = "mlcommons__tiny__vww_96_int8", 25_000  # bytes of code at size
 
 
-def sizes(model: api.Model, optimize: str) -> tuple[Mapping[str, int], api.FlashNeed]:
+def sizes(model: results.Model, optimize: str) -> tuple[Mapping[str, int], results.FlashNeed]:
     """Return the bytes by part of the ELF, and what `plan` says of them before the build."""
     plan = api.plan(model, optimize=optimize)
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from models import ROOT, TFLITE_MICRO, lcg_samples
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs
 from tinyweave.planning.fuse.schedule import plan_macs
@@ -87,7 +87,7 @@ def cases(name: str, others: float, *, everything: bool) -> Iterator[Case]:
             yield from (Case(s, streamed, None, None) for s in OTHERS if not streamed or s not in ("layer", "unfused"))
 
 
-def row(model: api.Model, name: str, case: Case, beside: Beside, options: argparse.Namespace) -> bool:
+def row(model: results.Model, name: str, case: Case, beside: Beside, options: argparse.Namespace) -> bool:
     """Print one; whether the goals are reached and the bytes are right."""
     chosen = {"stream_inputs": case.streamed, "max_mac_overhead": case.overhead, "optimize": options.optimize}
     try:

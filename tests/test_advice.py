@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cases import maps
 
-from tinyweave import advice, api
+from tinyweave import advice, api, results
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
@@ -119,7 +119,7 @@ def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(
     for optimize in ("size", "speed"):
         found[optimize] = api.flash_need(api.plan(model, optimize=optimize)).constants
     assert found["size"] < found["speed"]
-    limits = api.Limits(None, found["size"])
+    limits = results.Limits(None, found["size"])
     plan = api.plan(model, optimize="speed")
     options = {"schedule": "best", "optimize": "speed", "stream_inputs": False, "stream_outputs": False}
     options |= {"max_mac_overhead": None, "io": "model", "layout": "model"}

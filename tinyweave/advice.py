@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from . import api
+from . import api, results
 from .devices import Device, all_devices
 from .ir import CompileError
 from .planning import Plan
@@ -37,7 +37,7 @@ class Proposal:
     changes: Options
     plan: Plan
     arena: int
-    need: api.FlashNeed
+    need: results.FlashNeed
     fits: bool | None
     fits_ram: bool
 
@@ -51,15 +51,15 @@ class Proposal:
 class _Search:
     """What all tries share: the imported file, the options to start from, and what was planned so far."""
 
-    model: api.Model
+    model: results.Model
     board: Device | None
-    limits: api.Limits
+    limits: results.Limits
     options: Options
     progress: api.Progress | None
-    models: dict[tuple[str, str], api.Model] = field(default_factory=dict)
+    models: dict[tuple[str, str], results.Model] = field(default_factory=dict)
     tried: list[Proposal] = field(default_factory=list)
 
-    def edged(self, changes: Options) -> api.Model:
+    def edged(self, changes: Options) -> results.Model:
         """Return the model with the edges that these options give it, imported once."""
         io, layout = (changes.get(name, self.options[name]) for name in ("io", "layout"))
         if (io, layout) not in self.models:
@@ -93,11 +93,11 @@ class _Search:
 
 
 def advise(
-    model: api.Model,
+    model: results.Model,
     plan: Plan,
     *,
     board: Device | None,
-    limits: api.Limits,
+    limits: results.Limits,
     options: Options,
     progress: api.Progress | None = None,
 ) -> list[Proposal]:
@@ -196,10 +196,10 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
     return []
 
 
-def _judged(changes: Options, plan: Plan, board: Device | None, limits: api.Limits) -> Proposal:
+def _judged(changes: Options, plan: Plan, board: Device | None, limits: results.Limits) -> Proposal:
     over, need = limits.ram_excess(plan.arena), api.flash_need(plan, board)
     too_much = need.excess(limits.flash)
-    fits = api.verdict((over, too_much), is_open=limits.flash is not None and too_much is None)
+    fits = results.verdict((over, too_much), is_open=limits.flash is not None and too_much is None)
     return Proposal(changes, plan, sum(plan.arena.values()), need, fits, not over)
 
 

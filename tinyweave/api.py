@@ -6,16 +6,15 @@ In: a path, a device. Out: frozen results. Everything here only joins the rooms;
 from __future__ import annotations
 
 import difflib
-import hashlib
 import shlex
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,25 +24,24 @@ from .devices import Device, all_devices
 from .exporters import tflite as tflite_exporter
 from .files import read_file
 from .importers import tflite
-from .ir import CompileError, Graph, shortened
+from .ir import CompileError, shortened
 from .kernels.table import foreign, own_kernels, without_kernel
-from .ops import SPECS, macs
-from .ops.layout import permutation
+from .ops import macs
 from .papers import counts
 from .papers.chain import Chain, chain_of
-from .passes import TensorMap, run_passes, run_tolerantly
+from .passes import run_passes, run_tolerantly
 from .passes import source as tensor_source
+from .passes.edges import as_in_file, as_other_sign
 from .planning import Plan
 from .planning.ablation import ablation as planning_ablation
 from .planning.alias.overlap import views
 from .planning.explain import Explanation
 from .planning.explain import explain as explain_tensor
 from .planning.kernels.flash_budget import code_range
-from .planning.memories import excess as memory_excess
-from .planning.order.search import Order, best_order, each_its_own, live_owners
+from .planning.order.search import best_order, each_its_own
+from .results import Deployment, Fit, FlashNeed, Limits, Model, Profile, Reordering, excess
 from .simulate import compare, emulated, litert, target
 from .simulate.compare import Verification
-from .simulate.instruction_timing import Cycles
 from .simulate.run import Part
 
 DEFAULT_CORE = "cortex-m4"
@@ -57,163 +55,6 @@ COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
 Count = TypeVar("Count")
 Progress = Callable[[str, int, int], None]  # what, done, of how many
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """An imported file: the graph after the passes, and what leads back to the file."""
-
-    name: str
-    graph: Graph
-    original: Graph
-    tensors: TensorMap
-    path: Path
-    file: bytes
-    io: str
-    layout: str = "model"
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.file).hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """What one invoke on an emulated core took, all of it measured but cycles; ram and flash in bytes.
-
-    per_layer: instructions by layer; of one in a stage that runs row by row those of its kernel's calls, where that is known.
-    cycles: estimated, of the whole, per step and per layer; None or empty for a core whose timings are not known. waits: cycles
-    that a read of the device's Flash waits, counted where its caches miss; None: not known, and none are counted. foreign:
-    kernels of the device's core that ran as plain C, for want of its instructions on `core`; there are no cycles then.
-    """
-
-    core: str
-    compiler: str
-    foreign: tuple[str, ...]
-    instructions: int
-    per_step: tuple[int, ...]
-    per_layer: Mapping[str, int]
-    cycles: Cycles | None
-    cycles_per_step: tuple[Cycles, ...]
-    cycles_per_layer: Mapping[str, Cycles]
-    waits: int | None
-    arena: dict[str, int]
-    static: int
-    stack: int
-    weights: int
-    tables: int
-    code: int
-
-    @property
-    def ram(self) -> int:
-        return sum(self.arena.values()) + self.static + self.stack
-
-    @property
-    def flash(self) -> int:
-        return self.weights + self.tables + self.code
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
-    first), to be tried in this order; none where there is one memory, of `ram` bytes."""
-
-    ram: int | None
-    flash: int | None
-    maps: tuple[Mapping[str, int], ...] = ()
-
-    def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
-        """The map in which these arenas were planned."""
-        return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
-
-    def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
-        """Bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
-        memories = self.memories(arena)
-        if memories is None:
-            return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
-        room = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
-        return memory_excess(arena, memories) + max(0, rest - room)
-
-
-class FlashNeed(NamedTuple):
-    """Bytes of Flash of a plan before it is built: its constants, exact, and with code and parameters at least and at most."""
-
-    constants: int
-    least: int
-    most: int
-
-    def excess(self, limit: int | None) -> int | None:
-        """Return the bytes over `limit` if the constants alone exceed it, 0 if all fits, None where only a build can tell."""
-        if limit is None or self.constants <= limit < self.most:
-            return None
-        return max(0, self.constants - limit)
-
-
-def verdict(over: Collection[int | None], *, is_open: bool) -> bool | None:
-    """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
-    known = [value for value in over if value is not None]
-    if any(known):
-        return False
-    return True if known and not is_open else None
-
-
-@dataclass(frozen=True, eq=False)
-class Reordering:
-    """The ops of a file in the file's order and in the best one; owner: who shares bytes with whom by this count."""
-
-    model: Model
-    count: str
-    owner: dict[str, str]
-    best: Order
-    file: bytes
-
-    def live(self, order: Sequence[int]) -> list[dict[str, int]]:
-        """Per step the tensors that are alive, and their bytes."""
-        tensors = self.model.original.tensors
-        return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
-
-
-@dataclass(frozen=True, eq=False)
-class Deployment:
-    """One model on one device: the plan, what was measured and proved, and the verdict."""
-
-    model: Model
-    plan: Plan
-    profile: Profile
-    verification: Verification
-    device: Device | None
-    limits: Limits
-
-    @property
-    def fits(self) -> bool:
-        return not any(self.excess.values())
-
-    @property
-    def excess(self) -> dict[str, int]:
-        """Bytes by which ram and flash exceed their limits, 0 where they fit."""
-        return excess(self.profile, self.limits)
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """One model on one board, as measured on the board's core or on the one that stands for it."""
-
-    device: Device
-    plan: Plan
-    profile: Profile
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(self.device.ram, self.device.flash)  # one arena for all boards
-
-    @property
-    def excess(self) -> dict[str, int]:
-        """Bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
-        return excess(self.profile, self.limits)
-
-    @property
-    def fits(self) -> bool:
-        return not any(self.excess.values())
 
 
 def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
@@ -511,7 +352,7 @@ def _litert(model: Model) -> compare.Reference:
     """LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        fed = [[_as_in_file(model, n, x) for n, x in zip(model.graph.inputs, case, strict=True)] for case in cases]
+        fed = [[_fed(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases]
         as_filed = model.io == "model" and model.layout == "model"
         runs = litert.run(model.file, fed, keep=not as_filed)
         if as_filed:
@@ -521,36 +362,15 @@ def _litert(model: Model) -> compare.Reference:
         places = [model.original.ops[op].outputs.index(home) for op, home in zip(ops, homes, strict=True)]
         dtypes = [model.graph.tensors[name].dtype for name in model.graph.outputs]
         wanted = list(zip(ops, places, dtypes, strict=True))
-        return [[_shifted(run.layers[op][place], dtype) for op, place, dtype in wanted] for run in runs]
+        return [[as_other_sign(run.layers[op][place], dtype) for op, place, dtype in wanted] for run in runs]
 
     return run
 
 
-def _shifted(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Values as the tensor of `dtype` holds them that the passes made of a uint8 one, or the other way round."""
-    if values.dtype == np.dtype(dtype):
-        return values
-    return np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype)
-
-
-def _as_in_file(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """What to feed the file's own input so that `name`, which may lie behind stripped ops, holds `values`."""
-    graph, home = model.original, tensor_source(model.tensors, name)[0]
-    if home in graph.inputs:
-        return _shifted(values, graph.tensors[home].dtype)
-    op = graph.ops[graph.producer[name]]
-    outer = graph.input(op)
-    if op.kind == "transpose":
-        turned = _shifted(values, outer.dtype).transpose(np.argsort(permutation(graph, op)))
-        fed = np.ascontiguousarray(turned)
-        return fed if outer.name in graph.inputs else _as_in_file(replace(model, tensors={}), outer.name, fed)
-    inner = graph.output(op)
-    real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
-    if outer.dtype == "float32":
-        fed = real.reshape(outer.shape)
-    else:
-        fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
-    if not np.array_equal(SPECS[op.kind].reference(graph, op, [fed])[0], values):
+def _fed(model: Model, name: str, values: np.ndarray) -> np.ndarray:
+    """Return what the file's input must hold so that the network's input `name` holds these values."""
+    fed = as_in_file(model.original, model.tensors, name, values)
+    if fed is None:
         raise litert.CannotRunError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
     return fed
 
@@ -732,12 +552,6 @@ def _other_flash(built: target.Build, kernels: str) -> int:
     plan, sizes = built.plan, built.sizes
     constants = planning.constant_bytes(plan.graph, plan.variants)
     return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(plan, kernels)
-
-
-def excess(profile: Profile, limits: Limits) -> dict[str, int]:
-    """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
-    flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
-    return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
 
 
 def boards_that_fit(profile: Profile) -> list[Device]:

@@ -30,11 +30,11 @@ from .lazy import lazy
 if TYPE_CHECKING:
     import numpy as np
 
-    from . import advice, api, devices, files, ir, manifest, planning, toolchain
+    from . import advice, api, devices, files, ir, manifest, planning, results, toolchain
     from .report import counts, figure, markdown, record, tables, text, trace
 else:  # a verb loads what it uses: `--help` nothing of it
     advice, api, devices, files, ir = map(lazy, ("advice", "api", "devices", "files", "ir"))
-    manifest, planning, toolchain = map(lazy, ("manifest", "planning", "toolchain"))
+    manifest, planning, results, toolchain = map(lazy, ("manifest", "planning", "results", "toolchain"))
     counts, figure, markdown, record, tables, text, trace = (
         lazy(f"report.{name}") for name in ("counts", "figure", "markdown", "record", "tables", "text", "trace")
     )
@@ -310,9 +310,9 @@ def plan(
 
 
 def _show_front(
-    model: api.Model,
+    model: results.Model,
     board: devices.Device | None,
-    limits: api.Limits,
+    limits: results.Limits,
     chosen: Options,
     *,
     picture: Path | None,
@@ -673,7 +673,7 @@ def _options(
         print(context.get_help())
 
 
-def _load(path: Path, chosen: Options, name: str | None = None) -> api.Model:
+def _load(path: Path, chosen: Options, name: str | None = None) -> results.Model:
     """Import a model and run the passes."""
     with _told(path):
         return api.load(path, chosen["io"], name, layout=chosen["layout"])
@@ -701,7 +701,11 @@ def _scheduled(chosen: Options) -> Options:
 
 
 def _plan(
-    model: api.Model, board: devices.Device | None, limits: api.Limits, chosen: Options, progress: api.Progress | None = None
+    model: results.Model,
+    board: devices.Device | None,
+    limits: results.Limits,
+    chosen: Options,
+    progress: api.Progress | None = None,
 ) -> planning.Plan:
     core = board.core if board else api.DEFAULT_CORE
     return api.plan(model, limits=limits, core=core, progress=progress, **_scheduled(chosen))
@@ -719,11 +723,11 @@ def _check_planned(models: Sequence[Path], chosen: Options) -> None:
 def _advice(
     verb: str,
     path: Path,
-    model: api.Model,
+    model: results.Model,
     plan: planning.Plan,
     *,
     board: devices.Device | None,
-    limits: api.Limits,
+    limits: results.Limits,
     chosen: Options,
     **more: Any,
 ) -> list[dict[str, Any]]:
@@ -742,16 +746,16 @@ def _advice(
     return found
 
 
-def _target(chosen: Options) -> tuple[devices.Device | None, api.Limits]:
+def _target(chosen: Options) -> tuple[devices.Device | None, results.Limits]:
     """Return the device and the limits: those of the options, else the device's."""
     board = devices.find(chosen["device"]) if chosen["device"] else None
-    limits = api.device_limits(board) if board else api.Limits(None, None)
+    limits = api.device_limits(board) if board else results.Limits(None, None)
     if chosen["ram"] is not None:
         limits = replace(limits, ram=devices.parse_size(chosen["ram"]), maps=())
     return board, limits if chosen["flash"] is None else replace(limits, flash=devices.parse_size(chosen["flash"]))
 
 
-def read_inputs(path: Path | None, model: api.Model) -> list[list[np.ndarray]]:
+def read_inputs(path: Path | None, model: results.Model) -> list[list[np.ndarray]]:
     """Samples from a file, each with one array per network input.
 
     .npy holds one input's values, with or without a leading axis of samples; .npz one such array per network input, in
@@ -827,7 +831,7 @@ def _read_record(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _origins(models: Sequence[api.Model]) -> dict[str, tuple[str, str]]:
+def _origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
     """Return the file and its SHA-256 of each model, by the model's name in C."""
     return {model.name: (model.path.name, model.sha256) for model in models}
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
-from tinyweave import api  # noqa: E402
+from tinyweave import api, results  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
 from tinyweave.papers.chain import Layer, macs  # noqa: E402
@@ -121,7 +121,7 @@ def table_1(name: str, layers: Sequence[Layer]) -> int:
     return wrong
 
 
-def points(model: api.Model, *, streamed: bool, as_paper: bool = False) -> list[Point]:
+def points(model: results.Model, *, streamed: bool, as_paper: bool = False) -> list[Point]:
     """The front of a model's plans, with the kernels for all cores, which need no working memory."""
     found = api.front(model, stream_inputs=streamed, max_mac_overhead=MOST_OVERHEAD)
     work = macs_of_graph(model.graph)

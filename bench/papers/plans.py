@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Block
 from tinyweave.nas.network import to_graph
@@ -18,7 +18,7 @@ from tinyweave.planning.fuse.schedule import plan_macs
 KIB = 1024
 
 
-def model_of(name: str, blocks: Sequence[Block], classes: int | None = None, *, keep_image: bool = False) -> api.Model:
+def model_of(name: str, blocks: Sequence[Block], classes: int | None = None, *, keep_image: bool = False) -> results.Model:
     """A network as any other comes: from a file. keep_image: the image is an output too, so that no map takes its bytes."""
     graph = to_graph(name, blocks, classes)
     if keep_image:
@@ -29,7 +29,7 @@ def model_of(name: str, blocks: Sequence[Block], classes: int | None = None, *, 
         return api.load(path)
 
 
-def table(model: api.Model, rows: Iterable[tuple[str, bool, float]], core: str | None, samples: int) -> tuple[int, Plan]:
+def table(model: results.Model, rows: Iterable[tuple[str, bool, float]], core: str | None, samples: int) -> tuple[int, Plan]:
     """Print plans, each made for a schedule, an input by rows or not, and an overhead: how many gave wrong bytes; the last."""
     print("| schedule | input | arena, KiB | MACs | bytes equal |\n|---|---|---:|---:|---|")
     wrong, work = 0, macs(model.graph)

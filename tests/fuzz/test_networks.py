@@ -14,7 +14,7 @@ import pytest
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_ROW, GROWERS, random_network, random_order, random_stages
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan_in_order, plan_in_stages
@@ -65,14 +65,14 @@ def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_pat
     prove(model, made, seed, ("cortex-m4", "rv32imc")[seed // 16 % 2] if seed % 8 == 2 else None)
 
 
-def loaded(graph: Graph, folder: Path) -> api.Model:
+def loaded(graph: Graph, folder: Path) -> results.Model:
     """The network by way of a file."""
     path = folder / f"{graph.name}.tflite"
     path.write_bytes(to_tflite(graph))
     return api.load(path)
 
 
-def prove(model: api.Model, plan: Plan, seed: int, core: str | None) -> None:
+def prove(model: results.Model, plan: Plan, seed: int, core: str | None) -> None:
     result = api.verify(model, plan, count=5, seed=seed, core=core)
     assert result.reference.startswith("LiteRT's reference kernels"), result.reference
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"

@@ -10,7 +10,7 @@ from cases.graphs import Net
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
-from tinyweave import api, toolchain
+from tinyweave import api, results, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
@@ -50,7 +50,7 @@ def test_what_fits_nowhere_says_by_how_much(seed: int) -> None:
     over = excess(made.arena, memories)
     missing = sum(plan(graph, "best").arena.values()) - sum(memories.values())
     assert over > 0 and over > missing - 8  # in one memory alignment may cost some
-    limits = api.Limits(sum(memories.values()), None, (memories,))
+    limits = results.Limits(sum(memories.values()), None, (memories,))
     assert limits.ram_excess(made.arena) == over
     assert limits.ram_excess(made.arena, 100) == over + 100 - min(
         100, max(0, *(size - made.arena.get(name, 0) for name, size in memories.items()))
@@ -104,7 +104,7 @@ def test_boards() -> None:
     f746, h743 = (api.device_limits(find(name)) for name in ("stm32f746", "stm32h743"))
     kib = 1024
 
-    def arena(limits: api.Limits, *channels: int) -> dict[str, int]:
+    def arena(limits: results.Limits, *channels: int) -> dict[str, int]:
         net = Net(64, 64, 1)
         outputs = tuple(net.conv("image", c) for c in channels)
         return dict(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cases.maps import segmentation
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import Tile, plan_in_stages
@@ -22,20 +22,20 @@ ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> api.Model:
+def model(tmp_path_factory: pytest.TempPathFactory) -> results.Model:
     path = tmp_path_factory.mktemp("model") / "segmentation.tflite"
     path.write_bytes(to_tflite(segmentation()))
     return api.load(path)
 
 
-def profiled(model: api.Model, device: str, stages: list[tuple[int, ...]], tiles: tuple[Tile, ...] = ()) -> Record:
+def profiled(model: results.Model, device: str, stages: list[tuple[int, ...]], tiles: tuple[Tile, ...] = ()) -> Record:
     board = find(device)
     plan = plan_in_stages(model.graph, stages, tiles=tiles)
     return record(model, plan=plan, profile=api.profile(model, plan, api.emulated_core(board), device=board), device=board)
 
 
 @pytest.mark.parametrize("device", ["mps2-an386", "stm32f746", "rp2040", "esp32-c3"])  # M4, M7 with caches, M0+, RISC-V
-def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: api.Model, device: str, emulator: None) -> None:
+def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: results.Model, device: str, emulator: None) -> None:
     found = profiled(model, device, [(0, 1, 2, 3), (4,)], (Tile((1, 2), 5),))
     layers = {layer["name"]: layer for layer in found["layers"]}
     fused, alone = found["steps"]
@@ -50,7 +50,7 @@ def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: api.Model, device
     assert found["steps"][0]["instructions"] + alone["instructions"] == pytest.approx(found["instructions"], rel=0.01)
 
 
-def test_the_loop_is_what_the_compiler_put_into_invoke(model: api.Model, tmp_path: Path, emulator: None) -> None:
+def test_the_loop_is_what_the_compiler_put_into_invoke(model: results.Model, tmp_path: Path, emulator: None) -> None:
     """Without tiles, all that a stage of the whole network takes besides kernels are the instructions of invoke itself."""
     plan = plan_in_stages(model.graph, [ALL])
     api.write(api.source(model, plan), tmp_path)
@@ -64,7 +64,7 @@ def test_the_loop_is_what_the_compiler_put_into_invoke(model: api.Model, tmp_pat
     assert sum(run.per_part.values()) == run.instructions == sum(run.functions.values())
 
 
-def test_tables_and_traces_show_the_loop_after_its_layers(model: api.Model, emulator: None) -> None:
+def test_tables_and_traces_show_the_loop_after_its_layers(model: results.Model, emulator: None) -> None:
     found = profiled(model, "mps2-an386", [(0, 1), (2, 3), (4,)])
     rows, _ = profile_rows(found)
     names = [layer["name"] for layer in found["layers"]]
@@ -78,7 +78,7 @@ def test_tables_and_traces_show_the_loop_after_its_layers(model: api.Model, emul
     assert sum(event["args"]["cycles"] for event in events) == sum(step["cycles"] for step in found["steps"])
 
 
-def test_where_calls_cannot_be_told_apart_the_stage_is_shown_as_a_whole(model: api.Model, emulator: None) -> None:
+def test_where_calls_cannot_be_told_apart_the_stage_is_shown_as_a_whole(model: results.Model, emulator: None) -> None:
     if reason := emulated.missing("cortex-m55"):
         pytest.skip(reason[0])
     found = profiled(model, "mps3-an547", [(0, 1, 2, 3), (4,)])

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, api
+from .. import __version__, api, results
 from ..advice import Proposal
 from ..codegen.model import buffer_labels
 from ..devices import Device
@@ -30,13 +30,13 @@ Record = dict[str, Any]
 
 
 def record(
-    model: api.Model,
+    model: results.Model,
     *,
     plan: Plan | None = None,
-    profile: api.Profile | None = None,
+    profile: results.Profile | None = None,
     verification: Verification | None = None,
     device: Device | None = None,
-    limits: api.Limits | None = None,
+    limits: results.Limits | None = None,
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
 ) -> Record:
@@ -47,7 +47,7 @@ def record(
     cycles = profile.cycles if profile else None
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
-    limits = limits or api.Limits(None, None)
+    limits = limits or results.Limits(None, None)
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
     executed, least = sum(layer.macs for layer in layers), macs(graph)
@@ -77,7 +77,7 @@ def record(
             "flash": limits.flash,
         },
         "excess": over,
-        "fits": api.verdict(over.values(), is_open=is_open),
+        "fits": results.verdict(over.values(), is_open=is_open),
         "ram": {
             "total": profile.ram if profile else None,
             "arena": arena,
@@ -130,7 +130,7 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
     return {layer: count.likely for layer, count in cycles.items()}
 
 
-def _steps(plan: Plan, profile: api.Profile) -> list[Record]:
+def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
     """What each step took; of one that runs row by row also what is not its layers', which is its loop's."""
     counts = {"instructions": (profile.per_step, profile.per_layer)}
     counts["cycles"] = ([step.likely for step in profile.cycles_per_step], _likely(profile.cycles_per_layer))
@@ -189,7 +189,7 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
-def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, device: Device | None = None) -> Record:
+def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Limits, device: Device | None = None) -> Record:
     """RAM for work, for `plan --pareto`."""
     least = macs(model.graph)
     points = []
@@ -215,14 +215,14 @@ def front_record(model: api.Model, plans: Sequence[Plan], limits: api.Limits, de
     }
 
 
-def _latency_ms(cycles: Cycles | None, profile: api.Profile | None, device: Device | None) -> float | None:
+def _latency_ms(cycles: Cycles | None, profile: results.Profile | None, device: Device | None) -> float | None:
     """None where the emulated core is not the device's, or where the device is a core alone, without a clock."""
     if cycles is None or profile is None or device is None or device.clock_hz is None or device.core != profile.core:
         return None
     return round(milliseconds(cycles.likely, device.clock_hz), 3)
 
 
-def _energy_mj(cycles: Cycles | None, profile: api.Profile | None, device: Device | None) -> float | None:
+def _energy_mj(cycles: Cycles | None, profile: results.Profile | None, device: Device | None) -> float | None:
     latency_ms = _latency_ms(cycles, profile, device)
     if latency_ms is None or device is None or device.run_ma is None or device.volts is None:
         return None
@@ -261,7 +261,7 @@ def explanation_record(found: Explanation) -> Record:
     return asdict(found) | touches | {"waits": found.waits._asdict() if found.waits else None}
 
 
-def reorder_record(done: api.Reordering, out: Path | None = None) -> Record:
+def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     """The file's order and the best one, step by step, for `reorder`."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
@@ -287,7 +287,7 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
     return {"peak": peak, "step": at, "op": steps[at]["op"] if at is not None else None, "steps": steps}
 
 
-def comparison_record(model: api.Model, plan: Plan, boards: Sequence[api.Fit]) -> Record:
+def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
     """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
     found = record(model, plan=plan)
     return found | {
@@ -297,7 +297,7 @@ def comparison_record(model: api.Model, plan: Plan, boards: Sequence[api.Fit]) -
     }
 
 
-def _fit(board: api.Fit) -> Record:
+def _fit(board: results.Fit) -> Record:
     needs = {"ram": board.profile.ram, "flash": board.profile.flash}
     caps = {"ram": board.limits.ram, "flash": board.limits.flash}
     parts = {

@@ -14,7 +14,7 @@ from cases.maps import heads, segmentation
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
-from tinyweave import api, toolchain
+from tinyweave import api, results, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import variant_for
@@ -32,7 +32,7 @@ def rows_of(graph: Graph, *handed: str, tiles: tuple[Tile, ...] = ()) -> Rows:
     return Rows(graph, [variant_for(graph, op).name for op in graph.ops], (), tiles, handed)
 
 
-def imported(graph: Graph, folder: Path) -> api.Model:
+def imported(graph: Graph, folder: Path) -> results.Model:
     path = folder / f"{graph.name}.tflite"
     path.write_bytes(to_tflite(graph))
     return api.load(path)

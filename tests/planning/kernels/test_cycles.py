@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
@@ -18,14 +18,14 @@ DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tfli
 
 
 @pytest.fixture(scope="module")
-def model() -> api.Model:
+def model() -> results.Model:
     return api.load(DIGITS)
 
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("schedule", ["unfused", "best"])
 @pytest.mark.parametrize("core", TIMINGS)
-def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: api.Model, core: str, schedule: str, emulator):
+def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: results.Model, core: str, schedule: str, emulator):
     plan = api.plan(model, schedule, optimize="speed", core=core)
     found = api.profile(model, plan, core).cycles
     foreseen = plan_cycles(plan, core).cycles
@@ -35,7 +35,7 @@ def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: api.
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("cols", [2, 8])
-def test_work_that_is_done_again_and_what_each_call_costs_are_counted(model: api.Model, cols: int, emulator):
+def test_work_that_is_done_again_and_what_each_call_costs_are_counted(model: results.Model, cols: int, emulator):
     ops = range(len(model.graph.ops))
     stages = [*((index,) for index in ops[:2]), (2, 3, 4), *((index,) for index in ops[5:])]
     alone, tiled = (plan_in_stages(model.graph, stages, tiles=tiles) for tiles in ((), (Tile((2, 3, 4), cols),)))
@@ -48,7 +48,7 @@ def test_work_that_is_done_again_and_what_each_call_costs_are_counted(model: api
     assert found is not None and counts[1] == pytest.approx(found.likely, rel=0.15)
 
 
-def test_layers_without_constants_are_named_and_the_others_counted(model: api.Model):
+def test_layers_without_constants_are_named_and_the_others_counted(model: results.Model):
     plan = api.plan(model, "unfused", optimize="size")
     whole = plan_cycles(plan, "cortex-m4")
     assert whole == (whole.cycles, ()) and whole.cycles is not None

@@ -12,7 +12,7 @@ import pytest
 from cases.graphs import Net
 from cases.tiny import ramp
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES
@@ -77,13 +77,13 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
     for flash in (None, 0):
         folder = tmp_path / str(flash)
         folder.mkdir()
-        counts.append(api.deploy(model, folder, limits=api.Limits(None, flash), optimize="speed", count=1))
+        counts.append(api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1))
     most, least = (done.profile.flash for done in counts)
     assert roomy(counts[0].plan) and not roomy(counts[1].plan) and not counts[1].fits
     for flash in (most + SPARE, most - 1, (most + least) // 2):
         folder = tmp_path / str(flash)
         folder.mkdir()
-        done = api.deploy(model, folder, limits=api.Limits(None, flash), optimize="speed", count=1)
+        done = api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1)
         assert done.fits and done.verification.ok
         assert (done.plan.variants == counts[0].plan.variants) == (flash > most)
         assert (folder / f"{ROOMY}.c").exists() == bool(roomy(done.plan))

@@ -9,7 +9,7 @@ import pytest
 from cases.graphs import Net
 from fuzz.generate import BY_ROW, random_network
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.planning import Plan, plan
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 
@@ -18,7 +18,7 @@ CORE = "cortex-m4"
 
 
 @pytest.fixture(scope="module")
-def model() -> api.Model:
+def model() -> results.Model:
     return api.load(DIGITS)
 
 
@@ -31,27 +31,27 @@ def size(made: Plan) -> int:
 
 
 @pytest.fixture(scope="module")
-def unfused(model: api.Model) -> Plan:
+def unfused(model: results.Model) -> Plan:
     """Op by op, all on the fastest kernels."""
     return plan(model.graph, "unfused", core=CORE)
 
 
 @pytest.mark.parametrize("optimize", ["speed", "balanced"])
-def test_no_plan_takes_more_than_it_may(model: api.Model, unfused: Plan, optimize: str):
+def test_no_plan_takes_more_than_it_may(model: results.Model, unfused: Plan, optimize: str):
     made = api.plan(model, optimize=optimize, core=CORE)
     assert cycles(made) <= (1 + api.OPTIMIZE[optimize]) * cycles(unfused) and size(made) <= size(unfused)
 
 
-def test_more_time_buys_memory(model: api.Model):
+def test_more_time_buys_memory(model: results.Model):
     speed, balanced, least = (api.plan(model, optimize=name, core=CORE) for name in ("speed", "balanced", "size"))
     assert size(least) < size(balanced) <= size(speed) and cycles(speed) <= cycles(balanced) < cycles(least)
 
 
-def test_memory_that_is_short_costs_time(model: api.Model):
+def test_memory_that_is_short_costs_time(model: results.Model):
     fast, least = (api.plan(model, optimize=name, core=CORE) for name in ("speed", "size"))
     found = []
     for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
-        made = api.plan(model, limits=api.Limits(ram, None), optimize="speed", core=CORE)
+        made = api.plan(model, limits=results.Limits(ram, None), optimize="speed", core=CORE)
         assert size(made) <= ram
         found.append(cycles(made))
     assert found == sorted(found) and found[0] == cycles(fast) < found[1]
@@ -67,8 +67,8 @@ def test_more_memory_never_costs_time(seed: int):
     assert taken == sorted(taken, reverse=True) and taken[-1] == cycles(free)
 
 
-def test_where_nothing_fits_the_smallest_is_shown(model: api.Model):
-    made = api.plan(model, limits=api.Limits(100, None), optimize="speed", core=CORE)
+def test_where_nothing_fits_the_smallest_is_shown(model: results.Model):
+    made = api.plan(model, limits=results.Limits(100, None), optimize="speed", core=CORE)
     assert size(made) == size(api.plan(model, optimize="size"))
 
 
@@ -84,6 +84,6 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back():
 
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "rv32imc", "xtensa-lx7", "cortex-m85"])
-def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: api.Model, core: str):
+def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str):
     like = "cortex-m55" if core == "cortex-m85" else "cortex-m3"
     assert api.plan(model, core=core).offsets == api.plan(model, core=like).offsets

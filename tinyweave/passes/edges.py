@@ -1,0 +1,45 @@
+"""Values at the edges of the network after the passes, as the file's own inputs and outputs hold them.
+
+In: the imported graph, the TensorMap of the passes, values at an edge. Out: values at the edge of the file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir import Graph
+from ..ops import SPECS
+from ..ops.layout import permutation
+from .tensor_map import TensorMap, source
+
+
+def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Return the values of a uint8 tensor as the int8 tensor that the passes made of it holds them, or the other way round."""
+    if values.dtype == np.dtype(dtype):
+        return values
+    return np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype)
+
+
+def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
+    """Return what the file's own input must hold so that `name`, which may lie behind stripped ops, holds `values`.
+
+    None where no input of the file gives these values.
+    """
+    home = source(tensors, name)[0]
+    if home in original.inputs:
+        return as_other_sign(values, original.tensors[home].dtype)
+    op = original.ops[original.producer[name]]
+    outer = original.input(op)
+    if op.kind == "transpose":
+        turned = as_other_sign(values, outer.dtype).transpose(np.argsort(permutation(original, op)))
+        fed = np.ascontiguousarray(turned)
+        return fed if outer.name in original.inputs else as_in_file(original, {}, outer.name, fed)
+    inner = original.output(op)
+    real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
+    if outer.dtype == "float32":
+        fed = real.reshape(outer.shape)
+    else:
+        fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
+    if not np.array_equal(SPECS[op.kind].reference(original, op, [fed])[0], values):
+        return None
+    return fed

@@ -1,0 +1,181 @@
+"""What the functions of tinyweave return: frozen values, which the report and the command line only read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from .devices import Device
+from .ir import Graph
+from .passes import TensorMap
+from .planning import Plan
+from .planning.memories import excess as memory_excess
+from .planning.order.search import Order, live_owners
+from .simulate.compare import Verification
+from .simulate.instruction_timing import Cycles
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An imported file: the graph after the passes, and what leads back to the file."""
+
+    name: str
+    graph: Graph
+    original: Graph
+    tensors: TensorMap
+    path: Path
+    file: bytes
+    io: str
+    layout: str = "model"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.file).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What one invoke on an emulated core took, all of it measured but cycles; ram and flash in bytes.
+
+    per_layer: instructions by layer; of one in a stage that runs row by row those of its kernel's calls, where that is known.
+    cycles: estimated, of the whole, per step and per layer; None or empty for a core whose timings are not known. waits: cycles
+    that a read of the device's Flash waits, counted where its caches miss; None: not known, and none are counted. foreign:
+    kernels of the device's core that ran as plain C, for want of its instructions on `core`; there are no cycles then.
+    """
+
+    core: str
+    compiler: str
+    foreign: tuple[str, ...]
+    instructions: int
+    per_step: tuple[int, ...]
+    per_layer: Mapping[str, int]
+    cycles: Cycles | None
+    cycles_per_step: tuple[Cycles, ...]
+    cycles_per_layer: Mapping[str, Cycles]
+    waits: int | None
+    arena: dict[str, int]
+    static: int
+    stack: int
+    weights: int
+    tables: int
+    code: int
+
+    @property
+    def ram(self) -> int:
+        return sum(self.arena.values()) + self.static + self.stack
+
+    @property
+    def flash(self) -> int:
+        return self.weights + self.tables + self.code
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
+    first), to be tried in this order; none where there is one memory, of `ram` bytes."""
+
+    ram: int | None
+    flash: int | None
+    maps: tuple[Mapping[str, int], ...] = ()
+
+    def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
+        """The map in which these arenas were planned."""
+        return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
+
+    def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
+        """Bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
+        memories = self.memories(arena)
+        if memories is None:
+            return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
+        room = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
+        return memory_excess(arena, memories) + max(0, rest - room)
+
+
+class FlashNeed(NamedTuple):
+    """Bytes of Flash of a plan before it is built: its constants, exact, and with code and parameters at least and at most."""
+
+    constants: int
+    least: int
+    most: int
+
+    def excess(self, limit: int | None) -> int | None:
+        """Return the bytes over `limit` if the constants alone exceed it, 0 if all fits, None where only a build can tell."""
+        if limit is None or self.constants <= limit < self.most:
+            return None
+        return max(0, self.constants - limit)
+
+
+def verdict(over: Collection[int | None], *, is_open: bool) -> bool | None:
+    """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
+    known = [value for value in over if value is not None]
+    if any(known):
+        return False
+    return True if known and not is_open else None
+
+
+@dataclass(frozen=True, eq=False)
+class Reordering:
+    """The ops of a file in the file's order and in the best one; owner: who shares bytes with whom by this count."""
+
+    model: Model
+    count: str
+    owner: dict[str, str]
+    best: Order
+    file: bytes
+
+    def live(self, order: Sequence[int]) -> list[dict[str, int]]:
+        """Per step the tensors that are alive, and their bytes."""
+        tensors = self.model.original.tensors
+        return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """One model on one device: the plan, what was measured and proved, and the verdict."""
+
+    model: Model
+    plan: Plan
+    profile: Profile
+    verification: Verification
+    device: Device | None
+    limits: Limits
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """Bytes by which ram and flash exceed their limits, 0 where they fit."""
+        return excess(self.profile, self.limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One model on one board, as measured on the board's core or on the one that stands for it."""
+
+    device: Device
+    plan: Plan
+    profile: Profile
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.device.ram, self.device.flash)  # one arena for all boards
+
+    @property
+    def excess(self) -> dict[str, int]:
+        """Bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
+        return excess(self.profile, self.limits)
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
+
+
+def excess(profile: Profile, limits: Limits) -> dict[str, int]:
+    """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
+    flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
+    return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
