@@ -61,6 +61,8 @@ MAY_IMPORT = {
         "simulate",
         "version",
     },
+    "options": set(),
+    "verbs": {"api", "devices", "ir", "manifest", "options", "planning", "results", "simulate"},
     "manifest": {"files", "ir", "version"},
     "advice": {"api", "results", "devices", "ir", "planning"},
     "cli": {

@@ -1,3 +1,69 @@
-"""tinyweave fits int8 neural networks into microcontrollers; the public functions are those of `tinyweave.api`."""
+"""Fit neural networks into microcontrollers: plan the memory, write plain C, prove every byte.
+
+    import tinyweave as tw
+
+    model = tw.load("kws.tflite")
+    plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
+    done = tw.deploy(model, "firmware/kws", "stm32f412")
+
+There is one function for each command of the command line. Each takes a model or the path of its file, a device or its name
+(`tinyweave.devices` has the known ones), and the fields of PlanOptions as keyword arguments.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .devices import Device
+    from .ir import CompileError
+    from .options import PlanOptions
+    from .planning import Plan
+    from .results import Deployment, Fit, Model, Profile, Reordering
+    from .simulate.compare import Verification
+    from .verbs import compare, compile, deploy, load, pareto, plan, profile, reorder, verify
 
 __version__ = "0.1.0"
+__all__ = [
+    "CompileError",
+    "Deployment",
+    "Device",
+    "Fit",
+    "Model",
+    "Plan",
+    "PlanOptions",
+    "Profile",
+    "Reordering",
+    "Verification",
+    "compare",
+    "compile",
+    "deploy",
+    "load",
+    "pareto",
+    "plan",
+    "profile",
+    "reorder",
+    "verify",
+]
+# where a name lies: importing tinyweave imports nothing until a name is used
+_ROOMS = {
+    "verbs": ("compare", "compile", "deploy", "load", "pareto", "plan", "profile", "reorder", "verify"),
+    "results": ("Deployment", "Fit", "Model", "Profile", "Reordering"),
+    "simulate.compare": ("Verification",),
+    "planning": ("Plan",),
+    "options": ("PlanOptions",),
+    "devices": ("Device",),
+    "ir": ("CompileError",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    room = next((room for room, names in _ROOMS.items() if name in names), None)
+    if room is None:
+        raise AttributeError(f"tinyweave has no '{name}'; it has {', '.join(__all__)}")
+    value = getattr(import_module(f".{room}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -142,6 +142,9 @@ class Graph:
     outputs: tuple[str, ...]
     init: tuple[Op, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Graph '{self.name}': {len(self.ops)} ops, {len(self.tensors)} tensors>"
+
     @cached_property
     def producer(self) -> dict[str, int]:
         """Tensor name -> index of the op that writes it."""

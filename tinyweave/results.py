@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +32,14 @@ class Model:
     io: str
     layout: str = "model"
 
+    def __repr__(self) -> str:
+        ends = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
+        inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in ends)
+        return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
+
     @property
     def sha256(self) -> str:
+        """The digest of the file, in hexadecimal."""
         return hashlib.sha256(self.file).hexdigest()
 
 
@@ -63,12 +70,26 @@ class Profile:
     tables: int
     code: int
 
+    def __repr__(self) -> str:
+        cycles = "" if self.cycles is None else f", about {self.cycles.likely:,} cycles"
+        return (
+            f"<Profile on {self.core}: {self.instructions:,} instructions{cycles}, RAM {self.ram:,} B, Flash {self.flash:,} B>"
+        )
+
+    def _repr_html_(self) -> str:
+        counts = [("instructions", self.instructions), ("RAM, B", self.ram), ("Flash, B", self.flash)]
+        layers = [(name, f"{count:,}") for name, count in self.per_layer.items()]
+        head = table(["emulated core", self.core], [(what, f"{count:,}") for what, count in counts])
+        return head + table(["layer", "instructions"], layers)
+
     @property
     def ram(self) -> int:
+        """Bytes of the arenas, static data and stack."""
         return sum(self.arena.values()) + self.static + self.stack
 
     @property
     def flash(self) -> int:
+        """Bytes of weights, tables and code."""
         return self.weights + self.tables + self.code
 
 
@@ -126,6 +147,9 @@ class Reordering:
     best: Order
     file: bytes
 
+    def __repr__(self) -> str:
+        return f"<Reordering of '{self.model.name}': at most {self.best.peak:,} B live>"
+
     def live(self, order: Sequence[int]) -> list[dict[str, int]]:
         """Per step the tensors that are alive, and their bytes."""
         tensors = self.model.original.tensors
@@ -143,8 +167,16 @@ class Deployment:
     device: Device | None
     limits: Limits
 
+    def __repr__(self) -> str:
+        return f"<Deployment of '{self.model.name}': {_said(self.fits)}, {_proved(self.verification)}, {self.profile!r}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("board", self.device.name if self.device else "none"), ("memory", _said(self.fits))]
+        return table(["model", self.model.name], [*rows, ("bytes", _proved(self.verification))]) + self.profile._repr_html_()
+
     @property
     def fits(self) -> bool:
+        """Whether RAM and Flash, as measured, are within the limits."""
         return not any(self.excess.values())
 
     @property
@@ -160,6 +192,9 @@ class Fit:
     device: Device
     plan: Plan
     profile: Profile
+
+    def __repr__(self) -> str:
+        return f"<Fit on {self.device.name}: {_said(self.fits)}, RAM {self.profile.ram:,} B, Flash {self.profile.flash:,} B>"
 
     @property
     def limits(self) -> Limits:
@@ -179,3 +214,18 @@ def excess(profile: Profile, limits: Limits) -> dict[str, int]:
     """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
     flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
     return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table for a notebook; names out of model files are escaped."""
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _said(fits: bool) -> str:
+    return "fits" if fits else "does not fit"
+
+
+def _proved(verification: Verification) -> str:
+    return "every byte is right" if verification.ok else "it differs"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import NamedTuple
 
 from ..ir import Graph
@@ -127,6 +128,18 @@ class Plan:
     streamed: tuple[str, ...] = ()
     handed: tuple[str, ...] = ()
     kept: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        arena = ", ".join(f"{size:,} B of {memory}" for memory, size in self.arena.items())
+        return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
+
+    def _repr_html_(self) -> str:
+        rows = ["<tr><th>memory</th><th>from</th><th>to</th><th>bytes</th><th>steps</th><th>buffer</th></tr>"]
+        for buffer in sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start)):
+            begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
+            cells = (buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name)
+            rows.append("".join(("<tr>", *(f"<td>{escape(cell)}</td>" for cell in cells), "</tr>")))
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{''.join(rows)}</table>"
 
     @property
     def gap(self) -> int:

@@ -1,0 +1,113 @@
+"""`import tinyweave as tw`: each verb does what its command does, and the page of the guide that shows it is right."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.planning import to_json
+
+ROOT = Path(__file__).parents[1]
+DIGITS = ROOT / "examples" / "spoken_digits" / "digits.tflite"
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def model() -> tw.Model:
+    return tw.load(DIGITS)
+
+
+def shown(code: str, names: dict[str, Any]) -> str:
+    """Run code as a notebook does: what it prints, then the last expression."""
+    *first, last = ast.parse(code).body
+    with redirect_stdout(StringIO()) as out:
+        exec(compile(ast.Module(first, []), "page", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "page", "eval"), names)
+            if value is not None:
+                print(repr(value))
+        else:
+            exec(compile(ast.Module([last], []), "page", "exec"), names)
+    return out.getvalue()
+
+
+@pytest.mark.emulator
+@pytest.mark.litert
+def test_the_page_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(DIGITS, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    blocks = BLOCK.findall((ROOT / "docs" / "PYTHON.md").read_text())
+    assert len(blocks) > 6
+    for code, text in blocks:
+        assert shown(code, names) == text, code
+    assert (tmp_path / "firmware" / "digits" / "digits.c").is_file()
+
+
+def test_all_that_is_promised_is_there() -> None:
+    assert sorted(tw.__all__) == list(tw.__all__) and dir(tw) == sorted([*tw.__all__, "__version__"])
+    for name in tw.__all__:
+        assert getattr(tw, name).__doc__, name
+    with pytest.raises(AttributeError, match="tinyweave has no 'plann'"):
+        tw.plann  # noqa: B018
+
+
+def test_a_plan_is_the_one_of_the_command(model: tw.Model) -> None:
+    device = tw.devices.find("stm32l4r5")  # a room of the package, like any other
+    limits = api.device_limits(device)
+    for options in ({}, {"optimize": "size"}, {"max_mac_overhead": 1.2, "stream_inputs": True}):
+        wanted = to_json(api.plan(model, limits=limits, core=device.core, **options))
+        assert to_json(tw.plan(model, device, **options)) == wanted
+        assert to_json(tw.plan(DIGITS, "stm32l4r5", tw.PlanOptions(**options))) == wanted
+    assert sum(tw.plan(model, "nrf52840", optimize="speed", ram="7k").arena.values()) <= 7 * 1024
+    fewest = [sum(plan.arena.values()) for plan in tw.pareto(model)]
+    assert fewest == sorted(fewest, reverse=True) == [sum(plan.arena.values()) for plan in api.front(model)]
+
+
+def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path: Path) -> None:
+    plan = tw.plan(model, "nrf52840")
+    written = tw.compile(model, tmp_path / "a", "nrf52840")
+    assert all(path.is_file() for path in written) and tmp_path / "a" / "digits.c" in written
+    again = tw.compile(model, tmp_path / "b", "nrf52840", planned=plan)
+    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda model: tw.plan(model, schedul="best"), "there is no option schedul; options are schedule"),
+        (lambda model: tw.plan(model, ram="64q"), "64q"),
+        (lambda model: tw.plan(model, "stm32f999"), "unknown device"),
+        (lambda model: tw.plan(model, optimize="fast"), "fast"),
+        (lambda model: tw.load("none.tflite"), "none.tflite"),
+        (lambda model: tw.verify(model, inputs=[np.zeros((2, 2), np.int8)]), r"\(2, 2\)|\[2, 2\]|elements|values"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(model: tw.Model, call: Any, said: str) -> None:
+    with pytest.raises(tw.CompileError, match=said) as error:
+        call(model)
+    assert "\n" not in str(error.value)
+
+
+def test_values_show_themselves_in_a_line(model: tw.Model) -> None:
+    plan = tw.plan(model)
+    for value in (model, plan, model.graph, tw.reorder(model), *tw.pareto(model)):
+        assert len(repr(value)) < 120 and "\n" not in repr(value) and repr(value).startswith("<")
+    assert plan._repr_html_().count("<tr>") == len(plan.buffers) + 1
+
+
+def test_using_one_name_loads_no_other_room() -> None:
+    code = "import sys, tinyweave as tw\ntw.PlanOptions(ram=1)\nprint('numpy' in sys.modules, 'tinyweave.api' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False False\n"

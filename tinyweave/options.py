@@ -1,0 +1,27 @@
+"""The options of the planner as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How to plan a network, and within which limits.
+
+    schedule: `best`, `unfused`, `layer`, or as others plan: `patch`, `patch:N:K`, `msf`, `stream2d`.
+    optimize: `balanced` uses fast kernels where they pay, `speed` wherever they fit, `size` never.
+    stream_inputs: a callback brings the inputs by rows; they never lie in RAM as a whole. stream_outputs: a callback takes the
+    outputs by rows that are maps.
+    max_mac_overhead: multiply-accumulates at most so many times the network's, for less RAM; None: nothing is computed twice,
+    but by `patch` and `msf`.
+    ram, flash: limits in bytes, or as text such as "64k" or "1m"; None: those of the device, if one is given.
+    """
+
+    schedule: str = "best"
+    optimize: str = "balanced"
+    stream_inputs: bool = False
+    stream_outputs: bool = False
+    max_mac_overhead: float | None = None
+    ram: int | str | None = None
+    flash: int | str | None = None

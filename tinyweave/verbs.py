@@ -1,0 +1,186 @@
+"""The verbs of tinyweave as Python functions, one for each command: what `import tinyweave as tw` offers.
+
+In: a model, or the path of its file; a device, or its name; options, as a PlanOptions, or one by one (`ram="64k"`). Out: frozen
+results, which show themselves in a notebook. Bad input raises CompileError, whose text says what, where and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import api
+from .devices import Device, find, parse_size
+from .ir import CompileError
+from .manifest import generated_folder
+from .options import PlanOptions
+from .planning import MOST_OVERHEAD, Plan
+from .results import Deployment, Fit, Limits, Model, Profile, Reordering
+from .simulate.compare import Verification
+
+Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
+DEFAULTS = PlanOptions()
+
+
+def load(path: str | Path, *, io: str = "model", layout: str = "model", name: str | None = None) -> Model:
+    """Read a .tflite file and run the passes.
+
+    io: "int8" strips float and uint8 inputs and outputs. layout: "nhwc" puts channels last. name: prefix of the C names, from
+    the file's name if left out.
+    """
+    return api.load(path, io, name, layout=layout)
+
+
+def plan(
+    model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
+) -> Plan:
+    """Return the memory plan with the least RAM, or the best trade of RAM and cycles that `optimize` asks for.
+
+    It is returned whether or not it fits: `plan.arena` has its bytes by memory.
+    """
+    target, limits, chosen = _target(device, options, changes)
+    return api.plan(_model(model), limits=limits, core=target.core if target else api.DEFAULT_CORE, **_planning(chosen))
+
+
+def pareto(model: Model | str | Path, options: PlanOptions = DEFAULTS, **changes: Any) -> list[Plan]:
+    """Return the plans of which none needs less RAM with as few multiply-accumulates, the fewest first; portable kernels."""
+    chosen = _changed(options, changes)
+    overhead = MOST_OVERHEAD if chosen.max_mac_overhead is None else chosen.max_mac_overhead
+    streams = {"stream_inputs": chosen.stream_inputs, "stream_outputs": chosen.stream_outputs}
+    return api.front(_model(model), max_mac_overhead=overhead, **streams)
+
+
+def compile(
+    model: Model | str | Path,
+    folder: str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    planned: Plan | None = None,
+    kernel_prefix: str = "",
+    **changes: Any,
+) -> list[Path]:
+    """Write the C of a model into a folder; return the files that were written.
+
+    Other files of the folder stay; what an earlier call wrote there and is no longer part of it is removed. planned: emit this
+    plan instead of planning.
+    """
+    loaded, target = _model(model), _target(device, options, changes)[0]
+    made = planned or plan(loaded, device, options, **changes)
+    emitted = api.source(loaded, made, "", target, kernel_prefix=kernel_prefix)
+    with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
+        api.write(emitted, written.scratch)
+    return [Path(folder) / name for name in emitted.files]
+
+
+def verify(
+    model: Model | str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    planned: Plan | None = None,
+    inputs: Sequence[Sample] = (),
+    samples: int = 5,
+    seed: int = 0,
+    **changes: Any,
+) -> Verification:
+    """Run the C on this machine and on an emulated core, and compare every byte with the reference's: `.ok` is the verdict."""
+    loaded, target = _model(model), _target(device, options, changes)[0]
+    made = planned or plan(loaded, device, options, **changes)
+    return api.verify(loaded, made, inputs=_samples(inputs), count=samples, seed=seed, core=api.emulated_core(target))
+
+
+def profile(
+    model: Model | str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    planned: Plan | None = None,
+    sample: Sample | None = None,
+    **changes: Any,
+) -> Profile:
+    """Measure one inference on an emulated core: instructions, stack, code size, and cycles as they are estimated."""
+    loaded, target = _model(model), _target(device, options, changes)[0]
+    made = planned or plan(loaded, device, options, **changes)
+    given = None if sample is None else _samples([sample])[0]
+    return api.profile(loaded, made, api.emulated_core(target), given, device=target)
+
+
+def deploy(
+    model: Model | str | Path,
+    folder: str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    inputs: Sequence[Sample] = (),
+    samples: int = 5,
+    seed: int = 0,
+    **changes: Any,
+) -> Deployment:
+    """Plan, write the C into a folder, prove every byte, and measure it; `.fits` and `.verification.ok` are the verdicts."""
+    loaded = _model(model)
+    target, limits, chosen = _target(device, options, changes)
+    with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
+        return api.deploy(
+            loaded,
+            written.scratch,
+            device=target,
+            limits=limits,
+            inputs=_samples(inputs),
+            count=samples,
+            seed=seed,
+            **_planning(chosen),
+        )
+
+
+def compare(
+    model: Model | str | Path, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any
+) -> list[Fit]:
+    """Hold a model against every known board: planned, built and run once per core."""
+    given = None if sample is None else _samples([sample])[0]
+    return api.compare_boards(_model(model), sample=given, **_planning(_changed(options, changes)))
+
+
+def reorder(model: Model | str | Path) -> Reordering:
+    """Return the order of a model's ops that needs the least memory, and its .tflite file in that order."""
+    return api.reorder(model if isinstance(model, Model) else api.read(model))
+
+
+def _model(model: Model | str | Path) -> Model:
+    return model if isinstance(model, Model) else load(model)
+
+
+def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
+    unknown = set(changes) - set(PlanOptions.__dataclass_fields__)
+    if unknown:
+        known = ", ".join(PlanOptions.__dataclass_fields__)
+        raise CompileError(f"there is no option {sorted(unknown)[0]}", f"options are {known}")
+    return replace(options, **changes)
+
+
+def _target(
+    device: Device | str | None, options: PlanOptions, changes: dict[str, Any]
+) -> tuple[Device | None, Limits, PlanOptions]:
+    """Return the device, the limits, those of the options before the device's, and the options with the changes."""
+    chosen, target = _changed(options, changes), find(device) if isinstance(device, str) else device
+    limits = api.device_limits(target) if target else Limits(None, None)
+    if chosen.ram is not None:
+        limits = replace(limits, ram=_bytes(chosen.ram), maps=())
+    return target, limits if chosen.flash is None else replace(limits, flash=_bytes(chosen.flash)), chosen
+
+
+def _bytes(size: int | str) -> int:
+    return parse_size(size) if isinstance(size, str) else size
+
+
+def _planning(options: PlanOptions) -> dict[str, Any]:
+    """Return what `api.plan` takes of the options as it is."""
+    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in ("ram", "flash")}
+
+
+def _samples(inputs: Sequence[Sample]) -> list[list[np.ndarray]]:
+    return [[sample] if isinstance(sample, np.ndarray) else list(sample) for sample in inputs]
