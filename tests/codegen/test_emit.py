@@ -13,6 +13,7 @@ from codegen.emitted import compile_strictly, inputs_of, source_of, write
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import c
+from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.planning import Buffer, check, plan
@@ -127,6 +128,17 @@ def test_an_input_that_nothing_overwrites_survives() -> None:
     assert "overwritten by invoke" in source_of(graph).files["chain.h"]
     assert "survives invoke" in source_of(graph, apart).files["chain.h"]
     assert isinstance(made.buffer("image"), Buffer)
+
+
+def test_inputs_that_others_only_touch_survive() -> None:
+    """Bytes that end where an input begins, or begin where it ends, leave it alone; one byte more does not."""
+    graph = NETWORKS["chain"]()
+    made = plan(graph)
+    image, others = made.buffer("image"), [buffer for buffer in made.buffers if buffer.name != "image"]
+    for size, at, untouched in ((100, 0, True), (101, 0, False), (9, 100 + image.bytes, True), (9, 99 + image.bytes, False)):
+        buffers = (image, *(replace(buffer, bytes=size) for buffer in others))
+        offsets = {"image": 100} | {buffer.name: at for buffer in others}
+        assert survives(replace(made, buffers=buffers, offsets=offsets), "image") == untouched
 
 
 def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:

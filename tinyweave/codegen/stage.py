@@ -28,8 +28,8 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
     """Activation that a fused stage reads or writes -> the C expression of its view."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
-    found = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
-    return {name: f"{labels[name]}_{'tile.map' if name in tiles else 'map'}" for name in found}
+    placed = [name for name in dict.fromkeys(names) if name in plan.places]
+    return {name: f"{labels[name]}_{'tile.map' if name in tiles else 'map'}" for name in placed}
 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:

@@ -40,7 +40,7 @@ def moved(graph: Graph, op: Op) -> Lags:
 def trailing(read: Numbers, written: Numbers) -> int:
     """The lag of steps that each first read from byte `read` on and then have written all below byte `written` at most."""
     later = np.minimum.accumulate(read[::-1])[::-1]
-    return max(int((written[:-1] - later[1:]).max(initial=0)), 0)
+    return int((written[:-1] - later[1:]).max(initial=0))
 
 
 def _numbered(tensor: Tensor) -> Numbers:

@@ -1,0 +1,130 @@
+"""What the cycles of a layer depend on, counted by walking through the loops of its kernel, one increment at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases.tiny import activation
+from cases.tiny import graph as tiny
+
+from tinyweave.ir import Graph, Op, Quant, Tensor
+from tinyweave.kernels import cycle_features
+from tinyweave.kernels.dsp import depthwise, winograd
+from tinyweave.ops import SPECS
+
+SHAPES = [  # height, width, channels, filters, kernel, stride, padding of each axis
+    (7, 9, 4, 8, (3, 3), (1, 1), ((1, 1), (1, 1))),
+    (8, 5, 3, 5, (3, 3), (2, 2), ((0, 1), (1, 0))),
+    (6, 6, 6, 3, (1, 1), (1, 1), ((0, 0), (0, 0))),
+    (9, 4, 2, 7, (5, 2), (1, 2), ((2, 2), (0, 1))),
+    (5, 5, 1, 4, (3, 3), (2, 1), ((1, 1), (0, 0))),
+    (12, 21, 8, 8, (3, 3), (1, 1), ((1, 1), (1, 1))),
+    (12, 21, 8, 8, (5, 5), (2, 2), ((2, 2), (1, 2))),
+]
+
+
+def layer(shape: tuple, kind: str) -> tuple[Graph, Op]:
+    h, w, depth, filters, kernel, stride, padding = shape
+    sizes = [(n + sum(p) - k) // s + 1 for n, k, s, p in zip((h, w), kernel, stride, padding, strict=True)]
+    deep = kind == "depthwise_conv_2d"
+    weights = np.ones((1, *kernel, depth) if deep else (filters, *kernel, depth), np.int8)
+    out = activation("y", (1, *sizes, depth if deep else filters))
+    constant = Tensor("w", weights.shape, "int8", Quant((0.5,), (0,)), weights, "constant")
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": "none"}
+    graph = tiny(
+        "layer",
+        [activation("x", (1, h, w, depth)), constant, out],
+        [Op("conv", kind, ("x", "w", None), ("y",), attrs)],
+        ("x",),
+        ("y",),
+    )
+    return graph, graph.ops[0]
+
+
+def sees_padding(shape: tuple, row: int, col: int) -> bool:
+    (h, w, _, _, kernel, stride, padding) = shape
+    tops = [at * s - p[0] for at, s, p in zip((row, col), stride, padding, strict=True)]
+    return any(top < 0 or top + k > n for top, k, n in zip(tops, kernel, (h, w), strict=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_two_pixels_times_four_filters(shape: tuple) -> None:
+    graph, op = layer(shape, "conv_2d")
+    (_, height, width, filters), (rows, cols), depth = graph.output(op).shape, shape[4], shape[2]
+    inner = blocks = streamed = gathered_rows = pixels = padded = 0
+    words = rows * -(-cols * depth // 4)
+    places = [(row, col) for row in range(height) for col in range(width)]
+    for _ in range(0, len(places), 2):
+        streamed += words
+        gathered_rows += rows
+        for _ in range(0, filters, 4):
+            blocks += 1
+            inner += words
+    for row, col in places:
+        pixels += 1
+        padded += words if sees_padding(shape, row, col) else 0
+    case, counted = cycle_features.pairs(graph, op)
+    assert counted == (inner, blocks, streamed, gathered_rows, pixels, padded, 1.0)
+    wanted = (
+        "pixels"
+        if (rows, cols) == (1, 1)
+        else "words"
+        if depth % 4 == 0
+        else "nines"
+        if (rows, cols, depth) == (3, 3, 3)
+        else "bytes"
+    )
+    assert case == f", {wanted}"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pixel_by_pixel_and_tap_by_tap(shape: tuple) -> None:
+    graph, op = layer(shape, "conv_2d")
+    _, height, width, filters = graph.output(op).shape
+    macs, count = SPECS["conv_2d"].macs(graph, op, True), height * width
+    assert cycle_features.pixels(graph, op) == (
+        "",
+        (macs, count * filters * shape[4][0], count * filters, count * shape[4][0], count, 1.0),
+    )
+    graph, op = layer(shape, "depthwise_conv_2d")
+    macs = SPECS["depthwise_conv_2d"].macs(graph, op, True)
+    channels = shape[2]
+    counted = (macs, macs // channels, count * channels, count * shape[4][0], count, 1.0)
+    assert cycle_features.taps(graph, op) == ("", counted)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tiles_of_winograd(shape: tuple) -> None:
+    graph, op = layer(shape, "conv_2d")
+    _, height, width, filters = graph.output(op).shape
+    corners = [(row, col) for row in range(0, height, winograd.TILE) for col in range(0, width, winograd.TILE)]
+    words, inner, groups = shape[2] // 2, 0, 0
+    for _ in range(0, len(corners), 2):
+        for _ in range(0, filters, 4):
+            groups += 1
+            inner += words
+    assert cycle_features.tiles(graph, op) == ("", (inner, groups, len(corners) * words, len(corners), 1.0))
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[4] in ((3, 3), (5, 5))])
+def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
+    graph, op = layer(shape, "depthwise_conv_2d")
+    _, height, width, channels = graph.output(op).shape
+    rows, cols = shape[4]
+    wide, high = depthwise.columns_at_a_time(graph, op), depthwise.rows_at_a_time(graph, op)
+    products = sums = gathered = lines = strips = planes = 0
+    for _ in range(0, channels, depthwise.PLANES):
+        planes += 1
+        for left in range(0, width, wide):
+            columns = min(wide, width - left)
+            computed = -(-columns // depthwise.AT_ONCE) * depthwise.AT_ONCE
+            for top in range(0, height, high):
+                count = min(high, height - top)
+                strips += 1
+                words = columns * shape[5][1] + cols - 1
+                gathered += words * ((count - 1) * shape[5][0] + rows)
+                for _ in range(count):
+                    lines += 1
+                    sums += computed * depthwise.PLANES
+                    products += computed * depthwise.PLANES * rows * ((depthwise.taps(cols) + 1) // 2)
+    assert cycle_features.lines(graph, op)[1] == (products, sums, gathered, lines, strips, planes, 1.0)
