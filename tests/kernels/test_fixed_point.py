@@ -1,0 +1,104 @@
+"""The fixed-point functions in C against those of `ops`, number by number: what rounds away in a kernel's int8 shows here."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tinyweave import toolchain
+from tinyweave.kernels.table import FILES, sources
+from tinyweave.ops import fixed_point, log_softmax, q15
+
+INT32 = np.iinfo(np.int32)
+COUNT = 200_000
+EDGES = (0, 1, 2, 3, 4)
+# function of one array in C -> its expression of x and of a second number n
+EXPRESSIONS = {
+    "logarithm": "logarithm(x)",
+    "exp_of_negative": "tw_exp_of_negative(-x)",
+    "one_over_one_plus": "tw_one_over_one_plus(x)",
+    "saturating_shift_left": "tw_saturating_shift_left(x, n)",
+    "high_mul": "tw_high_mul(x, n)",
+    "rounding_shift": "tw_rounding_shift(x, n)",
+    "exp_q15": "tw_exp_q15(x, n)",
+    "logistic_q15": "tw_logistic_q15(x, n)",
+    "tanh_q15": "tw_tanh_q15(x, n)",
+}
+Function = Callable[[np.ndarray, int], np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Function]:
+    folder = tmp_path_factory.mktemp("fixed_point")
+    loops = [
+        f"void test_{name}(const int32_t *from, int32_t *to, int32_t count, int32_t n)\n"
+        f"{{\n    (void)n;\n    for (int32_t i = 0; i < count; ++i) {{\n        const int32_t x = from[i];\n"
+        f"        to[i] = {expression};\n    }}\n}}\n"
+        for name, expression in EXPRESSIONS.items()
+    ]
+    head = '#include "tw_log_softmax_s8.c"\n#include "tw_q15.h"\n'  # whose logarithm is static
+    (folder / "all.c").write_text(head + "\n".join(loops))
+    for path in {*sources(["tw_log_softmax_s8"]), FILES["tw_q15.h"]}:
+        (folder / path.name).write_text(path.read_text())
+    compiler, target = toolchain.host(), folder / "all.so"
+    toolchain.compile_c(
+        compiler, ["-std=c99", "-DTW_PLAIN_C", "-O1", "-fPIC", "-shared", folder / "all.c", folder / "tw_exp.c", "-o", target]
+    )
+    library = ctypes.CDLL(str(target))
+
+    def wrapped(name: str) -> Function:
+        def call(x: np.ndarray, n: int = 0) -> np.ndarray:
+            given, result = np.ascontiguousarray(x, np.int32), np.empty(len(x), np.int32)
+            places = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, result))
+            getattr(library, f"test_{name}")(*places, len(given), n)
+            return result.astype(np.int64)
+
+        return call
+
+    return {name: wrapped(name) for name in EXPRESSIONS}
+
+
+def numbers(low: int, high: int) -> np.ndarray:
+    """Random numbers in [low, high], uniform and in their logarithm, and those next to the ends and to powers of two."""
+    rng = np.random.default_rng(high - low)
+    powers = [(1 << bit) + near for bit in range(32) for near in (-1, 0, 1)]
+    edges = [low + edge for edge in EDGES] + [high - edge for edge in EDGES] + powers + [-power for power in powers]
+    small = (rng.uniform(-1, 1, COUNT) * 2.0 ** rng.uniform(0, 31, COUNT)).astype(np.int64)
+    found = np.concatenate([rng.integers(low, high, COUNT, endpoint=True), small, np.array(edges, np.int64)])
+    return found[(found >= low) & (found <= high)]
+
+
+def test_logarithm(functions: dict[str, Function]) -> None:
+    x = numbers(1 << 19, INT32.max)
+    assert np.array_equal(functions["logarithm"](x), log_softmax.logarithm(x))
+
+
+def test_exponential_and_reciprocal(functions: dict[str, Function]) -> None:
+    x = numbers(0, INT32.max)
+    assert np.array_equal(functions["exp_of_negative"](x), fixed_point.exp_on_negative_values(-x))
+    assert np.array_equal(functions["one_over_one_plus"](x), fixed_point.one_over_one_plus(x))
+
+
+@pytest.mark.parametrize("n", range(1, 32))
+def test_shifts(functions: dict[str, Function], n: int) -> None:
+    x = numbers(INT32.min + 1, INT32.max)
+    if n <= 5:
+        assert np.array_equal(functions["saturating_shift_left"](x, n), fixed_point.saturating_shift_left(x, n))
+    assert np.array_equal(functions["rounding_shift"](x, n), fixed_point.rounding_shift(x, n))
+
+
+@pytest.mark.parametrize("n", [0, 1, -1, 1 << 30, INT32.max, 1518500250, -1010580540])
+def test_products(functions: dict[str, Function], n: int) -> None:
+    x = numbers(INT32.min + 1, INT32.max)
+    assert np.array_equal(functions["high_mul"](x, n), fixed_point.high_mul(x, n))
+
+
+@pytest.mark.parametrize("bits", range(7))
+def test_all_numbers_of_16_bits(functions: dict[str, Function], bits: int) -> None:
+    x = np.arange(-(1 << 15), 1 << 15)
+    assert np.array_equal(functions["exp_q15"](x[x >= 0], bits), q15.exp_on_negative_values(-x[x >= 0], bits))
+    assert np.array_equal(functions["logistic_q15"](x, bits), q15.logistic(x, bits))
+    assert np.array_equal(functions["tanh_q15"](x, bits), q15.tanh(x, bits))
