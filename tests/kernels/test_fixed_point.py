@@ -84,7 +84,7 @@ def test_exponential_and_reciprocal(functions: dict[str, Function]) -> None:
 
 @pytest.mark.parametrize("n", range(1, 32))
 def test_shifts(functions: dict[str, Function], n: int) -> None:
-    x = numbers(INT32.min + 1, INT32.max)
+    x = numbers(INT32.min + 1, INT32.max - 1)  # high products reach neither end
     if n <= 5:
         assert np.array_equal(functions["saturating_shift_left"](x, n), fixed_point.saturating_shift_left(x, n))
     assert np.array_equal(functions["rounding_shift"](x, n), fixed_point.rounding_shift(x, n))

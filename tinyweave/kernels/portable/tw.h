@@ -143,7 +143,8 @@ static inline int32_t tw_high_mul(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
 }
 
-/* x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT); 1 <= exponent <= 31, x > INT32_MIN. */
+/* x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT); 1 <= exponent <= 31,
+ * INT32_MIN < x, and x < INT32_MAX where exponent is 1, as high products are. */
 static inline int32_t tw_rounding_shift(int32_t x, int32_t exponent)
 {
     /* half of 2^exponent is added as a 1 after all but one of the shifts: before them the sum could overflow */
