@@ -181,4 +181,18 @@ static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t 
     return (int32_t)(x < 0 ? -rounded : rounded);
 }
 
+/* The range of an op on one operand of the output's shape, that of the parameters `p`: to[i] is the VALUE for from[i]. */
+#define TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE)                                                    \
+    do {                                                                                                                 \
+        const int32_t count = ((range).col_end - (range).col_begin) * (p)->shape.c;                                      \
+        for (int32_t y = (range).row_begin; y < (range).row_end; ++y) {                                                  \
+            const from_type *from = (const from_type *)tw_pixel(&(in), y, (range).col_begin,                             \
+                                                                (p)->shape.c * (int32_t)sizeof(from_type));              \
+            to_type *to = (to_type *)tw_pixel(&(out), y, (range).col_begin, (p)->shape.c * (int32_t)sizeof(to_type));    \
+            for (int32_t i = 0; i < count; ++i) {                                                                        \
+                to[i] = (to_type)(VALUE);                                                                                \
+            }                                                                                                            \
+        }                                                                                                                \
+    } while (0)
+
 #endif

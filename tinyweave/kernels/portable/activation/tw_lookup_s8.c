@@ -4,14 +4,7 @@
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
 {
     const int8_t *table = p->table + 128;
-    const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);
-        for (int32_t i = 0; i < count; ++i) {
-            to[i] = table[from[i]];
-        }
-    }
+    TW_EACH_ELEMENT(p, in, int8_t, out, int8_t, range, table[from[i]]);
 }
 
 void tw_lookup_s8(const tw_lookup *p, const void *in, void *out)

@@ -3,14 +3,7 @@
 
 void tw_quantize_f32_u8_part(const tw_quantization *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const float *from = (const float *)tw_pixel(&in, y, range.col_begin, p->shape.c * (int32_t)sizeof(float));
-        uint8_t *to = (uint8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);
-        for (int32_t i = 0; i < count; ++i) {
-            to[i] = (uint8_t)tw_quantize_element(p, from[i], 0, 255);
-        }
-    }
+    TW_EACH_ELEMENT(p, in, float, out, uint8_t, range, tw_quantize_element(p, from[i], 0, 255));
 }
 
 void tw_quantize_f32_u8(const tw_quantization *p, const void *in, void *out)

@@ -3,14 +3,7 @@
 
 void tw_requantize_u8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t count = (range.col_end - range.col_begin) * p->shape.c;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const uint8_t *from = (const uint8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c);
-        uint8_t *to = (uint8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);
-        for (int32_t i = 0; i < count; ++i) {
-            to[i] = (uint8_t)tw_requantize_element(p, from[i]);
-        }
-    }
+    TW_EACH_ELEMENT(p, in, uint8_t, out, uint8_t, range, tw_requantize_element(p, from[i]));
 }
 
 void tw_requantize_u8_u8(const tw_requantization *p, const void *in, void *out)
