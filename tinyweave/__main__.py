@@ -9,6 +9,7 @@ import sys
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]
 
+import gc
 import os
 import signal
 from types import FrameType
@@ -26,7 +27,12 @@ def main() -> int:
     heeded = [number for number in (signal.SIGINT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
     for number in heeded:
         signal.signal(number, _leave)  # imports have nothing to clean up, and some swallow exceptions
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
+    gc.disable()  # what is imported stays
     from . import cli
+
+    gc.freeze()
+    gc.enable()
 
     try:
         for number in heeded:
