@@ -9,7 +9,6 @@ import sys
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     del sys.path[0]
 
-import gc
 import os
 import signal
 from types import FrameType
@@ -28,11 +27,7 @@ def main() -> int:
     for number in heeded:
         signal.signal(number, _leave)  # imports have nothing to clean up, and some swallow exceptions
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
-    gc.disable()  # what is imported stays
     from . import cli
-
-    gc.freeze()
-    gc.enable()
 
     try:
         for number in heeded:
