@@ -26,6 +26,7 @@ def main() -> int:
     heeded = [number for number in (signal.SIGINT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
     for number in heeded:
         signal.signal(number, _leave)  # imports have nothing to clean up, and some swallow exceptions
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
     from . import cli
 
     try:

@@ -232,7 +232,7 @@ def invoke(
     functions: dict[str, int] = {}
     blocks: dict[Part, list[Block]] = {}
     for part, ran in answer["blocks"].items():
-        for address, count, instructions, executions, taken in ran:
+        for address, count, instructions, executions, taken in ran.tolist():
             name, at = _function(linked, address)[0], address - linked.flash[0]
             functions[name] = functions.get(name, 0) + instructions * executions
             blocks.setdefault(part, []).append(Block(linked.flash[1][at : at + count], instructions, executions, taken))
@@ -324,10 +324,9 @@ _timings: dict[tuple[str, bytes], BlockTiming] = {}  # by core and code
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
     """Return code -> timing of blocks for an Arm core, as all are that have timings; the emulator's process disassembles."""
     if new := [code for code in blocks if (core, code) not in _timings]:
-        for code, listed in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
-            named = [
-                Instruction(name, operands, frozenset(read), frozenset(written)) for name, operands, read, written in listed
-            ]
+        for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
+            fields = [line.split("\t") for line in lines.split("\n")]
+            named = [Instruction(*text, frozenset(read.split()), frozenset(written.split())) for *text, read, written in fields]
             _timings[core, code] = block_timing(core, named)
     return {code: _timings[core, code] for code in blocks}
 

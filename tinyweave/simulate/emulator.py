@@ -224,14 +224,14 @@ def disassembled(isa: str, code: bytes) -> list[Any]:
     return list(disassembler(isa).disasm(code, 0))
 
 
-def named(isa: str, code: bytes) -> list[tuple[str, str, list[str], list[str]]]:
-    """Per instruction of a block its name, its operands, and the registers that it reads and writes."""
-    found = []
+def named(isa: str, code: bytes) -> str:
+    """Per instruction of a block a line: its name, its operands, and the registers that it reads and writes; between tabs."""
+    lines = []
     for instruction in disassembled(isa, code):
         name = disassembler(isa).insn_name(instruction.id)
-        registers = [[instruction.reg_name(register) for register in listed] for listed in instruction.regs_access()]
-        found.append((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers))
-    return found
+        registers = [" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access()]
+        lines.append("\t".join((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers)))
+    return "\n".join(lines)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -458,11 +458,11 @@ class Machine:
         counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
         return {what: counts[what] for what in self.caches}
 
-    def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> list[tuple[int, int, int, int, int]]:
-        """Per block that ran: address, bytes, instructions, how often it ran, how often it was not left at its end."""
+    def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
+        """[blocks that ran, 5]: address, bytes, instructions, how often it ran, how often it was not left at its end."""
         ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
         columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
         """What ran of each part of invoke, and what caches missed: by step and layer, "" for the rest of a step."""
@@ -471,7 +471,7 @@ class Machine:
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}
         misses = {(step, ""): missed for step, missed in self.step_misses.items()}
         for (name, (step, *_)), layer, table in zip(self.request["layers"].items(), self.layers[1:], tables, strict=True):
-            if ran := self.spent(table, table["executions"], table["taken"]):
+            if len(ran := self.spent(table, table["executions"], table["taken"])):
                 blocks[step, name], misses[step, name] = ran, self.missed(layer)
         return {"blocks": blocks, "misses": misses}
 

@@ -44,9 +44,10 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     files = toolchain.sources(Path(folder), model)
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
-    model_flags = ["-g", f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+    lines = ["-g"] if sanitize else []  # for what a sanitizer says
+    model_flags = [*lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
 
-    compiled = toolchain.objects(compiler, [*flags, "-g"], [*files, *ours[1:]])
+    compiled = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])
 
     def make(path: Path) -> None:
         toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, ours[0], *compiled, "-o", path])
