@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases.strict import CPP
-from cases.tiny import NETWORKS
+from cases.tiny import NETWORKS, activation, constant
+from cases.tiny import graph as tiny_graph
 from codegen.emitted import compile_strictly, inputs_of, source_of, write
 
-from tinyweave import ops, toolchain
+from tinyweave import api, ops, toolchain
 from tinyweave.codegen import c
 from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants
+from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
 from tinyweave.planning import Buffer, check, plan
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
@@ -148,3 +150,17 @@ def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:
     assert names == ["row", "bias"]
     assert constants.add("again", np.zeros(2, np.int64), "int32_t") == "bias", "the same array in C"
     assert "bias[2]" in constants.texts[1]
+
+
+@pytest.mark.parametrize("schedule", ["layer", "best"])
+def test_of_an_empty_slice_nothing_is_copied(schedule: str, tmp_path: Path) -> None:
+    begin, size = (constant(name, np.array(values, np.int32)) for name, values in (("b", (0, 0, 0, 0)), ("s", (1, 0, 3, 2))))
+    image, part, joined = activation("x", (1, 4, 3, 2)), activation("e", (1, 0, 3, 2)), activation("y", (1, 4, 3, 2))
+    ops = [
+        Op("slice_0", "slice", ("x", "b", "s"), ("e",)),
+        Op("concatenation_1", "concatenation", ("x", "e"), ("y",), {"axis": 1, "activation": "none"}),
+    ]
+    path = tmp_path / "empty.tflite"
+    path.write_bytes(to_tflite(tiny_graph("empty", [image, part, joined, begin, size], ops, ("x",), ("y",))))
+    model = api.load(path)
+    assert api.verify(model, api.plan(model, schedule), count=2, core=None).ok

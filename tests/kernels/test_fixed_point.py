@@ -23,6 +23,8 @@ EXPRESSIONS = {
     "saturating_shift_left": "tw_saturating_shift_left(x, n)",
     "high_mul": "tw_high_mul(x, n)",
     "rounding_shift": "tw_rounding_shift(x, n)",
+    "saturate16": "tw_saturate16(x)",
+    "high_mul16": "tw_high_mul16(x, n)",
     "exp_q15": "tw_exp_q15(x, n)",
     "logistic_q15": "tw_logistic_q15(x, n)",
     "tanh_q15": "tw_tanh_q15(x, n)",
@@ -94,6 +96,14 @@ def test_shifts(functions: dict[str, Function], n: int) -> None:
 def test_products(functions: dict[str, Function], n: int) -> None:
     x = numbers(INT32.min + 1, INT32.max)
     assert np.array_equal(functions["high_mul"](x, n), fixed_point.high_mul(x, n))
+
+
+@pytest.mark.parametrize("n", [0, 1, -1, 1 << 14, 32767, -32768, 10923])
+def test_products_and_saturation_of_16_bits(functions: dict[str, Function], n: int) -> None:
+    x = np.arange(-(1 << 16), 1 << 16)
+    assert np.array_equal(functions["saturate16"](x), q15.saturate(x))
+    x = x[(x >= -(1 << 15) + 1) & (x < 1 << 15)]
+    assert np.array_equal(functions["high_mul16"](x, n), q15.multiply(x, n))
 
 
 @pytest.mark.parametrize("bits", range(7))
