@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 from simulate.tiny_c import ARENA, INPUTS, body
@@ -169,7 +170,7 @@ def test_a_kernel_without_its_instructions_does_not_compile(row: Variant, tmp_pa
     """Unless plain C in its place is asked for."""
     compiler, core = toolchain.arm(), "cortex-m4" if row.cores == MVE else "cortex-m3"
     files = [path for path in sources([row.name]) if path.suffix == ".c"]
-    flags = [*flags_for(core, compiler), "-idirafter", FOLDER / "include", "-c", "-o", tmp_path / "kernel.o"]
+    flags = [*flags_for(core, compiler), *INCLUDE, "-idirafter", FOLDER / "include", "-c", "-o", tmp_path / "kernel.o"]
     refused = 0
     for path in files:
         try:
