@@ -24,7 +24,6 @@ Region = tuple[str, int, int]  # memory, begin, end
 SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
 WORD = 4  # bytes; kernels load words
-REPEATING = ("add", "sub", "mul", "minimum", "maximum", "prelu")  # kinds of which an operand may be one pixel for all
 ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
@@ -601,5 +600,7 @@ def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
 
 
 def _repeats(graph: Graph, op: Op, name: str) -> bool:
-    """Whether an operand is one pixel, which goes with each of a map."""
-    return graph.tensors[name].elements == graph.tensors[name].shape[-1] < graph.output(op).elements and op.kind in REPEATING
+    """Whether an operand is one pixel, which goes with each of a map: of ops that read the pixel at the place of their own."""
+    window, tensor = SPECS[op.kind].window(graph, op), graph.tensors[name]
+    is_pointwise = window is not None and tuple(window.extent) == tuple(window.stride) == (1, 1)
+    return is_pointwise and tensor.elements == tensor.shape[-1] < graph.output(op).elements
