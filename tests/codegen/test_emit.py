@@ -115,6 +115,7 @@ def test_float_literals_read_back_exactly(value: float) -> None:
     text = c.float_literal(value)
     assert text.endswith("f")
     assert np.float32(text[:-1]) == np.float32(value)
+    assert value or text == "0.0f"
 
 
 def test_the_least_integer_is_a_constant_expression() -> None:

@@ -15,6 +15,7 @@ from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api, results, toolchain
+from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import variant_for
@@ -24,6 +25,7 @@ from tinyweave.planning.fuse.access import Rows, can_be_handed
 from tinyweave.planning.fuse.schedule import is_fused, lags_by_stage, streaming, streamings
 from tinyweave.planning.fuse.stages import best_stages
 from tinyweave.planning.order.search import file_order, live_bytes
+from tinyweave.simulate import compare
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
 
@@ -117,6 +119,14 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
         if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
             made = plan_in_stages(graph, stages, handed=handed)
             assert chosen.lower_bound <= made.lower_bound, stages
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_tile_of_several_rows_hands_out_all_of_them(rows: int, tmp_path: Path) -> None:
+    made = plan_in_stages(segmentation(), [ALL], streamed=("image",), tiles=(Tile((3, 4), 5, rows),), handed=("classes",))
+    for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    assert compare.verify(made, tmp_path, "m", compare.samples(made.graph, 3, 0), cores=()).ok
 
 
 @pytest.mark.emulator
