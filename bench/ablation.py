@@ -64,7 +64,7 @@ NOT_THERE = "not in it"
 class Step(NamedTuple):
     """What a step has. thesis: what the thesis says of it; interpreted: a loop calls the kernels; fused: pads and activations
     are no ops; shrunk: no channels are constant; swapped: files that stand for the portable kernels, unrolled: theirs by im2col
-    with its loop written out; schedule and optimize: tinyweave's options; roomy: kernels may keep more constants."""
+    with its loop written out; schedule and optimize: tinyweave's options; flash_heavy: kernels may keep more constants."""
 
     name: str
     about: str
@@ -76,7 +76,7 @@ class Step(NamedTuple):
     unrolled: bool = False
     optimize: str = "size"
     schedule: str = "layer"
-    roomy: bool = False
+    flash_heavy: bool = False
 
 
 DENSE = ("tw_conv_2d_s8.c",)
@@ -148,7 +148,7 @@ CHANGES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (  # name, about, th
         "--optimize speed --schedule unfused with all the Flash that there may be: 3x3 convolutions of stride 1 on tiles of 2x2"
         " outputs, exact in integers, with 16 weights of 16 bits for 9 of 8",
         NOT_THERE,
-        {"roomy": True},
+        {"flash_heavy": True},
     ),
     (
         "+ fused stages",
@@ -180,7 +180,7 @@ class Row(NamedTuple):
 
 def _plan(model: results.Model, step: Step) -> Plan:
     """Kernels that keep more constants find no Flash for that unless the step has it."""
-    return api.plan(model, step.schedule, None if step.roomy else results.Limits(None, 0), optimize=step.optimize)
+    return api.plan(model, step.schedule, None if step.flash_heavy else results.Limits(None, 0), optimize=step.optimize)
 
 
 def apart(graph: Graph) -> Graph:

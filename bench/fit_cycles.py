@@ -46,7 +46,7 @@ def measured(path: Path, core: str) -> list[Row]:
         sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
-        for what, kernels in (("", Kernels(core)), ("roomy", Kernels(core, roomy=everywhere)), ("size", FOR_ALL)):
+        for what, kernels in (("", Kernels(core)), ("flash_heavy", Kernels(core, flash_heavy=everywhere)), ("size", FOR_ALL)):
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
             plan = finish(draft(lay_out(part.graph, one_by_one(order), shared, "sram", kernels=kernels), moves=False, tries=0))

@@ -28,12 +28,12 @@ CORES = (CORE, "cortex-m55")  # with kernels of their own
 SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
 
 
-def chosen_of(kind: str, core: str, roomy: bool) -> Iterator[tuple[Case, Variant]]:
+def chosen_of(kind: str, core: str, flash_heavy: bool) -> Iterator[tuple[Case, Variant]]:
     """All cases, or with a core but the small one those that kernels for it alone run, or such that need more Flash."""
     for case in compilable(kind):
         operands = case.graph, case.graph.ops[0], core
-        row = variant_for(*operands, roomy=roomy)
-        if (not core or core == SMALL or row.cores) and not (roomy and row is variant_for(*operands)):
+        row = variant_for(*operands, flash_heavy=flash_heavy)
+        if (not core or core == SMALL or row.cores) and not (flash_heavy and row is variant_for(*operands)):
             yield case, row
 
 
@@ -63,9 +63,9 @@ NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: 
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize(("kind", "core", "roomy"), KINDS)
-def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, roomy: bool, tmp_path: Path) -> None:
-    drawn = list(chosen_of(kind, core, roomy))
+@pytest.mark.parametrize(("kind", "core", "flash_heavy"), KINDS)
+def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, flash_heavy: bool, tmp_path: Path) -> None:
+    drawn = list(chosen_of(kind, core, flash_heavy))
     assert len(drawn) >= (6 if kind.startswith(INT4) else 8), f"only {len(drawn)} cases of {kind} have a kernel"
     for number in range(0, len(drawn), AT_A_TIME):
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
@@ -102,4 +102,4 @@ def test_every_kernel_is_run_by_a_case() -> None:
         case = next(cases_of(row, compilable), None)
         assert case is not None, f"no case is run by {row.name}"
         kind, _, _ = case.id.partition("-")
-        assert (kind, core_of(row), row.roomy) in KINDS, f"nothing runs {case.id} with {row.name}"
+        assert (kind, core_of(row), row.flash_heavy) in KINDS, f"nothing runs {case.id} with {row.name}"

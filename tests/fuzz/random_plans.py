@@ -92,8 +92,8 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
-    roomy = frozenset(op.name for op in graph.ops if rng.random() < 0.5)
-    kernels = Kernels(rng.choice(CORES), frozenset(), roomy)
+    flash_heavy = frozenset(op.name for op in graph.ops if rng.random() < 0.5)
+    kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy)
     laid = lay_out(graph, one_by_one(order), shared, "sram", most_lag=NO_OVERLAP, kernels=kernels)
     made = finish(draft(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}

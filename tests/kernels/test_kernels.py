@@ -157,10 +157,10 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
     taken = 0
     for case in (case for case in cases("conv_2d") if case.graph.input(case.graph.ops[0]).dtype == "int8"):
         graph, op = case.graph, case.graph.ops[0]
-        row, roomy = (variant_for(graph, op, "cortex-m4", roomy=roomy) for roomy in (False, True))
-        if roomy is not row:
-            assert roomy.name == "tw_conv_2d_s8_winograd_dsp" and not row.roomy
-            assert roomy.flash(graph, op) == winograd.stream(dense.filters(graph, op)).nbytes > row.flash(graph, op)
+        row, flash_heavy = (variant_for(graph, op, "cortex-m4", flash_heavy=flash_heavy) for flash_heavy in (False, True))
+        if flash_heavy is not row:
+            assert flash_heavy.name == "tw_conv_2d_s8_winograd_dsp" and not row.flash_heavy
+            assert flash_heavy.flash(graph, op) == winograd.stream(dense.filters(graph, op)).nbytes > row.flash(graph, op)
             taken += 1
     assert taken >= 16
 
@@ -175,7 +175,7 @@ def test_the_flash_of_streams_is_known() -> None:
         assert row.stream is not None
         assert row.flash(graph, op) == row.stream(graph, op).nbytes, case.id
         found.add(row.name)
-    assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.roomy}
+    assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.flash_heavy}
 
 
 @pytest.mark.parametrize("name", [name for name in twins.DRAWN if re.search(rf" {name}\(.*void \*scratch", HEADERS)])

@@ -61,8 +61,8 @@ class Variant:
     it); an input without a lag must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that
     stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its
     cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also between
-    whole numbers. roomy: it keeps many more constants than others do and is not always faster, so that it is taken only where
-    that is asked for.
+    whole numbers. flash_heavy: it keeps many more constants than others do and is not always faster, so that it is taken only
+    where that is asked for.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Variant:
     features: Callable[[Graph, Op], Features] = cycle_features.plain
     timed_as: str = ""
     computes_in_float: bool = False
-    roomy: bool = False
+    flash_heavy: bool = False
 
     @property
     def cores(self) -> tuple[str, ...]:
@@ -247,7 +247,7 @@ VARIANTS: tuple[Variant, ...] = (
         scratch=winograd.scratch,
         lag=winograd.lags,
         flash=winograd.flash,
-        roomy=True,
+        flash_heavy=True,
         stream=winograd.words,
         features=tiles,
     ),
@@ -546,14 +546,14 @@ BY_NAME = {row.name: row for row in VARIANTS}
 _APPLIES: WeakKeyDictionary[Graph, dict[tuple[str, Op], bool]] = WeakKeyDictionary()
 
 
-def variant_for(graph: Graph, op: Op, core: str = "", *, roomy: bool = False) -> Variant:
-    """The first row that runs `op`, of those for `core` besides those for all; `roomy`: also of those that are so."""
+def variant_for(graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False) -> Variant:
+    """Return the first row that runs `op`, of the portable ones and those for `core`, flash-heavy ones only if asked for."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     tried = _APPLIES.setdefault(graph, {})
     for row in typed:
-        if roomy or not row.roomy:
+        if flash_heavy or not row.flash_heavy:
             if (row.name, op) not in tried:
                 tried[row.name, op] = row.applies(graph, op)
             if tried[row.name, op]:

@@ -78,11 +78,11 @@ def _in_one_memory(made: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, made: Plan) -> Kernels:
-    """The kernels that a plan has, for the ops of its graph without moves and what is computed twice."""
+    """Return the kernels that a plan has, for the ops of its graph without moves and maps that are computed twice."""
     rows = {op.name: BY_NAME[variant] for op, variant in zip(made.graph.ops, made.variants, strict=True) if variant}
     cores = [row.cores for row in rows.values() if row.cores]
     if not cores:
         return FOR_ALL
     core = next(core for core in cores[0] if all(core in others for others in cores))
-    kept = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
-    return Kernels(core, kept, frozenset(name for name, row in rows.items() if row.roomy))
+    portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
+    return Kernels(core, portable_ops, frozenset(name for name, row in rows.items() if row.flash_heavy))

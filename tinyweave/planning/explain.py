@@ -193,9 +193,9 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
         return "no code: what it makes lies where it must"
-    fastest, roomy = variant_for(graph, op, core), variant_for(graph, op, core, roomy=True)
-    more = roomy.flash(graph, op) - fastest.flash(graph, op)
-    if name == roomy.name != fastest.name:
+    fastest, flash_heavy = variant_for(graph, op, core), variant_for(graph, op, core, flash_heavy=True)
+    more = flash_heavy.flash(graph, op) - fastest.flash(graph, op)
+    if name == flash_heavy.name != fastest.name:
         return f"the fastest on a {core}, with {more:,} B more in Flash than {fastest.name}"
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
@@ -203,6 +203,8 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
         scratch = fastest.scratch(graph, op)
         return f"{fastest.name} is faster, with {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
     if fastest.cores:
-        return f"the fastest on a {core}" + (f"; {roomy.name} would keep {more:,} B more in Flash" if roomy.roomy else "")
+        return f"the fastest on a {core}" + (
+            f"; {flash_heavy.name} would keep {more:,} B more in Flash" if flash_heavy.flash_heavy else ""
+        )
     others = [row.name for row in VARIANTS if op.kind in row.kinds and core in row.cores]
     return f"{' and '.join(others)} cannot run it exactly" if others else "the only one"

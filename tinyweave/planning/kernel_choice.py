@@ -16,16 +16,21 @@ from .alias.subtensors import Aliases
 
 
 class Kernels(NamedTuple):
-    """Which kernels run the ops: those for `core` besides those for all, but for the ops whose names are `kept`; of ops whose
-    names are `roomy` those that take more Flash."""
+    """The kernels of `core` besides the portable ones.
+
+    portable_ops: names of ops that take a portable kernel all the same. flash_heavy: names of ops that may take a kernel that
+    keeps many more constants to be faster.
+    """
 
     core: str = ""
-    kept: frozenset[str] = frozenset()
-    roomy: frozenset[str] = frozenset()
+    portable_ops: frozenset[str] = frozenset()
+    flash_heavy: frozenset[str] = frozenset()
 
     def name(self, graph: Graph, op: Op) -> str:
         """The kernel of an op."""
-        return variant_for(graph, op, "" if op.name in self.kept else self.core, roomy=op.name in self.roomy).name
+        return variant_for(
+            graph, op, "" if op.name in self.portable_ops else self.core, flash_heavy=op.name in self.flash_heavy
+        ).name
 
 
 FOR_ALL = Kernels()

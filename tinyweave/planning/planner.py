@@ -266,7 +266,9 @@ def _plain_rows(graph: Graph) -> Rows:
 def _by_rows(graph: Graph, ends: StreamedIO, kernels: Kernels) -> Kernels:
     """These kernels, but where one cannot hand out an output by rows that one for all cores can."""
     makers = [graph.ops[graph.producer[name]] for name in ends.handed]
-    return kernels._replace(kept=kernels.kept | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part})
+    return kernels._replace(
+        portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
+    )
 
 
 def _again(graph: Graph, schedule: str, overhead: float | None) -> int:

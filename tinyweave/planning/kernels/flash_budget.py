@@ -40,14 +40,16 @@ def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int
     """
     if other is not None:
         return flash - other
-    names = {variant_for(graph, op, core, roomy=roomy).name for op in graph.ops for roomy in (False, True)}
+    names = {variant_for(graph, op, core, flash_heavy=flash_heavy).name for op in graph.ops for flash_heavy in (False, True)}
     left = flash - code_bytes(names) - LAYER_BYTES * len(graph.ops)
     return max(left, constant_bytes(graph, one_by_one(graph, Kernels(core))))
 
 
 def code_to_add(made: Plan, core: str) -> int:
     """Bytes of the code of kernels that keep more constants, those that ops could have and none of them has; estimated."""
-    names = {variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, roomy=True)).roomy}
+    names = {
+        variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, flash_heavy=True)).flash_heavy
+    }
     return code_bytes({*made.variants, *names} - {""}) - code_bytes({*made.variants} - {""})
 
 
@@ -71,7 +73,7 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
 
 def trades_flash(graph: Graph, core: str) -> bool:
     """Whether some op can have a kernel that keeps more constants than others do."""
-    return any(variant_for(graph, op, core, roomy=True).roomy for op in graph.ops)
+    return any(variant_for(graph, op, core, flash_heavy=True).flash_heavy for op in graph.ops)
 
 
 def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
@@ -86,16 +88,16 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     over = constant_bytes(graph, variants) - flash
     if over <= 0:
         return kernels
-    rates, kept = list[tuple[float, int, str]](), set[str]()
+    rates, portable_ops = list[tuple[float, int, str]](), set[str]()
     for op, name, other in zip(graph.ops, variants, one_by_one(graph, Kernels()), strict=True):
         saved = BY_NAME[name].flash(graph, op) - BY_NAME[other].flash(graph, op) if name else 0
         if saved > 0:
             rates.append((_gain(graph, op, (other, name), like) / saved, saved, op.name))
     for _, saved, name in sorted(rates):
         if over > 0:
-            kept.add(name)
+            portable_ops.add(name)
             over -= saved
-    return kernels._replace(kept=frozenset(kept))
+    return kernels._replace(portable_ops=frozenset(portable_ops))
 
 
 def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], core: str, flash: int) -> frozenset[str]:
@@ -104,8 +106,8 @@ def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], co
     like, spare = alike(core), flash - constant_bytes(graph, variants)
     others: dict[int, str] = {}
     for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
-        other = variant_for(graph, op, core, roomy=True) if name and BY_NAME[name].cores else None
-        if other is not None and other.roomy and other.name != name:
+        other = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
+        if other is not None and other.flash_heavy and other.name != name:
             others[index] = other.name
     gains: dict[int, float] = defaultdict(float)
     for index, part, count in calls:

@@ -65,7 +65,7 @@ def pick(
     like, given = alike(core), within_flash(graph, core, flash)
     names = one_by_one(graph, given)
     whole = [(index, None, 1) for index, name in enumerate(names) if name]
-    names = one_by_one(graph, given._replace(roomy=worth_flash(graph, names, whole, core, flash)))
+    names = one_by_one(graph, given._replace(flash_heavy=worth_flash(graph, names, whole, core, flash)))
     fewest = sum(layer_cycles(graph, op, name, like) or 0 for op, name in zip(graph.ops, names, strict=True))
     tried: list[_Tried] = []
 
@@ -85,15 +85,15 @@ def pick(
             while (now := planned(kernels, form, min(most + 1, math.ceil(below)))) is not None:
                 tried.append(now)
                 if len(tried) == 1 and now.bytes > most:
-                    portable = planned(given._replace(kept=frozenset(op.name for op in graph.ops)), form)
+                    portable = planned(given._replace(portable_ops=frozenset(op.name for op in graph.ops)), form)
                     if portable is not None and portable.bytes > most:  # then nothing fits: what needs least is wanted
                         tried.append(portable)
                         most, forms = portable.bytes, (form,)
                 if kernels is given:
                     more = worth_flash(now.plan.graph, now.plan.variants, kernel_calls(now.plan), core, flash)
-                    starts += [given._replace(roomy=more)] if more else []
+                    starts += [given._replace(flash_heavy=more)] if more else []
                 dearest, scratch = _dearest(now.plan, most)
-                kernels = kernels._replace(kept=kernels.kept | dearest)
+                kernels = kernels._replace(portable_ops=kernels.portable_ops | dearest)
                 if not dearest:
                     break
                 if now.bytes <= most:
