@@ -20,7 +20,7 @@ import numpy as np
 
 from . import planning
 from .codegen import Origin, Source, constant_bytes, emit, identifier
-from .devices import Device, all_devices
+from .devices import Device, all_devices, parse_size
 from .exporters import tflite as tflite_exporter
 from .files import read_file
 from .importers import tflite
@@ -208,6 +208,18 @@ def _kernels(optimize: str, core: str) -> str:
     if optimize not in OPTIMIZE:
         raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
     return "" if optimize == "size" else core
+
+
+def limits_of(device: Device | None, ram: int | str | None = None, flash: int | str | None = None) -> Limits:
+    """Return the limits that are given, in bytes or as text such as "64k", else those of the device, if there is one."""
+    limits = device_limits(device) if device else Limits(None, None)
+    if ram is not None:
+        limits = replace(limits, ram=_bytes(ram), maps=())
+    return limits if flash is None else replace(limits, flash=_bytes(flash))
+
+
+def _bytes(size: int | str) -> int:
+    return parse_size(size) if isinstance(size, str) else size
 
 
 def device_limits(device: Device) -> Limits:

@@ -15,7 +15,6 @@ import traceback
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from io import BytesIO
@@ -749,10 +748,7 @@ def _advice(
 def _target(chosen: Options) -> tuple[devices.Device | None, results.Limits]:
     """Return the device and the limits: those of the options, else the device's."""
     board = devices.find(chosen["device"]) if chosen["device"] else None
-    limits = api.device_limits(board) if board else results.Limits(None, None)
-    if chosen["ram"] is not None:
-        limits = replace(limits, ram=devices.parse_size(chosen["ram"]), maps=())
-    return board, limits if chosen["flash"] is None else replace(limits, flash=devices.parse_size(chosen["flash"]))
+    return board, api.limits_of(board, chosen["ram"], chosen["flash"])
 
 
 def read_inputs(path: Path | None, model: results.Model) -> list[list[np.ndarray]]:

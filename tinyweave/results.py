@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
 from .devices import Device
 from .ir import Graph
+from .notebook import table
 from .passes import TensorMap
 from .planning import Plan
 from .planning.memories import excess as memory_excess
@@ -214,13 +214,6 @@ def excess(profile: Profile, limits: Limits) -> dict[str, int]:
     """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
     flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
     return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table for a notebook; names out of model files are escaped."""
-    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
-    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _said(fits: bool) -> str:

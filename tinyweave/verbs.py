@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from . import api
-from .devices import Device, find, parse_size
+from .devices import Device, find
 from .ir import CompileError
 from .manifest import generated_folder
 from .options import PlanOptions
 from .planning import MOST_OVERHEAD, Plan
-from .results import Deployment, Fit, Limits, Model, Profile, Reordering
+from .results import Deployment, Fit, Model, Profile, Reordering
 from .simulate.compare import Verification
 
 Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
@@ -42,8 +42,7 @@ def plan(
 
     It is returned whether or not it fits: `plan.arena` has its bytes by memory.
     """
-    target, limits, chosen = _target(device, options, changes)
-    return api.plan(_model(model), limits=limits, core=target.core if target else api.DEFAULT_CORE, **_planning(chosen))
+    return _planned(model, device, options, changes)[2]
 
 
 def pareto(model: Model | str | Path, options: PlanOptions = DEFAULTS, **changes: Any) -> list[Plan]:
@@ -69,8 +68,7 @@ def compile(
     Other files of the folder stay; what an earlier call wrote there and is no longer part of it is removed. planned: emit this
     plan instead of planning.
     """
-    loaded, target = _model(model), _target(device, options, changes)[0]
-    made = planned or plan(loaded, device, options, **changes)
+    loaded, target, made = _planned(model, device, options, changes, planned)
     emitted = api.source(loaded, made, "", target, kernel_prefix=kernel_prefix)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         api.write(emitted, written.scratch)
@@ -89,8 +87,7 @@ def verify(
     **changes: Any,
 ) -> Verification:
     """Run the C on this machine and on an emulated core, and compare every byte with the reference's: `.ok` is the verdict."""
-    loaded, target = _model(model), _target(device, options, changes)[0]
-    made = planned or plan(loaded, device, options, **changes)
+    loaded, target, made = _planned(model, device, options, changes, planned)
     return api.verify(loaded, made, inputs=_samples(inputs), count=samples, seed=seed, core=api.emulated_core(target))
 
 
@@ -104,8 +101,7 @@ def profile(
     **changes: Any,
 ) -> Profile:
     """Measure one inference on an emulated core: instructions, stack, code size, and cycles as they are estimated."""
-    loaded, target = _model(model), _target(device, options, changes)[0]
-    made = planned or plan(loaded, device, options, **changes)
+    loaded, target, made = _planned(model, device, options, changes, planned)
     given = None if sample is None else _samples([sample])[0]
     return api.profile(loaded, made, api.emulated_core(target), given, device=target)
 
@@ -122,14 +118,13 @@ def deploy(
     **changes: Any,
 ) -> Deployment:
     """Plan, write the C into a folder, prove every byte, and measure it; `.fits` and `.verification.ok` are the verdicts."""
-    loaded = _model(model)
-    target, limits, chosen = _target(device, options, changes)
+    loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         return api.deploy(
             loaded,
             written.scratch,
             device=target,
-            limits=limits,
+            limits=api.limits_of(target, chosen.ram, chosen.flash),
             inputs=_samples(inputs),
             count=samples,
             seed=seed,
@@ -162,19 +157,22 @@ def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
     return replace(options, **changes)
 
 
-def _target(
-    device: Device | str | None, options: PlanOptions, changes: dict[str, Any]
-) -> tuple[Device | None, Limits, PlanOptions]:
-    """Return the device, the limits, those of the options before the device's, and the options with the changes."""
-    chosen, target = _changed(options, changes), find(device) if isinstance(device, str) else device
-    limits = api.device_limits(target) if target else Limits(None, None)
-    if chosen.ram is not None:
-        limits = replace(limits, ram=_bytes(chosen.ram), maps=())
-    return target, limits if chosen.flash is None else replace(limits, flash=_bytes(chosen.flash)), chosen
+def _device(device: Device | str | None) -> Device | None:
+    return find(device) if isinstance(device, str) else device
 
 
-def _bytes(size: int | str) -> int:
-    return parse_size(size) if isinstance(size, str) else size
+def _planned(
+    model: Model | str | Path,
+    device: Device | str | None,
+    options: PlanOptions,
+    changes: dict[str, Any],
+    planned: Plan | None = None,
+) -> tuple[Model, Device | None, Plan]:
+    """Return the model, read if need be, the device, and the plan: the one that is given, or a new one."""
+    loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
+    limits = api.limits_of(target, chosen.ram, chosen.flash)
+    core = target.core if target else api.DEFAULT_CORE
+    return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **_planning(chosen))
 
 
 def _planning(options: PlanOptions) -> dict[str, Any]:

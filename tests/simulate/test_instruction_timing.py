@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, cycles, millijoules, milliseconds, waiting
+from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_timing, millijoules, milliseconds, waiting
 
 
 def program(*lines: str) -> list[Instruction]:
@@ -18,7 +18,7 @@ def program(*lines: str) -> list[Instruction]:
 
 
 def likely(core: str, *lines: str) -> int:
-    return cycles(core, program(*lines), 1, 0).likely
+    return block_timing(core, program(*lines)).cycles(1, 0).likely
 
 
 LDR_0 = "ldr r0, [r1]/r1/r0"
@@ -74,14 +74,14 @@ def test_multiplications_take_longer_on_a_cortex_m3():
 )
 def test_cortex_m0(line: str, m0plus: int, m0: int):
     taken = int(line[0] == "b" or "pc" in line)
-    assert cycles("cortex-m0plus", program(line), 1, taken).likely == m0plus
-    assert cycles("cortex-m0", program(line), 1, taken).likely == m0
+    assert block_timing("cortex-m0plus", program(line)).cycles(1, taken).likely == m0plus
+    assert block_timing("cortex-m0", program(line)).cycles(1, taken).likely == m0
 
 
 def test_a_branch_costs_more_where_it_is_taken():
     loop = program("subs r0, #1/r0/r0", "bne #-2//")
-    assert cycles("cortex-m4", loop, 1000, 999) == (2000 + 999, 2000 + 2 * 999, 2000 + 3 * 999)
-    assert cycles("cortex-m0plus", loop, 1000, 999).likely == 2000 + 999
+    assert block_timing("cortex-m4", loop).cycles(1000, 999) == (2000 + 999, 2000 + 2 * 999, 2000 + 3 * 999)
+    assert block_timing("cortex-m0plus", loop).cycles(1000, 999).likely == 2000 + 999
 
 
 def test_two_at_a_time_on_a_cortex_m7():
@@ -92,7 +92,7 @@ def test_two_at_a_time_on_a_cortex_m7():
     assert likely("cortex-m7", LDR_0, "adds r1, r0, r5/r0 r5/r1") == 3, "a loaded value is there after two cycles"
     assert likely("cortex-m7", "smlad r0, r1, r2, r0/r0 r1 r2/r0", "smlad r3, r1, r2, r3/r3 r1 r2/r3") == 2
     loop = program("subs r0, #1/r0/r0", "bne #-2//")
-    assert cycles("cortex-m7", loop, 1000, 999).most > cycles("cortex-m7", loop, 1000, 1000).most, (
+    assert block_timing("cortex-m7", loop).cycles(1000, 999).most > block_timing("cortex-m7", loop).cycles(1000, 1000).most, (
         "the way out is guessed wrong"
     )
 
@@ -100,7 +100,7 @@ def test_two_at_a_time_on_a_cortex_m7():
 @pytest.mark.parametrize("core", TIMINGS)
 def test_the_likely_lies_between_the_extremes(core: str):
     sequence = program(ADD_0, "ldr r2, [r0]/r0/r2", "str r2, [r1, r3]/r1 r2 r3/", "sdiv r0, r1, r2/r1 r2/r0", "bne #-8//")
-    found = cycles(core, sequence, 10, 7)
+    found = block_timing(core, sequence).cycles(10, 7)
     assert 0 < found.fewest <= found.likely <= found.most
 
 

@@ -17,26 +17,26 @@ Features = tuple[str, tuple[float, ...]]
 
 
 def plain(graph: Graph, op: Op) -> Features:
-    """What any kernel does: products, outputs, inputs, pixels."""
+    """Count what any kernel does: products, outputs, inputs, pixels."""
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
     return "", (macs or out.elements * window, out.elements, x.elements, out.elements // max(1, out.shape[-1]), 1.0)
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
-    """As `plain`; operands of two shapes are a case of their own."""
+    """Count as `plain` does; operands of two shapes are a case of their own."""
     return "" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast", plain(graph, op)[1]
 
 
 def pixels(graph: Graph, op: Op) -> Features:
-    """Convolutions whose outputs come one by one."""
+    """Count for convolutions that compute their outputs one by one."""
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
     return "", (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
 
 
 def pairs(graph: Graph, op: Op) -> Features:
-    """Two pixels times four filters at a time."""
+    """Count for kernels that take two pixels times four filters at a time."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     filters, count = out.shape[3], prod(out.shape[:3])
     twos, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
@@ -48,7 +48,7 @@ def pairs(graph: Graph, op: Op) -> Features:
 
 
 def tiles(graph: Graph, op: Op) -> Features:
-    """Two tiles times four filters at a time, position by position."""
+    """Count for Winograd: two tiles times four filters at a time, position by position."""
     (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
     count, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
     groups = -(-count // 2) * -(-filters // 4)
@@ -56,18 +56,18 @@ def tiles(graph: Graph, op: Op) -> Features:
 
 
 def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
-    """(h, w) each: sizes of input, output, kernel, stride and the padding before."""
+    """Return, (h, w) each, the sizes of input, output, kernel, the stride, and the padding before."""
     starts = tuple(before for before, _ in op.attrs["padding"])
     return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
 
 
 def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
-    """How many of the windows along an axis see no padding."""
+    """Count the windows along an axis that see no padding."""
     return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
 
 
 def taps(graph: Graph, op: Op) -> Features:
-    """Tap by tap; with a multiplier the loop over the output's channels is another."""
+    """Count tap by tap; with a depth multiplier the loop over the output's channels is another one."""
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
@@ -75,7 +75,7 @@ def taps(graph: Graph, op: Op) -> Features:
 
 
 def lines(graph: Graph, op: Op) -> Features:
-    """Four channels of a block of columns and a strip of rows at a time, line after line of the kernel."""
+    """Count for the depthwise kernel: four channels of a block of columns and a strip of rows at a time."""
     shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
     (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
     at_once = depthwise.rows_at_a_time(graph, op)

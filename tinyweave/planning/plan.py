@@ -12,6 +12,7 @@ from html import escape
 from typing import NamedTuple
 
 from ..ir import Graph
+from ..notebook import table
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,11 @@ class Plan:
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        rows = ["<tr><th>memory</th><th>from</th><th>to</th><th>bytes</th><th>steps</th><th>buffer</th></tr>"]
+        rows = []
         for buffer in sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start)):
             begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
-            cells = (buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name)
-            rows.append("".join(("<tr>", *(f"<td>{escape(cell)}</td>" for cell in cells), "</tr>")))
-        return f"<p>{escape(repr(self)[1:-1])}</p><table>{''.join(rows)}</table>"
+            rows.append((buffer.memory, f"{begin:,}", f"{begin + buffer.bytes:,}", f"{buffer.bytes:,}", steps, buffer.name))
+        return f"<p>{escape(repr(self)[1:-1])}</p>{table(('memory', 'from', 'to', 'bytes', 'steps', 'buffer'), rows)}"
 
     @property
     def gap(self) -> int:

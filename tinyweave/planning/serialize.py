@@ -41,10 +41,10 @@ def from_json(text: str, graph: Graph) -> Plan:
     Its `lower_bound` is what the file claims; nothing here proves it.
     """
     try:
-        record = _mapping(_any)(json.loads(text))
+        record = _mapping(lambda value: value)(json.loads(text))
         if record["version"] != VERSION:
             raise CompileError(
-                f"the plan has version {_any(record['version'])}", f"this tinyweave reads version {VERSION}; plan again"
+                f"the plan has version {record['version']}", f"this tinyweave reads version {VERSION}; plan again"
             )
         return check(_plan(record, graph))
     except UnsoundPlanError as error:
@@ -146,10 +146,6 @@ def _mapping(read: Callable[[Any], Value]) -> Callable[[Any], dict[str, Value]]:
         return {name: read(each) for name, each in value.items()}
 
     return mapping
-
-
-def _any(value: Any) -> Any:
-    return value
 
 
 def _word(value: Any) -> str:

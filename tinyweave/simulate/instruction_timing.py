@@ -153,11 +153,6 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
     return BlockTiming(tuple(costs))
 
 
-def cycles(core: str, instructions: Sequence[Instruction], executions: int, taken: int) -> Cycles:
-    """Of `executions` runs of a block of which `taken` were left by a branch; KeyError for a core not in TIMINGS."""
-    return block_timing(core, instructions).cycles(executions, taken)
-
-
 def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:
     """With `waits` cycles for each line of code and of data that comes from Flash.
 
