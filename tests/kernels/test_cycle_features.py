@@ -1,4 +1,4 @@
-"""What the cycles of a layer depend on, counted by walking through the loops of its kernel, one increment at a time."""
+"""Cycle features against counts that walk through the kernel's loops, one increment at a time."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_plan_comes_back_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_damaged_files_are_refused_or_harmless(name: str) -> None:
-    """What is read is checked; whatever else is wrong with it is one line."""
+    """Read files with one wrong value each: the check accepts the plan, or the error is one line."""
     graph = PLANS[name][0]()
     text = to_json(PLANS[name][1](graph))
     record, refused = json.loads(text), 0

@@ -247,7 +247,7 @@ def test_static_data_is_counted_and_works(write_model: Write) -> None:
 
 
 def test_a_machine_that_ran_before_starts_anew(write_model: Write) -> None:
-    """What a register held is handed out, then another value is put there; stack and memory are the noise of their run."""
+    """Hand out what registers and the stack hold, then change them: the next run must see none of it, only its own noise."""
     put = ("ldr r2, [r0]", "str r8, [r2, #96]", "vmov r3, s9", "str r3, [r2, #100]", "mov r8, #1", "vmov s9, r8")
     stack = ("ldr r3, [sp, #-16]", "str r3, [r2, #104]", "ldr r3, [r2, #64]", "str r3, [r2, #108]")
     folder = write_model(assembly(*put, *stack, "movs r0, #0", "bx lr"))

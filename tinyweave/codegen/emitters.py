@@ -1,4 +1,4 @@
-"""How each kernel is called from C: a function per type of its parameters, from a Layer to that struct and the call.
+"""Write the call of each kernel in C: a function per type of its parameters, from a Layer to that struct and the call.
 
 In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses; numbers at a call site
 have names, since they are members of the struct.

@@ -81,7 +81,7 @@ class Layer:
 
     @property
     def row(self) -> Variant:
-        """What the table says of its kernel."""
+        """Return the row of its kernel in the table."""
         return BY_NAME[self.plan.variants[self.graph.ops.index(self.op)]]
 
     @property

@@ -1,4 +1,4 @@
-"""What the cycles of a layer depend on: how often its kernel does what it does, as the kernel's loops say.
+"""Count what the cycles of a layer depend on: how often its kernel runs each part of its loops.
 
 In: a graph and one of its ops. Out: Features: the case of the kernel that has constants of its own, "" for all, and the counts.
 layer_cycles.py multiplies them with the constants; the table of kernels says which function fits which kernel.

@@ -202,7 +202,7 @@ def adds(count: int) -> Graph:
 
 
 def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that planning a network of a thousand ops takes seconds; short stages are looked at whatever its length."""
+    """Bound the planning of a network of a thousand ops; short stages are looked at in networks of any length."""
     graph = adds(60)
     steps, grown = len(graph.ops), list[int]()
 
