@@ -23,7 +23,7 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
 from tinyweave.kernels.lag import NEVER, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
-from tinyweave.ops.spec import Window
+from tinyweave.ops.window import Window
 from tinyweave.passes import run_passes
 from tinyweave.planning import Buffer, Place, Plan, Stage, plan, scratch_name
 from tinyweave.simulate import compare, emulated, host
@@ -226,7 +226,7 @@ def test_first_pixels_by_brute_force() -> None:
                 for a, o in ((0, y), (1, x))
             )
             first.append(min((r * size[1] + c for r in rows for c in cols), default=NEVER))
-        found = first_pixels(size, out, Window(extent, stride, pad), dilation)
+        found = first_pixels(size, out, tuple(map(Window, extent, stride, pad)), dilation)
         inside = np.array(first) < NEVER
         assert (found == first)[inside].all(), (size, extent, stride, pad, out)
 

@@ -83,13 +83,13 @@ def _tile(
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = stream.tiles, [op.outputs[0] for op in ops[:-1]]
-    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
+    fields, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
-            window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
-            assert window is not None
-            reads = ", ".join(map(c.value, (window.extent, window.stride, window.pad, graph.tensors[read].shape[1:3])))
-            windows.append(f"static const tw_field {op.name}_field = {{{reads}}};")
+            windows, read = SPECS[op.kind].windows(graph, op), next(name for name in inner if name in op.inputs)
+            assert windows is not None
+            reads = ", ".join(map(c.value, (*zip(*windows, strict=True), graph.tensors[read].shape[1:3])))
+            fields.append(f"static const tw_field {op.name}_field = {{{reads}}};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
         name, pixel = maps[tensor.name].removesuffix(".map"), tensor.pixel_bytes
@@ -102,7 +102,7 @@ def _tile(
     part = f"const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));"
     before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
     body = [*inside, part, *(line for lines in reversed(parts) for line in lines), *calls]
-    return [*windows, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
+    return [*fields, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
 
 def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.layout import paddings
-from ..ops.spec import Window
+from ..ops.window import Windows
 from . import copies, geometry
 
 Numbers = NDArray[np.int64]
@@ -96,12 +96,12 @@ def by_four_channels(graph: Graph, op: Op) -> Lags:
 
 
 def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Lags:
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     shapes, share = (x.shape[1:3], out.shape[1:3]), _per_byte(x)
     dilation = op.attrs.get("dilation", (1, 1))
-    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
+    return {0: windowed(*shapes, windows, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
 
 
 def resized(graph: Graph, op: Op) -> Lags:
@@ -125,28 +125,28 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
 
 def by_pixel(graph: Graph, op: Op) -> Lags:
     """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
-    return {0: size * windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
+    return {0: size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
 def by_two_pixels(graph: Graph, op: Op) -> Lags:
     """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
-    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], **pixels)}
+    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)}
 
 
 @lru_cache(maxsize=1 << 12)
 def _two_pixels(
-    size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
+    size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
-    first = first_pixels(size, out_size, window, dilation)
+    first = first_pixels(size, out_size, windows, dilation)
     return in_twos(first * depth, np.arange(1, len(first) + 1) * units)
 
 
@@ -160,7 +160,7 @@ def in_twos(read: Numbers, written: Numbers) -> int:
 def windowed(
     size: tuple[int, ...],
     out_size: tuple[int, ...],
-    window: Window,
+    windows: Windows,
     dilation: tuple[int, int],
     *,
     depth: int,
@@ -171,7 +171,7 @@ def windowed(
 ) -> int:
     """The lag over one map in elements, or bytes that `share` of them share: of dense groups, or channel by channel when there
     are none."""
-    first = first_pixels(size, out_size, window, dilation)
+    first = first_pixels(size, out_size, windows, dilation)
     if groups:
         return _dense(first, depth, units, groups, at_once, share=share)
     return _channels(first, depth, units, at_once, share)
@@ -252,9 +252,12 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
     return trailing(read.repeat(2), steps.ravel())
 
 
-def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:
+def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int]) -> Numbers:
     """[pixels of the output]: the number of the first input pixel that its window reads."""
-    rows, cols = (first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1))
+    rows, cols = (
+        first_inside(np.arange(count) * window.stride - window.pad, step, extent)
+        for extent, count, window, step in zip(size, out_size, windows, dilation, strict=True)
+    )
     return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
 
 

@@ -9,7 +9,7 @@ with them array operations give a bound, of all stages at once, and those on whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import lag
-from ..ops.spec import Window
-from ..ops.window import positions
+from ..ops.window import Spans, Window, positions
 from ..planning.alias.overlap import shared_bytes
 from ..planning.alias.subtensors import ALIGN
 from ..planning.fuse import stages as fuse
-from ..planning.fuse.access import Axis, Spans, needed, slid
+from ..planning.fuse.access import slid
 from ..planning.plan import Pace
 
 Numbers = NDArray[np.int64]
@@ -49,6 +48,11 @@ class Step(NamedTuple):
     forth: int = 0
     late: int = 0
     held: int = 0
+
+    @property
+    def window(self) -> Window:
+        """What it reads along either axis."""
+        return Window(self.kernel, self.stride, self.pad)
 
     @property
     def sums(self) -> int:
@@ -102,7 +106,7 @@ class _Facts(NamedTuple):
 def _facts(step: Step) -> _Facts:
     row, made = step.side * step.c_in, step.side_out**2 * step.c_out
     held = max(step.kernel, step.held if step.forth else 0)
-    return _Facts(step.side * row, made, min(held, step.side) * row, step.kernel - 1 - step.pad, _lag(step))
+    return _Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _lag(step))
 
 
 def _lag(step: Step) -> int:
@@ -110,9 +114,9 @@ def _lag(step: Step) -> int:
         return lag.of_rows(1, step.c_in, step.c_out)
     if step.kind in ("add", "mean"):
         return 0
-    sides, window = ((step.side,) * 2, (step.side_out,) * 2), Window((step.kernel,) * 2, (step.stride,) * 2, (step.pad,) * 2)
+    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
     dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
-    return lag.windowed(*sides, window, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+    return lag.windowed(*sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
 
 
 class _Run(NamedTuple):
@@ -142,17 +146,12 @@ def _runs(steps: Sequence[Step], end: int) -> list[_Run]:
     return found
 
 
-def _inner(run: Sequence[Step]) -> list[Axis]:
-    """What the steps of a run read of what those before them made, the last first."""
-    return [Axis(step.stride, step.kernel, step.pad, step.side) for step in reversed(run[1:])]
-
-
 def _by_row(run: Sequence[Step]) -> list[Spans]:
     """Per step of a run but the last, the last first, the rows that it computes for each row of the run."""
     rows = np.arange(run[-1].side_out)
     spans, found = (rows, rows + 1), list[Spans]()
-    for axis in _inner(run):
-        spans = needed(axis, spans)
+    for step in reversed(run[1:]):
+        spans = step.window.read(spans, step.side)
         found.append(spans)
     return found
 
@@ -161,8 +160,8 @@ def _columns(run: Sequence[Step]) -> list[int]:
     """Likewise the most columns that are there of what it makes."""
     begin = np.arange(0, run[-1].side_out, fuse.NARROWEST)
     spans, found = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
-    for axis in _inner(run):
-        spans, most = slid(needed(axis, spans))
+    for step in reversed(run[1:]):
+        spans, most = slid(step.window.read(spans, step.side))
         found.append(most)
     return found
 
@@ -190,9 +189,9 @@ def _run(run: tuple[Step, ...]) -> _Run | None:
         steps=len(run),
         bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
         saved=sum(_facts(step).ring for step in run[1:]),
-        more=_grown(held, inputs.extent, first.side) * first.side * first.c_in,
+        more=_grown(held, inputs.window.extent, first.side) * first.side * first.c_in,
         more_skip=sum(
-            _grown(run[add].held, run[add].late + x.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
+            _grown(run[add].held, run[add].late + x.window.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
         ),
         odd=any(step.kernel > 1 for step in run[1:]),
         back=len(run) - add + run[add].back if add >= 0 else 0,
@@ -437,7 +436,7 @@ class _Chain:
                     outside.append((read, node))
                 else:
                     source = paces[read.step - 1]
-                    begin = max(begin, source.first + source.every * (read.extent - 1 - read.pad))
+                    begin = max(begin, source.first + source.every * read.window.reach)
             every = (paces[at - 1].every if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
             paces[node] = Pace(begin, every, steps[node].side if steps[node].sums else steps[node].side_out)
             at = node + 1
@@ -454,33 +453,26 @@ class _Read(NamedTuple):
     """The window of an output on what the step before `step` made."""
 
     step: int
-    stride: int
-    extent: int
-    pad: int
+    window: Window
 
 
 def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
     """What a row of the last of some steps, which run together, reads of what others made."""
     run = steps[first : last + 1]
-    found = [_Read(first, *_through(run))]
+    found = [_Read(first, _through(run))]
     for number, step in enumerate(run):
         if step.back:
-            skip = _Read(first + number - step.back, *_through(run[number + 1 :]))
+            skip = _Read(first + number - step.back, _through(run[number + 1 :]))
             if skip.step < first:
                 found.append(skip)
             else:  # they read it anyway
-                pad = max(found[0].pad, skip.pad)
-                below = max(found[0].extent - found[0].pad, skip.extent - skip.pad)
-                found[0] = found[0]._replace(extent=pad + below, pad=pad)
+                found[0] = _Read(first, found[0].window.joined(skip.window))
     return found
 
 
-def _through(run: Sequence[Step]) -> tuple[int, int, int]:
-    """The window of a row of a run's output on its input: stride, extent, rows above the map."""
-    stride, extent, pad = 1, 1, 0
-    for step in reversed(run):
-        stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
-    return stride, extent, pad
+def _through(run: Sequence[Step]) -> Window:
+    """Return the window of a row of a run's output on its input."""
+    return reduce(Window.compose, (step.window for step in reversed(run)), Window())
 
 
 def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], ahead: int | None) -> int:
@@ -497,7 +489,7 @@ def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], 
         done = turns + ahead
     else:
         done = np.clip((pace.first + turns * pace.every - reader.first) // reader.every + 1, 0, reader.turns)
-    oldest = np.clip(done * read.stride - read.pad, 0, source.side)
+    oldest = np.clip(done * read.window.stride - read.window.pad, 0, source.side)
     return int(np.where(done < reader.turns, written - oldest * source.side * source.c_in, 0).max(initial=0))
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from ..ir import Graph, Op, itemsize
 from ..kernels.access import distance
 from ..kernels.table import ANY, BY_NAME, VIEWS
-from ..ops import SPECS, Window, data
+from ..ops import SPECS, data
+from ..ops.window import Windows
 from .plan import Plan, RowSchedule, Stage, Tile, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
@@ -425,15 +426,15 @@ def _hand_out(fused: _Fused, name: str, rows: range) -> None:
 def _run_row(fused: _Fused, index: int, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
-    out, window = op.outputs[0], SPECS[op.kind].window(graph, op)
-    region, only_row = _target(fused, out, row), window is not None and window.extent[0] == 1
+    out, windows = op.outputs[0], SPECS[op.kind].windows(graph, op)
+    region, only_row = _target(fused, out, row), windows is not None and windows[0].extent == 1
     if area := _scratch(fused.plan, index):
         if not _disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
         fused.tell(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in _rows_read(fused, op, name, window, row):
+        for other in _rows_read(fused, op, name, windows, row):
             read = _read(fused, op, name, other)
             in_place = only_row and region[1] <= read[1]  # then each byte must be read before the same one is written
             if not _disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
@@ -442,14 +443,14 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
     fused.write(region, fused.number[out] + row)
 
 
-def _rows_read(fused: _Fused, op: Op, name: str, window: Window | None, row: int) -> range:
+def _rows_read(fused: _Fused, op: Op, name: str, windows: Windows | None, row: int) -> range:
     """The rows of an operand that a row of the output reads: all, where the op has no window."""
     if _repeats(fused.plan.graph, op, name):
         return range(1)
-    if window is None:
+    if windows is None:
         return range(fused.height(name))
-    first = row * window.stride[0] - window.pad[0]
-    return range(max(first, 0), min(first + window.extent[0], fused.height(name)))
+    first = row * windows[0].stride - windows[0].pad
+    return range(max(first, 0), min(first + windows[0].extent, fused.height(name)))
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
@@ -523,16 +524,15 @@ def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | Non
 
 def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     """The rows and columns of an operand that a part of the output reads."""
-    window = SPECS[op.kind].window(fused.plan.graph, op)
-    if window is None:
+    windows = SPECS[op.kind].windows(fused.plan.graph, op)
+    if windows is None:
         raise UnsoundPlanError(f"{op.name} has no window, and so cannot run in a tile")
     if _repeats(fused.plan.graph, op, name):
         return range(1), range(1)
     spans = []
-    for axis, span in enumerate(part):
-        stride, pad, size = window.stride[axis], window.pad[axis], fused.plan.graph.tensors[name].shape[1 + axis]
+    for (extent, stride, pad), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
         begin = min(max(span.start * stride - pad, 0), size)
-        last = (span.stop - 1) * stride - pad + window.extent[axis] if span else begin
+        last = (span.stop - 1) * stride - pad + extent if span else begin
         spans.append(range(begin, min(max(last, begin), size)))
     return spans[0], spans[1]
 
@@ -601,6 +601,6 @@ def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
 
 def _repeats(graph: Graph, op: Op, name: str) -> bool:
     """Whether an operand is one pixel, which goes with each of a map: of ops that read the pixel at the place of their own."""
-    window, tensor = SPECS[op.kind].window(graph, op), graph.tensors[name]
-    is_pointwise = window is not None and tuple(window.extent) == tuple(window.stride) == (1, 1)
+    windows, tensor = SPECS[op.kind].windows(graph, op), graph.tensors[name]
+    is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
     return is_pointwise and tensor.elements == tensor.shape[-1] < graph.output(op).elements

@@ -15,10 +15,10 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
-from tinyweave.ops.window import same_padding
+from tinyweave.ops.window import Window, same_padding
 from tinyweave.planning import Plan, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
-from tinyweave.planning.fuse.access import Read, Rows
+from tinyweave.planning.fuse.access import Access, Rows
 from tinyweave.planning.fuse.channels_once import what_to_keep
 from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_kept
 from tinyweave.planning.fuse.schedule import plan_macs
@@ -260,8 +260,8 @@ def test_a_pixel_is_read_by_every_row() -> None:
     op = next(index for index, op in enumerate(graph.ops) if op.kind == "mul")
     reads = Rows(graph, [variant_for(graph, op).name for op in graph.ops]).reads[op]
     assert reads is not None and {read.tensor: read for read in reads} == {
-        "depthwise_conv_2d_2": Read("depthwise_conv_2d_2", 1, 1, 0),
-        "conv_2d_6": Read("conv_2d_6", 0, 1, 0),
+        "depthwise_conv_2d_2": Access("depthwise_conv_2d_2", Window(1, 1, 0)),
+        "conv_2d_6": Access("conv_2d_6", Window(1, 0, 0)),
     }
 
 
@@ -274,7 +274,7 @@ def test_a_pixel_that_is_padded_is_a_map() -> None:
     ]
     op = Op("pad_0", "pad", ("pixel", "extents"), ("padded",), {})
     graph = verify(Graph("padded", {t.name: t for t in tensors}, (op,), ("pixel",), ("padded",)))
-    assert Rows(graph, [variant_for(graph, op).name]).reads == [(Read("pixel", 1, 1, 0),)]
+    assert Rows(graph, [variant_for(graph, op).name]).accesses == [(Access("pixel", Window(1, 1, 0)),)]
 
 
 def test_the_front_has_such_plans() -> None:

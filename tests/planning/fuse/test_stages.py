@@ -20,10 +20,11 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
+from tinyweave.ops.window import Window
 from tinyweave.planning import Tile, front, plan, plan_in_stages
 from tinyweave.planning.alias.overlap import lags, saved_bytes, views
 from tinyweave.planning.fuse import stages as fuse
-from tinyweave.planning.fuse.access import Read, Rows, joined, macs_again, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.access import Access, Rows, joined, macs_again, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.schedule import plan_macs, streaming
 from tinyweave.planning.fuse.stages import _growing, best_stages
 from tinyweave.planning.order.search import file_order, live_bytes
@@ -135,7 +136,7 @@ def test_a_tile_by_hand() -> None:
     thin = net.conv(net.depthwise(wide, 3), 4)
     graph = net.finish("block", thin)
     rows = rows_of(graph)
-    assert joined(rows, (0, 1, 2)) == (Read("image", 1, 3, 1),)
+    assert joined(rows, (0, 1, 2)) == (Access("image", Window(3, 1, 1)),)
     deep = graph.ops[1].outputs[0]
     assert tile_sizes(rows, Tile((0, 1, 2), 4)) == {deep: (1, 4), wide: (3, 6)}
     assert tile_sizes(rows, Tile((0, 1, 2), 12)) == {deep: (1, 12), wide: (3, 12)}
@@ -143,10 +144,10 @@ def test_a_tile_by_hand() -> None:
     # rows 0 and 8 are read twice, the seven between them three times: 16 times again
     assert macs_again(rows, Tile((0, 1, 2), 4)) == {0: 16 * 12 * 4 * 16, 1: 0}
     # three at a time: rows 0 to 3, 2 to 6, 5 to 8, and so four again
-    assert joined(rows, (0, 1, 2), 3) == (Read("image", 3, 5, 1),)
+    assert joined(rows, (0, 1, 2), 3) == (Access("image", Window(5, 3, 1)),)
     assert tile_sizes(rows, Tile((0, 1, 2), 4, 3)) == {deep: (3, 4), wide: (5, 6)}
     assert macs_again(rows, Tile((0, 1, 2), 4, 3)) == {0: 4 * 12 * 4 * 16, 1: 0}
-    assert joined(rows, (1, 2)) == (Read(wide, 1, 3, 1),) and macs_again(rows, Tile((1, 2), 4)) == {1: 0}
+    assert joined(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and macs_again(rows, Tile((1, 2), 4)) == {1: 0}
 
 
 def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
@@ -155,10 +156,11 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
     for index in reversed(run[:-1]):
         out, needed[index] = graph.output(graph.ops[index]), set()
         for reader in (other for other in run if out.name in graph.ops[other].inputs):
-            window = SPECS[graph.ops[reader].kind].window(graph, graph.ops[reader])
-            assert window is not None
-            first = [r * window.stride[0] - window.pad[0] for r in needed[reader]]
-            needed[index] |= {r for top in first for r in range(top, top + window.extent[0]) if 0 <= r < out.shape[1]}
+            windows = SPECS[graph.ops[reader].kind].windows(graph, graph.ops[reader])
+            assert windows is not None
+            extent, stride, pad = windows[0]
+            first = [r * stride - pad for r in needed[reader]]
+            needed[index] |= {r for top in first for r in range(top, top + extent) if 0 <= r < out.shape[1]}
     return [needed[index] for index in run]
 
 

@@ -62,13 +62,13 @@ def windows(rows: int, cols: int, depth: int) -> int:
 def lags(graph: Graph, op: Op) -> lag.Lags:
     """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
     for every four outputs of both, in rows if the stride is not 1, but for the last ones whose vectors reach beyond them."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if x.shape[0] != 1 or window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if x.shape[0] != 1 or windows is None:
         return {}
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
-    first = lag.first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
+    first = lag.first_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"])
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
-    are_pixels = rows == cols == 1 and window.pad == (0, 0) and inside
+    are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
     at_once, run = windows(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
@@ -146,18 +146,19 @@ def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
 
 def taps_lags(graph: Graph, op: Op) -> lag.Lags:
     """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if x.shape[0] != 1 or window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if x.shape[0] != 1 or windows is None:
         return {}
     c, (h, w) = x.shape[3], out.shape[1:3]
-    first = lag.first_pixels(x.shape[1:3], (h, w), window, op.attrs["dilation"])
+    first = lag.first_pixels(x.shape[1:3], (h, w), windows, op.attrs["dilation"])
     at_once = pixels_at_once(c, op.attrs["stride"][1])
     if at_once == 1:
         begins = np.arange(0, c, LANES)
         read = np.minimum(first[:, None] * c + begins, lag.NEVER)
         return {0: lag.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())}
     # some pixels at once where all of their windows are inside
-    pad, end = window.pad[1], min(w, x.shape[2] - window.extent[1] + window.pad[1] + 1)
+    extent, _, pad = windows[1]
+    end = min(w, x.shape[2] - extent + pad + 1)
     together = range(pad, end - at_once + 1, at_once)
     cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]
     begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()

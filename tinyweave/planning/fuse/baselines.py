@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...ir import CompileError
 from ..plan import Tile
-from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
+from .access import Access, Rows, joined, macs_again, row_bytes, tile_words
 from .schedule import streaming
 from .stages import Cut
 
@@ -64,10 +64,11 @@ def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
     yield from sorted(sides, reverse=True)
 
 
-def _bytes(net: Rows, tile: Tile, reads: Sequence[Read]) -> int:
+def _bytes(net: Rows, tile: Tile, reads: Sequence[Access]) -> int:
     """What the layers of a tile need together, the image by rows if it is streamed."""
     graph = net.graph
-    rows = {r.tensor: min(r.extent, net.height[r.tensor]) if r.tensor in net.streamed else net.height[r.tensor] for r in reads}
+    heights, streamed = net.height, net.streamed
+    rows = {x: min(window.extent, heights[x]) if x in streamed else heights[x] for x, window in reads}
     around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
     return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(net, tile)
 

@@ -26,7 +26,7 @@ from ..alias.overlap import lags as lags_of_ops
 from ..alias.overlap import rules
 from ..place.place import Rule
 from ..plan import Node, Pace, Plan, RowSchedule, Tile
-from .access import Read, Rows, joined, macs_again, row_bytes, tile_sizes
+from .access import Access, Rows, joined, macs_again, row_bytes, tile_sizes
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Streaming:
     columns) kept."""
 
     paces: Mapping[Node, Pace]
-    reads: Mapping[int, Sequence[Read]]
+    reads: Mapping[int, Sequence[Access]]
     rings: Mapping[str, int]
     tiles: Mapping[str, tuple[int, int]]
 
@@ -54,7 +54,7 @@ def streaming(net: Rows, ops: Sequence[int]) -> Streaming | None:
     readers: dict[str, list[tuple[int, int]]] = {}
     for index, reads in found.reads.items():
         for read in reads:
-            readers.setdefault(read.tensor, []).append((index, read.pad))
+            readers.setdefault(read.tensor, []).append((index, read.window.pad))
     made = {node if isinstance(node, str) else net.graph.ops[node].outputs[0]: node for node in found.paces}
     inner = {name: node for name, node in made.items() if net.users[name] <= set(ops) and node != ops[-1]}
     rings = {name: _ring(readers[name], found.paces, node) for name, node in inner.items()}
@@ -80,12 +80,12 @@ def paced(net: Rows, ops: Sequence[int]) -> Streaming | None:
     at_once: dict[Node, int] = dict.fromkeys(nodes, 1) | {run.ops[-1]: run.rows for run in runs}
     made: dict[str, Node] = {name: name for name in brought} | {net.graph.ops[index].outputs[0]: index for index in reads}
     inner = {name for name, node in made.items() if net.users[name] <= users and node != last}
-    strides = [max(read.stride for read in found) for found in reads.values()]
+    strides = [max(read.window.stride for read in found) for found in reads.values()]
     every: dict[Node, int] = {last: prod(strides)}  # what all strides divide
     for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
-        for x, stride, _, _ in reads[index]:
+        for x, (_, stride, _) in reads[index]:
             source = made.get(x)
             if source is None:
                 continue
@@ -118,7 +118,7 @@ def alone(index: int) -> Tile:
 
 def rows_needed(
     net: Rows,
-    reads: Mapping[int, Sequence[Read]],
+    reads: Mapping[int, Sequence[Access]],
     made: Mapping[str, Node],
     inner: Collection[str],
     at_once: Mapping[Node, int] = MappingProxyType({}),
@@ -128,7 +128,7 @@ def rows_needed(
     rows[last] = net.steps[last]
     for index in reversed(list(reads)):
         more = at_once.get(index, 1) - 1
-        for x, stride, extent, pad in reads[index]:
+        for x, (extent, stride, pad) in reads[index]:
             if (source := made.get(x)) is not None:
                 step = stride // (more + 1)  # from a row to the next
                 last_row = (rows[index] - 1) * step - pad + extent - more * step
@@ -137,7 +137,7 @@ def rows_needed(
 
 
 def _paces(
-    nodes: Sequence[Node], reads: Mapping[int, Sequence[Read]], made: Mapping[str, Node], paces: Mapping[Node, Pace]
+    nodes: Sequence[Node], reads: Mapping[int, Sequence[Access]], made: Mapping[str, Node], paces: Mapping[Node, Pace]
 ) -> dict[Node, Pace]:
     """The paces with their first ticks.
 
@@ -153,7 +153,7 @@ def _paces(
     for node in nodes:
         needed = [read for read in reads.get(node, ()) if read.tensor in made] if isinstance(node, int) else []
         begins = []
-        for x, stride, extent, pad in needed:
+        for x, (extent, stride, pad) in needed:
             source, row = made[x], extent - 1 - pad
             assert isinstance(node, int)
             ticks = step[source] * (row - row % gcd(stride, paces[source].at_once))
@@ -215,7 +215,7 @@ def _lag(net: Rows, stream: Streaming, ops: Sequence[int], x: str) -> int:
             done = turns + (in_place and bool(written[0] == size))
         else:
             done = np.minimum(np.maximum((last.first + turns * last.every - pace.first) // pace.every + 1, 0), pace.turns)
-        oldest = np.clip(done * read.stride - read.pad, 0, net.height[x])
+        oldest = np.clip(done * read.window.stride - read.window.pad, 0, net.height[x])
         distance = max(distance, int(np.where(done < pace.turns, written - oldest * size, 0).max()))
     return distance
 

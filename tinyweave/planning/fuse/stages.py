@@ -16,7 +16,7 @@ from ...ir import CompileError
 from ..alias.overlap import shared_bytes
 from ..liveness import Life, lifetimes
 from ..plan import Tile
-from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
+from .access import Access, Rows, joined, macs_again, row_bytes, tile_words
 from .schedule import bytes_written, is_fused, lags, paced, rows_needed
 
 NEVER = 1 << 60
@@ -143,7 +143,7 @@ def _edges(
             single[step] -= size[name]
     by_rows = [is_fused(net, (index,)) for index in order]
     begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
-    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
+    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.accesses[index] is None), 0)  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
     most = most if any(by_rows) else min(most, max(alone))
     limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
@@ -222,7 +222,7 @@ class _Candidate(NamedTuple):
     tile: Tile
     bytes: int
     macs: int
-    reads: tuple[Read, ...]
+    reads: tuple[Access, ...]
 
 
 def _candidates(
@@ -300,9 +300,9 @@ def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
     inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
-    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    tick = max((made.start + made.every * read.window.reach for read, made in inside), default=0)  # its first row's
     for read, made in inside:
-        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
+        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.window.pad + 1
         saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
@@ -339,7 +339,7 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
     unread: set[str] = set()
     for end in range(begin + 1, len(order) + 1):
-        found = net.reads[order[end - 1]]
+        found = net.accesses[order[end - 1]]
         if found is None:
             return
         out, inside = net.graph.ops[order[end - 1]].outputs[0], []
@@ -349,10 +349,10 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
-        if any(not read.stride for read in inside):
+        if any(not read.window.stride for read in inside):
             return
         for read in inside[1:]:
-            own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
+            own, other = made[inside[0].tensor].every * inside[0].window.stride, made[read.tensor].every * read.window.stride
             kept, joined = group[inside[0].tensor], group[read.tensor]
             if kept == joined and own != other:
                 return  # two ways of different strides lead to the same rows
@@ -362,8 +362,8 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
                     factor, group[name] = ticks[group[name]], kept
                     every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
                     made[name] = made[name]._replace(every=every, first=first, start=start)
-        at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
-        every = made[inside[0].tensor].every * inside[0].stride if inside else 1
+        at = [made[read.tensor].first + made[read.tensor].every * read.window.reach for read in inside]
+        every = made[inside[0].tensor].every * inside[0].window.stride if inside else 1
         first = max(at, default=0)
         made[out] = _Made(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
@@ -371,9 +371,9 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             source = made[read.tensor]
             unread.discard(read.tensor)
             if source.lead:
-                waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
+                waits.setdefault(read.tensor, []).append((out, read.window.reach, read.window.pad))
             else:
-                rows = (made[out].first - source.first) // source.every + read.pad + 1
+                rows = (made[out].first - source.first) // source.every + read.window.pad + 1
                 made[read.tensor] = source._replace(kept=max(source.kept, rows))
         for name in {read.tensor for read in inside if made[read.tensor].lead}:  # a lead runs no earlier than it is needed
             step, readers = made[name].every, waits[name]
@@ -405,7 +405,7 @@ def _needs(
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
     inner = {name for name in stage if net.users[name].issubset(ops)}
-    reads = {index: net.reads[index] or () for index in ops}
+    reads = {index: net.accesses[index] or () for index in ops}
     rows = rows_needed(net, reads, {name: net.graph.producer.get(name, name) for name in stage}, inner)
     for name, life in lives.items():
         if life.begin >= end or life.end <= begin:

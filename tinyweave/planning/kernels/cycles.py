@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ...kernels.layer_cycles import Part, layer_cycles
 from ...kernels.table import variant_for
-from ..fuse.access import Spans, parts
+from ...ops.window import Spans
+from ..fuse.access import parts
 from ..fuse.schedule import rows_of
 from ..plan import Plan, RowSchedule, Stage
 
