@@ -89,13 +89,13 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
             assert "quantized_dimension" in str(error) or micro, f"{path.name}: {error}"
             continue
         compared += 1
-        alike = close if any(ops.spec_for(graph, op) is not ops.SPECS[op.kind] for op in graph.ops) else same_bytes
+        cost_model_core = close if any(ops.spec_for(graph, op) is not ops.SPECS[op.kind] for op in graph.ops) else same_bytes
         state = ops.initial_state(graph)
         for arrays, run in zip(samples, runs, strict=True):
             computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)), keep=True, state=state)
             for op, outputs in zip(graph.ops, run.layers, strict=True):
                 # the state that an op changes is none of its outputs in the file
-                if not all(alike(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
+                if not all(cost_model_core(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
                     different.append(f"{path.name}: {op.name}")
                     break
     assert not different, different

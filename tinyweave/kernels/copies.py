@@ -1,4 +1,4 @@
-"""What the ops that only copy elements copy from where to where: shared by the table, the lags and the emitters.
+"""What the ops that only copy elements copy from where to where: shared by the table, the overlap distances and the emitters.
 
 In: a graph and one of its ops. Out: runs and blocks of `geometry`.
 """

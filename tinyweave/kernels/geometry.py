@@ -64,10 +64,10 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
     while len(axes) > 4:
         # neighbours that broadcast alike are one axis; the leading ones first, so that rows and columns stay
-        alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
-        if not alike:
+        cost_model_core = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
+        if not cost_model_core:
             return None
-        i = alike[0]
+        i = cost_model_core[0]
         axes[i : i + 2] = [(axes[i][0] * axes[i + 1][0], axes[i][1] * axes[i + 1][1])]
     first, second = (extents([axis[side] for axis in axes]) for side in (0, 1))
     return first, second, extents([x if y == 1 else y for x, y in axes])

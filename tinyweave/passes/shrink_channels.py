@@ -130,9 +130,9 @@ def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
 def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
     """Channel i of the output is made of channel i of every operand; constant operands are cut to match."""
     count = channels(graph.output(op))
-    alike = all(channels(t) == count for t in graph.inputs_of(op) if t is not None and t.data is None)
+    cost_model_core = all(channels(t) == count for t in graph.inputs_of(op) if t is not None and t.data is None)
     every = np.arange(count)
-    return [Link(i, every, every) for i, _ in _activations(graph, op)] if alike else None
+    return [Link(i, every, every) for i, _ in _activations(graph, op)] if cost_model_core else None
 
 
 def _links_mean(graph: Graph, op: Op) -> list[Link] | None:

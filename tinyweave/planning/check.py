@@ -55,7 +55,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
     _check_extent(plan)
     held: dict[str, Region] = {}  # tensor -> where its value lies now
     state = _state(graph)
-    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed)):
+    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed_inputs)):
         _write(held, name, _region(plan, name))
     for stage in plan.stages:
         if stage.schedule is not None:
@@ -63,7 +63,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
         else:
             _run(plan, stage.ops[0], held)
     for name in (*graph.outputs, *state):
-        if graph.tensors[name].data is None and name not in plan.handed:
+        if graph.tensors[name].data is None and name not in plan.streamed_outputs:
             _demand(plan, held, name, "the end of the network")
     return plan
 
@@ -92,15 +92,15 @@ def _check_steps(plan: Plan) -> None:
 
 def _check_streams(plan: Plan) -> None:
     graph = plan.graph
-    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.paces if isinstance(node, str)]
-    for name in plan.streamed:
+    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.timings if isinstance(node, str)]
+    for name in plan.streamed_inputs:
         if name not in graph.inputs:
             raise UnsoundPlanError(f"'{name}' is to come by rows, but is no network input")
-    if sorted(bringing) != sorted(plan.streamed):
+    if sorted(bringing) != sorted(plan.streamed_inputs):
         raise UnsoundPlanError(
-            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed)} come, each once"
+            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed_inputs)} come, each once"
         )
-    for name in plan.handed:
+    for name in plan.streamed_outputs:
         if name not in graph.outputs or name not in graph.producer:
             raise UnsoundPlanError(f"'{name}' is to be handed out, but is no output that an op makes")
         if any(name in op.inputs for op in graph.ops):
@@ -313,7 +313,7 @@ class _Fused:
 def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
     """What a fused stage claims must be possible at all; whether it is enough shows when its rows are followed."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
-    nodes = [node for node in schedule.paces if isinstance(node, int)]
+    nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
         raise UnsoundPlanError(f"the stage of ops {stage.ops} has a row schedule for other ops: {nodes}")
     for index in stage.ops:
@@ -321,17 +321,19 @@ def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
         if not variant or len(op.outputs) != 1 or not (BY_NAME[variant].has_part or BY_NAME[variant].sums(graph, op)):
             raise UnsoundPlanError(f"{op.name} cannot run by rows with the kernel '{variant}'")
     made = {graph.ops[index].outputs[0] for index in stage.ops}
-    for node, pace in schedule.paces.items():
-        if pace.first < 0 or min(pace.every, pace.at_once, pace.rows) < 1:
-            raise UnsoundPlanError(f"the node {node} has an impossible pace, {pace}")
-        if pace.at_once != (tiles[node].rows if node in tiles else 1):
-            raise UnsoundPlanError(f"the node {node} computes {pace.at_once} rows in a turn, which is not what its tile says")
+    for node, timing in schedule.timings.items():
+        if timing.first < 0 or min(timing.every, timing.rows_per_iteration, timing.rows) < 1:
+            raise UnsoundPlanError(f"the node {node} has an impossible timing, {timing}")
+        if timing.rows_per_iteration != (tiles[node].rows if node in tiles else 1):
+            raise UnsoundPlanError(
+                f"the node {node} computes {timing.rows_per_iteration} rows in an iteration, which is not what its tile says"
+            )
     for tile in tiles.values():
         if tile.cols < 1:
             raise UnsoundPlanError(f"the tile of ops {tile.ops} is {tile.cols} columns wide")
     for name, rows in schedule.rings.items():
         tensor = graph.tensors[name]
-        if name not in made.union(schedule.paces) or rows < 1:
+        if name not in made.union(schedule.timings) or rows < 1:
             raise UnsoundPlanError(f"the stage of ops {stage.ops} keeps {rows} rows of '{name}'")
         size = plan.places[name].offset + rows * tensor.bytes // (tensor.shape[1] if len(tensor.shape) == 4 else 1)
         if size > plan.buffer(plan.places[name].buffer).bytes:
@@ -346,7 +348,7 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
     """Follow every row of a fused stage: what it reads must lie intact where it was written."""
     graph = plan.graph
     _check_schedule(plan, stage, schedule)
-    brought = [node for node in schedule.paces if isinstance(node, str)]
+    brought = [node for node in schedule.timings if isinstance(node, str)]
     made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     before = sorted({name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made))
@@ -359,13 +361,16 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
         for row in range(fused.height(name)):
             fused.put(name, row)
     out = graph.ops[stage.ops[-1]].outputs[0]
-    due, done = {node: pace.first for node, pace in schedule.paces.items()}, dict.fromkeys(schedule.paces, 0)
+    due, done = (
+        {node: timing.first for node, timing in schedule.timings.items()},
+        dict.fromkeys(schedule.timings, 0),
+    )
     for tick in range(schedule.ticks):
-        for node, pace in schedule.paces.items():
-            if tick != due[node] or done[node] == pace.rows:
+        for node, timing in schedule.timings.items():
+            if tick != due[node] or done[node] == timing.rows:
                 continue
-            rows = range(done[node], min(done[node] + pace.at_once, pace.rows))
-            due[node], done[node] = tick + pace.every, rows.stop
+            rows = range(done[node], min(done[node] + timing.rows_per_iteration, timing.rows))
+            due[node], done[node] = tick + timing.every, rows.stop
             if isinstance(node, str):
                 _bring(fused, node, rows[0])
             elif node in tiles:
@@ -374,9 +379,9 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
                 _sum_row(fused, node, rows[0], sums)
             else:
                 _run_row(fused, node, rows[0])
-            if node == stage.ops[-1] and out in plan.handed:
+            if node == stage.ops[-1] and out in plan.streamed_outputs:
                 _hand_out(fused, out, rows)
-    if out in plan.handed and done[stage.ops[-1]] != fused.height(out):
+    if out in plan.streamed_outputs and done[stage.ops[-1]] != fused.height(out):
         raise UnsoundPlanError(f"only {done[stage.ops[-1]]} rows of '{out}' are handed out")
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
@@ -416,7 +421,7 @@ def _bring(fused: _Fused, name: str, row: int) -> None:
 
 
 def _hand_out(fused: _Fused, name: str, rows: range) -> None:
-    """Hand out the rows of a turn, which must lie at the start of their ring, one after the other."""
+    """Hand out the rows of an iteration, which must lie at the start of their ring, one after the other."""
     for position, row in enumerate(rows):
         _, begin, end = _read(fused, None, name, row)
         if begin != fused.plan.offset(name) + position * (end - begin):
@@ -484,7 +489,7 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     for target in targets:
         fused.write(target, PARTLY)
     if len(set(targets)) < len(rows):
-        raise UnsoundPlanError(f"the ring of '{made}' has no room for the rows of a turn")
+        raise UnsoundPlanError(f"the ring of '{made}' has no room for the rows of an iteration")
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
         parts = {made: (rows, range(begin, min(begin + tile.cols, width)))}

@@ -277,7 +277,7 @@ class Machine:
         pointers = pointers.ljust(IO, b"\0")
         callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
         self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
-        for at, callback in callbacks.items() if request["streamed"] or request["handed"] else ():
+        for at, callback in callbacks.items() if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place(at, self.isa.back, read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, callback, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
@@ -294,7 +294,7 @@ class Machine:
         self.step_misses: dict[int, dict[str, int]] = {}
         self.dumps: dict[int, bytes] = {}
         self.inputs: list[bytes] = []
-        self.handed: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
+        self.streamed_outputs: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
         self.engine.context_restore(self.registers)
         for at, data in (request["ram"], request["stack"], *((at, image) for at, *_, image in request["memories"])):
             if data:
@@ -368,7 +368,7 @@ class Machine:
         """read_rows(user, input, first, count, destination): bring rows of an input."""
         try:
             index, first, count, to = self.rows_wanted()
-            row = self.request["streamed"][index]
+            row = self.request["streamed_inputs"][index]
             data = self.inputs[index][first * row : (first + count) * row]
             if len(data) != count * row:
                 raise ValueError(f"read_rows was asked for rows {first} to {first + count} of input {index}")
@@ -382,7 +382,7 @@ class Machine:
         """write_rows(user, output, first, count, source): take rows of an output."""
         try:
             index, first, count, source = self.rows_wanted()
-            row, come = self.request["handed"][index], self.handed[index]
+            row, come = self.request["streamed_outputs"][index], self.streamed_outputs[index]
             if (first + count) * row > self.request["outputs"][index]:
                 raise ValueError(f"write_rows was given rows that the output does not have, {first} to {first + count}")
             if first * row != len(come):
@@ -527,11 +527,11 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
                 function = "reset"
                 machine.call(function, STRUCT)
                 continue
-            machine.inputs, machine.handed = inputs, {index: bytearray() for index in request["handed"]}
+            machine.inputs, machine.streamed_outputs = inputs, {index: bytearray() for index in request["streamed_outputs"]}
             for index, data in enumerate(inputs):
                 function = "input"
                 to = machine.call(function, STRUCT, index)
-                if (to == 0) != (index in request["streamed"]):
+                if (to == 0) != (index in request["streamed_inputs"]):
                     raise Stopped("streams other inputs than the caller said", 0)
                 if to:
                     machine.engine.mem_write(to, data)
@@ -545,9 +545,9 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
             for index, count in enumerate(request["outputs"]):
                 function = "output"
                 at = machine.call(function, STRUCT, index)
-                if (at == 0) != (index in request["handed"]):
+                if (at == 0) != (index in request["streamed_outputs"]):
                     raise Stopped("hands out other outputs by rows than the caller said", 0)
-                found = bytes(machine.engine.mem_read(at, count) if at else machine.handed[index])
+                found = bytes(machine.engine.mem_read(at, count) if at else machine.streamed_outputs[index])
                 if len(found) != count and not answer["status"]:
                     raise Stopped(f"did not hand out all rows of output {index}", 0)
                 outputs.append(found)

@@ -205,12 +205,12 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
             raise ConnectionError("QEMU does not let the board be set up")
 
     answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": {}, "misses": {}}
-    function, fed, handed = "init", list[bytes](), dict[int, bytearray]()
+    function, fed, streamed_outputs = "init", list[bytes](), dict[int, bytearray]()
 
     def bring_rows() -> None:
         """read_rows(user, input, first, count, destination)"""
         _, index, first, count = (board.register(number) for number in range(4))
-        row = request["streamed"][index]
+        row = request["streamed_inputs"][index]
         data = fed[index][first * row : (first + count) * row]
         if len(data) != count * row:
             raise _Ended("was asked for rows that its input does not have", None, None)
@@ -219,7 +219,7 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
     def take_rows() -> None:
         """write_rows(user, output, first, count, source)"""
         _, index, first, count = (board.register(number) for number in range(4))
-        row, come = request["handed"][index], handed[index]
+        row, come = request["streamed_outputs"][index], streamed_outputs[index]
         if (first + count) * row > request["outputs"][index]:
             raise _Ended("was given rows that the output does not have", None, None)
         if first * row != len(come):
@@ -255,11 +255,11 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
                 function = "reset"
                 call(function, STRUCT)
                 continue
-            fed, handed = inputs, {index: bytearray() for index in request["handed"]}
+            fed, streamed_outputs = inputs, {index: bytearray() for index in request["streamed_outputs"]}
             for index, data in enumerate(inputs):
                 function = "input"
                 to = call(function, STRUCT, index)[0]
-                if (to == 0) != (index in request["streamed"]):
+                if (to == 0) != (index in request["streamed_inputs"]):
                     raise _Ended("streams other inputs than the caller said", None, None)
                 if to:
                     board.write(to, data)
@@ -270,10 +270,10 @@ def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
             answer["seconds"] = time.monotonic() - begun
             function = "output"
             places = [call(function, STRUCT, index)[0] for index in range(len(request["outputs"]))]
-            if {index for index, at in enumerate(places) if not at} != set(handed):
+            if {index for index, at in enumerate(places) if not at} != set(streamed_outputs):
                 raise _Ended("hands out other outputs by rows than the caller said", None, None)
             sizes = zip(places, request["outputs"], strict=True)
-            found = [board.read(at, count) if at else bytes(handed[i]) for i, (at, count) in enumerate(sizes)]
+            found = [board.read(at, count) if at else bytes(streamed_outputs[i]) for i, (at, count) in enumerate(sizes)]
             if not answer["status"] and list(map(len, found)) != list(request["outputs"]):
                 raise _Ended("did not hand out all rows of an output", None, None)
             answer["outputs"].append(found)

@@ -66,17 +66,17 @@ def accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowGraph:
     """A graph as rows, with the kernel's name per op, network inputs that come by rows, ops that run together, and network
     outputs that are handed out by rows."""
 
     graph: Graph
     variants: Sequence[str]
-    streamed: Collection[str] = ()
+    streamed_inputs: Collection[str] = ()
     tiles: Collection[Tile] = ()
-    handed: Collection[str] = ()
+    streamed_outputs: Collection[str] = ()
 
-    def with_tiles(self, tiles: Collection[Tile]) -> Rows:
+    def with_tiles(self, tiles: Collection[Tile]) -> RowGraph:
         """The same graph with these tiles; what is known of its ops stays known."""
         _ = self.in_place  # known before it is copied
         found = copy(self)
@@ -87,7 +87,7 @@ class Rows:
     def accesses(self) -> list[tuple[Access, ...] | None]:
         """Per op what it reads row by row; None where it cannot be fused."""
         ops = zip(self.graph.ops, self.variants, strict=True)
-        return [accesses(self.graph, op, variant, last=op.outputs[0] in self.handed) for op, variant in ops]
+        return [accesses(self.graph, op, variant, last=op.outputs[0] in self.streamed_outputs) for op, variant in ops]
 
     @cached_property
     def windows(self) -> list[Windows | None]:
@@ -110,8 +110,10 @@ class Rows:
     def in_place(self) -> list[set[str]]:
         """Per op the operands of which it reads each byte before it writes the same byte of its output."""
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
-        lag = [BY_NAME[variant].lag(self.graph, op) if _is_elementwise(found) else {} for op, variant, found in ops]
-        return [{op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, lag, strict=True)]
+        distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(found) else {} for op, variant, found in ops]
+        return [
+            {op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, distance, strict=True)
+        ]
 
     @cached_property
     def users(self) -> dict[str, set[int]]:
@@ -130,34 +132,36 @@ class Rows:
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
-def can_be_handed(net: Rows) -> tuple[str, ...]:
+def streamable_outputs(row_graph: RowGraph) -> tuple[str, ...]:
     """The network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing reads."""
-    graph = net.graph
-    found = [name for name in graph.outputs if net.height.get(name, 1) > 1 and net.users[name] == {-1}]
+    graph = row_graph.graph
+    found = [name for name in graph.outputs if row_graph.height.get(name, 1) > 1 and row_graph.users[name] == {-1}]
     makers = {name: graph.producer[name] for name in found if name in graph.producer and graph.outputs.count(name) == 1}
-    return tuple(name for name, i in makers.items() if accesses(graph, graph.ops[i], net.variants[i], last=True) is not None)
+    return tuple(
+        name for name, i in makers.items() if accesses(graph, graph.ops[i], row_graph.variants[i], last=True) is not None
+    )
 
 
 def _is_elementwise(accesses: tuple[Access, ...] | None) -> bool:
     return accesses is not None and all(access.window in (Window(), Window(stride=0)) for access in accesses)
 
 
-def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] | None:
+def joined(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] | None:
     """Return what so many rows of the output of ops that run together read of what others make; None where they cannot run so.
 
     In a tile only ops of it may read what all but the last one make.
     """
     if len(run) == 1:
-        return net.accesses[run[0]]
-    within = {net.graph.ops[index].outputs[0] for index in run[:-1]}
-    windows = {net.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # by map, the rows that those of the last one need
+        return row_graph.accesses[run[0]]
+    within = {row_graph.graph.ops[index].outputs[0] for index in run[:-1]}
+    windows = {row_graph.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # by map, the rows that those of the last one need
     for index in reversed(run):
-        accesses, name = net.accesses[index], net.graph.ops[index].outputs[0]
+        accesses, name = row_graph.accesses[index], row_graph.graph.ops[index].outputs[0]
         if (
             accesses is None
-            or net.sums[index]
-            or net.windows[index] is None
-            or (name in within and not net.users[name].issubset(run))
+            or row_graph.sums[index]
+            or row_graph.windows[index] is None
+            or (name in within and not row_graph.users[name].issubset(run))
         ):
             return None
         outer = windows.pop(name)
@@ -171,19 +175,19 @@ def joined(net: Rows, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] |
     return tuple(Access(*item) for item in windows.items())
 
 
-def parts(net: Rows, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
-    """Per op of a tile the rows (axis 0) that it computes turn by turn, or the columns (axis 1) block by block of a turn; and
-    per tensor that they pass on the most that is there of it at a time.
+def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
+    """Return per op of a tile the rows (axis 0) that it computes in each iteration, or the columns (axis 1) in each block of an
+    iteration; and per tensor that they pass on the most that is there of it at a time.
 
     rows: those that the last one computes in all; the whole map's if left out.
     """
-    graph, last = net.graph, tile.ops[-1]
+    graph, last = row_graph.graph, tile.ops[-1]
     count, step = graph.output(graph.ops[last]).shape[1 + axis], (tile.rows, tile.cols)[axis]
     begin = np.arange(0, count if rows is None else rows, step)
     found, most = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
     for index in reversed(tile.ops[:-1]):
         name = graph.ops[index].outputs[0]
-        spans = [_read(net, reader, name, axis, found[reader]) for reader in found if reader in net.users[name]]
+        spans = [_read(row_graph, reader, name, axis, found[reader]) for reader in found if reader in row_graph.users[name]]
         begin, end = spans[0]
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
@@ -191,11 +195,11 @@ def parts(net: Rows, tile: Tile, axis: int, rows: int | None = None) -> tuple[di
     return found, most
 
 
-def _read(net: Rows, reader: int, name: str, axis: int, spans: Spans) -> Spans:
+def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) -> Spans:
     """Return what spans of rows or columns of an op's output read of an operand."""
-    windows = net.windows[reader]
+    windows = row_graph.windows[reader]
     assert windows is not None
-    return windows[axis].read(spans, net.graph.tensors[name].shape[1 + axis])
+    return windows[axis].read(spans, row_graph.graph.tensors[name].shape[1 + axis])
 
 
 def slid(spans: Spans) -> tuple[Spans, int]:
@@ -206,57 +210,57 @@ def slid(spans: Spans) -> tuple[Spans, int]:
     return (np.maximum(begin, there), stop), int((stop - begin).max())
 
 
-def tile_sizes(net: Rows, tile: Tile) -> dict[str, tuple[int, int]]:
+def tile_sizes(row_graph: RowGraph, tile: Tile) -> dict[str, tuple[int, int]]:
     """Tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
-    rows, cols = (parts(net, tile, axis)[1] for axis in (0, 1))
+    rows, cols = (parts(row_graph, tile, axis)[1] for axis in (0, 1))
     return {name: (rows[name], cols[name]) for name in rows}
 
 
-def tile_bytes(net: Rows, tile: Tile) -> dict[str, int]:
+def tile_bytes(row_graph: RowGraph, tile: Tile) -> dict[str, int]:
     """The same in bytes."""
-    tensors = net.graph.tensors
-    sizes = tile_sizes(net, tile)
+    tensors = row_graph.graph.tensors
+    sizes = tile_sizes(row_graph, tile)
     return {x: rows * width * tensors[x].pixel_bytes for x, (rows, width) in sizes.items()}
 
 
-def tile_words(net: Rows, tile: Tile) -> int:
+def tile_words(row_graph: RowGraph, tile: Tile) -> int:
     """Bytes of all of them, each in whole words."""
-    return sum(-(-size // 4) * 4 for size in tile_bytes(net, tile).values())
+    return sum(-(-size // 4) * 4 for size in tile_bytes(row_graph, tile).values())
 
 
-def macs_again(net: Rows, tile: Tile, rows: int | None = None) -> dict[int, int]:
+def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) -> dict[int, int]:
     """Op of those that run together -> multiply-accumulates that it does again, less those of rows that none needs.
 
     rows: those of the last one that are computed in all; the whole map's if left out.
     """
-    across = parts(net, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
-    down = parts(net, tile, 0, rows)[0]
+    across = parts(row_graph, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
+    down = parts(row_graph, tile, 0, rows)[0]
     if rows is None:
         del down[tile.ops[-1]]
-    return {index: _macs_again(net, index, spans, across.get(index)) for index, spans in down.items()}
+    return {index: _recomputed_macs(row_graph, index, spans, across.get(index)) for index, spans in down.items()}
 
 
-def _macs_again(net: Rows, index: int, rows: Spans, cols: Spans | None) -> int:
+def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans | None) -> int:
     """Multiply-accumulates of an op that computes these rows of its output, and of them these columns, beyond computing each
     once; those outside the map are left out."""
-    total = SPECS[net.graph.ops[index].kind].macs(net.graph, net.graph.ops[index], True)
-    if not total or net.windows[index] is None:  # without one it runs by itself, each row once
+    total = SPECS[row_graph.graph.ops[index].kind].macs(row_graph.graph, row_graph.graph.ops[index], True)
+    if not total or row_graph.windows[index] is None:  # without one it runs by itself, each row once
         return 0
     once = done = 1
     for axis, spans in ((0, rows), (1, cols)):
         if spans is not None:
-            inside = _taps_inside(net, index, axis)
+            inside = _taps_inside(row_graph, index, axis)
             upto = np.concatenate(([0], np.cumsum(inside)))
             once, done = once * int(upto[-1]), done * int((upto[spans[1]] - upto[spans[0]]).sum())
     return total * done // once - total
 
 
-def _taps_inside(net: Rows, index: int, axis: int) -> NDArray[np.int64]:
+def _taps_inside(row_graph: RowGraph, index: int, axis: int) -> NDArray[np.int64]:
     """Per row or column of an op's output how many taps of its window lie inside the map."""
-    op, windows = net.graph.ops[index], net.windows[index]
+    op, windows = row_graph.graph.ops[index], row_graph.windows[index]
     assert windows is not None
     extent, stride, pad = windows[axis]
-    size, out = net.graph.input(op).shape[1 + axis], net.graph.output(op).shape[1 + axis]
+    size, out = row_graph.graph.input(op).shape[1 + axis], row_graph.graph.output(op).shape[1 + axis]
     dilation = op.attrs.get("dilation", (1, 1))[axis]
     kernel = (extent - 1) // dilation + 1
     taps = positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=pad)
