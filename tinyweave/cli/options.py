@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..ir import CompileError
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .. import ir
+else:
+    ir = lazy("ir")
 
 # exit codes
 DOES_NOT_FIT = 1
@@ -151,17 +156,19 @@ def scheduled(chosen: Options) -> Options:
     """Return the options that `api.plan` takes; CompileError for one that the schedule would ignore."""
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
     if kind in NOTHING_TWICE and overhead is not None and overhead > 1:
-        raise CompileError(f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best")
+        raise ir.CompileError(
+            f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best"
+        )
     return {name: chosen[name] for name in signature(schedule_options).parameters}
 
 
 def check_planned(models: Sequence[Path], chosen: Options) -> None:
     """Raise CompileError for options that a plan out of a file has no use for."""
     if len(models) > 1:
-        raise CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
+        raise ir.CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
     given = [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]
     if given:
-        raise CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
+        raise ir.CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
 
 
 def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
