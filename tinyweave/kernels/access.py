@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
-from ..ops.layout import paddings
 from ..ops.window import extent, positions
 from . import copies, geometry
 from .dsp import depthwise
@@ -455,8 +454,7 @@ def listed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
     """pad: of each row, or where channels are padded of each pixel, the padding before it is written, then it is copied."""
-    x, out = graph.input(op), graph.output(op)
-    block = geometry.padded(x.shape, paddings(graph, op))
+    out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
     reads, writes = list[int](), list[int]()
     for begin, end, source in _pieces(block):
@@ -479,7 +477,7 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
     return steps
 
 
-def _pieces(block: geometry.Block) -> list[tuple[int, int, int]]:
+def _pieces(block: copies.Block) -> list[tuple[int, int, int]]:
     """What is copied at once: (where it begins in the larger tensor, where it ends, where it lies in the smaller one)."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
     together, found = w if c == outer_c else 1, list[tuple[int, int, int]]()

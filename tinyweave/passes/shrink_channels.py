@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant, Tensor, rebuild
 from ..ops import conv, reduce
+from ..ops.data_movement import permutation, pieces
 from ..ops.fixed_point import INT32_MAX
-from ..ops.layout import concatenation_axis, paddings, permutation
-from ..ops.pieces import pieces
+from ..ops.layout import concatenation_axis, paddings
 from .ranges import Range, channels, ranges, taps
 from .rewrite import constant, part
 from .tensor_map import TensorMap
