@@ -129,7 +129,7 @@ def test_heavy_dependencies_are_imported_where_they_are_used(path: Path) -> None
 
 
 # modules that only ever run as processes of their own
-WORKERS: set[str] = {"emulator.py", "litert_process.py"}
+WORKERS: set[str] = {"emulator.py", "disassembly.py", "litert_process.py"}
 
 
 # the rooms of the planner, from those that know nothing of others up: each may import from the rooms of the lines above its own
