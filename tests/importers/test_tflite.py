@@ -444,18 +444,17 @@ def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None
     runs_in_reference = {m["file"] for m in json.loads((shared / "models/index.json").read_text()) if m["ref_ok"]}
     rng = np.random.default_rng(7)
     compared = 0
-    with litert.Worker() as worker:
-        for path, graph in known_models(shared):
-            if path.name not in runs_in_reference:
-                continue
-            inputs = []
-            for tensor in (graph.tensors[name] for name in graph.inputs):
-                values = rng.integers(-128, 128, tensor.shape)
-                inputs.append((values / 128 if tensor.dtype == "float32" else values).astype(tensor.dtype))
-            ours, theirs = worker.run(to_tflite(graph), [inputs]), worker.run(path.read_bytes(), [inputs])
-            for a, b in zip(ours[0].outputs, theirs[0].outputs, strict=True):
-                assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
-            compared += 1
+    for path, graph in known_models(shared):
+        if path.name not in runs_in_reference:
+            continue
+        inputs = []
+        for tensor in (graph.tensors[name] for name in graph.inputs):
+            values = rng.integers(-128, 128, tensor.shape)
+            inputs.append((values / 128 if tensor.dtype == "float32" else values).astype(tensor.dtype))
+        ours, theirs = litert.run(to_tflite(graph), [inputs]), litert.run(path.read_bytes(), [inputs])
+        for a, b in zip(ours[0].outputs, theirs[0].outputs, strict=True):
+            assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), path.name
+        compared += 1
     assert compared >= 65
 
 
