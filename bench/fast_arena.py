@@ -28,9 +28,9 @@ SPACES = ((3, 160), (5, 144), (8, 112), (10, 224))  # width in tenths, resolutio
 KINDS = {"small": small_arch, "any": any_arch, "space": of_space}
 
 
-def timed(arch: Arch, streamed: bool) -> tuple[int, float]:
+def timed(arch: Arch, streamed_inputs: bool) -> tuple[int, float]:
     start = time.process_time()
-    return arena(arch, stream_inputs=streamed), 1000 * (time.process_time() - start)
+    return arena(arch, stream_inputs=streamed_inputs), 1000 * (time.process_time() - start)
 
 
 def compared(kind: str, seeds: range) -> tuple[int, int]:
@@ -38,9 +38,9 @@ def compared(kind: str, seeds: range) -> tuple[int, int]:
     wrong = above = 0
     for seed in seeds:
         rng = random.Random(seed)
-        arch, streamed = KINDS[kind](rng), rng.random() < 0.5
-        made = plan(graph_of(arch), stream_inputs=streamed)
-        found = arena(arch, stream_inputs=streamed), macs(arch)
+        arch, streamed_inputs = KINDS[kind](rng), rng.random() < 0.5
+        made = plan(graph_of(arch), stream_inputs=streamed_inputs)
+        found = arena(arch, stream_inputs=streamed_inputs), macs(arch)
         above += made.gap > 0
         if found != (made.lower_bound, sum(plan_macs(made))):
             wrong += 1
@@ -57,9 +57,9 @@ def times(count: int) -> float:
         for arch in archs[: count // 10]:
             forget()
             cold.append(timed(arch, True)[1])
-        seen = [timed(arch, streamed)[1] for arch in archs for streamed in (True, False)]
+        seen = [timed(arch, streamed_inputs)[1] for arch in archs for streamed_inputs in (True, False)]
         first += seen[count::2]
-        again += [timed(arch, streamed)[1] for arch in archs for streamed in (True, False)]
+        again += [timed(arch, streamed_inputs)[1] for arch in archs for streamed_inputs in (True, False)]
     for name, found in (("cold", cold), ("first", first), ("again", again)):
         found.sort()
         middle, late = found[len(found) // 2], found[len(found) * 99 // 100]

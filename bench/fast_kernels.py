@@ -40,7 +40,7 @@ def main() -> int:
         subprocess.run([*common, *flags, "-o", library, *sources], check=True)
         asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
-        command = [sys.executable, "-m", "kernels.twins", library, *given]
+        command = [sys.executable, "-m", "kernels.variant_pairs", library, *given]
         if subprocess.run(list(map(str, command)), cwd=TESTS, env=environment, check=False).returncode:
             return 1
         print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)

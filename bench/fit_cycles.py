@@ -78,7 +78,7 @@ def single_rows(graph: Graph) -> Graph:
     ops, inputs, outputs = list[Op](), list[str](), list[str]()
     for op in graph.ops:
         out = graph.output(op)
-        if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].window(graph, op) is None:
+        if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].windows(graph, op) is None:
             continue
         part, alone = cut(graph, op, (1, out.shape[2]))
         own = {name: replace(tensor, name=f"{op.name}_{name}") for name, tensor in part.tensors.items()}

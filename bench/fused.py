@@ -67,7 +67,7 @@ class Case(NamedTuple):
     """A plan that is asked for, and the bytes that it may need."""
 
     schedule: str
-    streamed: bool
+    streamed_inputs: bool
     overhead: float | None
     goal: float | None
 
@@ -76,24 +76,26 @@ def cases(name: str, others: float, *, everything: bool) -> Iterator[Case]:
     """What is asked of a model; others: bytes."""
     goals = MODELS[name]
     most, work = TINYENGINE.get(name, (others, 1.1))
-    for streamed in (False, True):
-        once = goals.once if streamed else goals.prototype
-        yield Case("best", streamed, 1.0, once and once * (KIB if streamed else IN_RAM))
+    for streamed_inputs in (False, True):
+        once = goals.once if streamed_inputs else goals.prototype
+        yield Case("best", streamed_inputs, 1.0, once and once * (KIB if streamed_inputs else IN_RAM))
         if name in TINYENGINE:
-            yield Case("best", streamed, work, most)
-        more = goals.more * KIB if streamed and goals.more else others * THIRD
-        yield Case("best", streamed, 1.1, min(more, others * THIRD))
+            yield Case("best", streamed_inputs, work, most)
+        more = goals.more * KIB if streamed_inputs and goals.more else others * THIRD
+        yield Case("best", streamed_inputs, 1.1, min(more, others * THIRD))
         if everything:
-            yield from (Case(s, streamed, None, None) for s in OTHERS if not streamed or s not in ("layer", "unfused"))
+            yield from (
+                Case(s, streamed_inputs, None, None) for s in OTHERS if not streamed_inputs or s not in ("layer", "unfused")
+            )
 
 
 def row(model: results.Model, name: str, case: Case, beside: Beside, options: argparse.Namespace) -> bool:
     """Print one; whether the goals are reached and the bytes are right."""
-    chosen = {"stream_inputs": case.streamed, "max_mac_overhead": case.overhead, "optimize": options.optimize}
+    chosen = {"stream_inputs": case.streamed_inputs, "max_mac_overhead": case.overhead, "optimize": options.optimize}
     try:
         plan = api.plan(model, case.schedule, **chosen)
     except CompileError as error:
-        print(f"| {name} | {case.schedule} | {'rows' if case.streamed else 'RAM'} | | {error} | | | | | |", flush=True)
+        print(f"| {name} | {case.schedule} | {'rows' if case.streamed_inputs else 'RAM'} | | {error} | | | | | |", flush=True)
         return True
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
     given = lcg_samples(model.graph, options.samples)
@@ -102,7 +104,7 @@ def row(model: results.Model, name: str, case: Case, beside: Beside, options: ar
     asked = "any" if case.overhead is None else f"{case.overhead:.3g}"
     goal = "-" if case.goal is None else f"{case.goal:,.0f}{'' if reached else ' MISSED'}"
     said = "yes" if result.ok else "NO"
-    cells = (name, case.schedule, "rows" if case.streamed else "RAM", asked, f"{arena:,}", f"{factor:.3f}", goal)
+    cells = (name, case.schedule, "rows" if case.streamed_inputs else "RAM", asked, f"{arena:,}", f"{factor:.3f}", goal)
     more = api.profile(model, plan, options.core, given[0]).instructions / (factor * beside.unfused) if options.core else 0.0
     is_fast = case.schedule != "best" or more <= MOST_MORE
     cost = f"{more:.3f}{'' if is_fast else ' MISSED'}" if more else "-"

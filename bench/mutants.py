@@ -37,7 +37,7 @@ EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
-TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_lag.py")  # run every kernel
+TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_overlap_distance.py")  # run every kernel
 # room -> its files, and the folders whose tests guard it
 ROOMS = {
     "C kernels": ("tinyweave/kernels/**/*.[ch]", ("tests/kernels", "tests/codegen")),

@@ -213,7 +213,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     assert run("plan", chain, "--explain", "scores", "--json", "--ram", "1") == 1
     record = json.loads(capsys.readouterr().out)
     explained = record["explain"]
-    assert explained["tensor"] == "scores" and explained["kept"] == ["network output"]
+    assert explained["tensor"] == "scores" and explained["persistent"] == explained["kept"] == ["network output"]
     assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
@@ -225,8 +225,9 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     path.write_bytes(to_tflite(maps.heads()))
     assert run("plan", path, "--stream-outputs", "--json", "-o", tmp_path / "plan.json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["ram"]["handed"] == ["wide"] and found["ram"]["streamed"] == []
-    assert json.loads((tmp_path / "plan.json").read_text())["handed"] == ["wide"]
+    assert found["ram"]["streamed_outputs"] == found["ram"]["handed"] == ["wide"]
+    assert found["ram"]["streamed_inputs"] == found["ram"]["streamed"] == []
+    assert json.loads((tmp_path / "plan.json").read_text())["streamed_outputs"] == ["wide"]
     assert run("plan", path, "--stream-outputs") == 0
     assert "(ring of 1 row) (output, handed out by rows)" in " ".join(capsys.readouterr().out.split())
     assert run("plan", path, "--stream-outputs", "--explain", "wide") == 0
@@ -234,7 +235,7 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     assert run("plan", path, "--stream-outputs", "--stream-inputs", "--pareto") == 0
     assert "the least RAM for the work, inputs and outputs by rows" in capsys.readouterr().out
     assert run("compile", path, "--stream-outputs", "-o", tmp_path / "c", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["ram"]["handed"] == ["wide"]
+    assert json.loads(capsys.readouterr().out)["ram"]["streamed_outputs"] == ["wide"]
     assert "--stream-outputs" in (tmp_path / "c" / "heads.h").read_text()
     assert "cannot hand out a network output row by row" in bad(capsys, "plan", chain, "--stream-outputs")
     assert "cannot stream outputs" in bad(capsys, "plan", path, "--stream-outputs", "--schedule", "layer")
@@ -440,10 +441,10 @@ def test_the_command_of_a_deployment_gives_the_same_bytes_with_what_was_measured
 
 def test_compile_and_verify_take_limits(capsys, chain, tmp_path):
     assert run("plan", chain, "--json") == 0
-    roomy = json.loads(capsys.readouterr().out)["ram"]["arena"]
-    assert run("compile", chain, "--ram", roomy - 1, "-o", tmp_path / "c", "--json") == 0
+    flash_heavy = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    assert run("compile", chain, "--ram", flash_heavy - 1, "-o", tmp_path / "c", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["limits"]["ram"] == roomy - 1 and found["ram"]["arena"] < roomy and found["fits"] is True
+    assert found["limits"]["ram"] == flash_heavy - 1 and found["ram"]["arena"] < flash_heavy and found["fits"] is True
     assert run("compile", chain, "--ram", "16", "-o", tmp_path / "c") == 0
     assert "does not fit" in capsys.readouterr().out
     assert run("verify", "--help") == 0

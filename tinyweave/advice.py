@@ -184,12 +184,12 @@ def _try(search: _Search, changes: Options) -> Proposal | None:
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
     """Return the proposal with the changes of `start` for the smallest listed board on which it fits, if one is found soon."""
-    roomy = [
+    flash_heavy = [
         board
         for board in sorted(all_devices(), key=lambda board: (board.ram or 0, board.name))
         if (board.ram or 0) >= start.arena and board.flash is not None and board.flash >= start.need.most
     ]
-    for board in [board for board in roomy if board != search.board][:MOST_BOARDS]:
+    for board in [board for board in flash_heavy if board != search.board][:MOST_BOARDS]:
         proposal = search.planned({"device": board.name, **start.changes}, board)
         if proposal and proposal.fits:
             return [proposal]

@@ -121,9 +121,9 @@ def table_1(name: str, layers: Sequence[Layer]) -> int:
     return wrong
 
 
-def points(model: results.Model, *, streamed: bool, as_paper: bool = False) -> list[Point]:
+def points(model: results.Model, *, streamed_inputs: bool, as_paper: bool = False) -> list[Point]:
     """The front of a model's plans, with the kernels for all cores, which need no working memory."""
-    found = api.front(model, stream_inputs=streamed, max_mac_overhead=MOST_OVERHEAD)
+    found = api.front(model, stream_inputs=streamed_inputs, max_mac_overhead=MOST_OVERHEAD)
     work = macs_of_graph(model.graph)
     return [Point(plan_ram(p) if as_paper else sum(p.arena.values()), sum(plan_macs(p)) / work, p) for p in found]
 
@@ -145,11 +145,11 @@ def ours(name: str, layers: Sequence[Layer], core: str | None) -> int:
     chain, counted = model_of("chain", alone), model_of("counted", alone, 0, keep_image=True)
     network = model_of("network", bottlenecks(layers), CLASSES)
     columns = {
-        "paper's count": (counted, points(counted, streamed=False, as_paper=True)),
-        "all, by rows": (chain, points(chain, streamed=True)),
-        "all, input in RAM": (chain, points(chain, streamed=False)),
-        "network, by rows": (network, points(network, streamed=True)),
-        "network, in RAM": (network, points(network, streamed=False)),
+        "paper's count": (counted, points(counted, streamed_inputs=False, as_paper=True)),
+        "all, by rows": (chain, points(chain, streamed_inputs=True)),
+        "all, input in RAM": (chain, points(chain, streamed_inputs=False)),
+        "network, by rows": (network, points(network, streamed_inputs=True)),
+        "network, in RAM": (network, points(network, streamed_inputs=False)),
     }
     verdicts: dict[Plan, bool] = {}
     heads = "".join(f" {column} | F |" for column in columns)

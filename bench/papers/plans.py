@@ -33,11 +33,11 @@ def table(model: results.Model, rows: Iterable[tuple[str, bool, float]], core: s
     """Print plans, each made for a schedule, an input by rows or not, and an overhead: how many gave wrong bytes; the last."""
     print("| schedule | input | arena, KiB | MACs | bytes equal |\n|---|---|---:|---:|---|")
     wrong, work = 0, macs(model.graph)
-    for schedule, streamed, overhead in rows:
-        plan = api.plan(model, schedule, stream_inputs=streamed, max_mac_overhead=overhead, optimize="size")
+    for schedule, streamed_inputs, overhead in rows:
+        plan = api.plan(model, schedule, stream_inputs=streamed_inputs, max_mac_overhead=overhead, optimize="size")
         equal = api.verify(model, plan, count=samples, core=core).ok
         wrong += not equal
-        cells = [schedule, "by rows" if streamed else "in RAM", f"{sum(plan.arena.values()) / KIB:.1f}"]
+        cells = [schedule, "by rows" if streamed_inputs else "in RAM", f"{sum(plan.arena.values()) / KIB:.1f}"]
         cells += [f"{sum(plan_macs(plan)) / work:.3f}", "yes" if equal else "NO"]
         print("| " + " | ".join(cells) + " |", flush=True)
     return wrong, plan

@@ -66,8 +66,8 @@ def figures(shared: Path) -> list[tuple[str, str, int, int]]:
 def ours(path: Path, core: str | None) -> bool:
     """Print the arenas of one model's plans; whether all bytes are right."""
     model, cells, all_equal = api.load(path), list[str](), True
-    for schedule, streamed in (("layer", False), ("unfused", False), ("best", False), ("best", True)):
-        plan = api.plan(model, schedule, stream_inputs=streamed, optimize="size")
+    for schedule, streamed_inputs in (("layer", False), ("unfused", False), ("best", False), ("best", True)):
+        plan = api.plan(model, schedule, stream_inputs=streamed_inputs, optimize="size")
         all_equal = all_equal and api.verify(model, plan, count=1, core=core).ok
         cells.append(f"{sum(plan.arena.values()):,}")
     print(f"| {path.stem} | " + " | ".join(cells) + f" | {'yes' if all_equal else 'NO'} |", flush=True)

@@ -17,8 +17,8 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 from tinyweave.ops.window import same_padding
 from tinyweave.planning import Tile
-from tinyweave.planning.fuse.access import Rows, can_be_handed
-from tinyweave.planning.fuse.schedule import streaming
+from tinyweave.planning.fuse.access import RowGraph, streamable_outputs
+from tinyweave.planning.fuse.schedule import schedule_stage
 
 MAX_ELEMENTS = 6000
 MAX_SCALE = 2.0**16
@@ -637,30 +637,30 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
     `plan_in_stages`: inputs that may be streamed to them, those that one stage alone reads; ops of a stage that can run
     together, for any number of columns and rows, which are patches or not; and outputs of stages that may be handed out."""
     variants = [variant_for(graph, op).name for op in graph.ops]
-    net, begin, stages = Rows(graph, variants), 0, list[tuple[int, ...]]()
+    row_graph, begin, stages = RowGraph(graph, variants), 0, list[tuple[int, ...]]()
     while begin < len(graph.ops):
-        ends = [end for end in range(begin + 2, len(graph.ops) + 1) if streaming(net, range(begin, end)) is not None]
+        ends = [end for end in range(begin + 2, len(graph.ops) + 1) if schedule_stage(row_graph, range(begin, end)) is not None]
         end = rng.choice([*ends, begin + 1]) if rng.random() < 0.9 else begin + 1
         stages.append(tuple(range(begin, end)))
         begin = end
-    streamed: tuple[str, ...] = ()
+    streamed_inputs: tuple[str, ...] = ()
     for name in (name for name in graph.inputs if rng.random() < 0.7):
-        brought = Rows(graph, variants, (*streamed, name))
-        readers = [ops for ops in stages if name in brought.graph.inputs and not net.users[name].isdisjoint(ops)]
-        if len(readers) == 1 and streaming(brought, readers[0]) is not None and -1 not in net.users[name]:
-            streamed += (name,)
+        brought = RowGraph(graph, variants, (*streamed_inputs, name))
+        readers = [ops for ops in stages if name in brought.graph.inputs and not row_graph.users[name].isdisjoint(ops)]
+        if len(readers) == 1 and schedule_stage(brought, readers[0]) is not None and -1 not in row_graph.users[name]:
+            streamed_inputs += (name,)
     tiles: tuple[Tile, ...] = ()
     for ops in stages:
         at = 0
         while at < len(ops) - 1:
             run = ops[at : at + rng.randint(2, 8)]
             more = (*tiles, Tile(run, rng.randint(1, 9), rng.choice((1, 1, 2, 3, 5)), cached=rng.random() < 0.7))
-            joined = rng.random() < 0.7 and streaming(Rows(graph, variants, streamed, more), ops) is not None
+            joined = rng.random() < 0.7 and schedule_stage(RowGraph(graph, variants, streamed_inputs, more), ops) is not None
             tiles = more if joined else tiles
             at += len(run) if joined else 1
     lasts = [graph.ops[ops[-1]].outputs[0] for ops in stages]
-    handed = tuple(name for name in can_be_handed(net) if name in lasts and rng.random() < 0.7)
-    return stages, {"streamed": streamed, "tiles": tiles, "handed": handed}
+    streamed_outputs = tuple(name for name in streamable_outputs(row_graph) if name in lasts and rng.random() < 0.7)
+    return stages, {"streamed_inputs": streamed_inputs, "tiles": tiles, "streamed_outputs": streamed_outputs}
 
 
 def _may_run(graph: Graph, index: int, done: list[int]) -> bool:

@@ -24,7 +24,7 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.planning import Buffer, Plan, check
-from tinyweave.planning.alias.overlap import lags, rules, shared_in, views
+from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
 from tinyweave.planning.check import UnsoundPlanError
@@ -94,11 +94,11 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
     flash_heavy = frozenset(op.name for op in graph.ops if rng.random() < 0.5)
     kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy)
-    laid = lay_out(graph, one_by_one(order), shared, "sram", most_lag=NO_OVERLAP, kernels=kernels)
+    laid = lay_out(graph, one_by_one(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
     made = finish(draft(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}
-    lag = lags(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
-    allowed = rules(graph, [(index,) for index in order], owner, [lag[index] for index in order], made.buffers)
+    distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
+    allowed = rules(graph, [(index,) for index in order], owner, [distance[index] for index in order], made.buffers)
     kept = rng.choice((0.0, 0.5, 1.0, 1.0))
     offsets = random_offsets(made.buffers, [rule for rule in allowed if rng.random() < kept], rng)
     arena = max((offsets[b.name] + b.bytes for b in made.buffers), default=0)

@@ -137,16 +137,16 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
         const tw_view input_map = {sram + AT_INPUT, 20, 6, 0, 0};
         tw_view conv_2d_0_map = {sram + AT_CONV_2D_0, 20, 1, 0, 0};
         tw_view add_1_map = {sram + AT_ADD_1, 20, 6, 0, 0};
-        /* tick of the next turn, ticks to the one after it, rows in a turn, rows done before and after, rows */
-        tw_pace conv_2d_0_pace = {0, 1, 1, 0, 0, 6};
-        tw_pace add_1_pace = {0, 1, 1, 0, 0, 6};
+        /* tick of the next iteration, ticks to the one after it, rows of one, rows done before and after it, rows */
+        tw_timing conv_2d_0_timing = {0, 1, 1, 0, 0, 6};
+        tw_timing add_1_timing = {0, 1, 1, 0, 0, 6};
 
         for (int32_t tick = 0; tick < 6; ++tick) {
-            if (tw_is_due(&conv_2d_0_pace, tick, &conv_2d_0_map)) {
-                tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_pace, 0, 5));
+            if (tw_is_due(&conv_2d_0_timing, tick, &conv_2d_0_map)) {
+                tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_timing, 0, 5));
             }
-            if (tw_is_due(&add_1_pace, tick, &add_1_map)) {
-                tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_pace, 0, 5));
+            if (tw_is_due(&add_1_timing, tick, &add_1_map)) {
+                tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_timing, 0, 5));
             }
         }
     }

@@ -1,6 +1,6 @@
 """Runs trials of kernels on an emulated core, many in one run.
 
-In: trials, as rings.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
+In: trials, as ring_views.py has them; the core. Out: per trial the output, which was computed piece by piece. All lies in one
 memory, which is the model's input and its output: parameter structs and views with offsets for pointers, a list of the words
 that are such offsets, the calls. What is not written must stay as it was. `python -m kernels.on_core LIBRARY CORE SEED
 COUNT [KERNEL ...]`, from the folder above, raises where a kernel for that core and no other one of CORES differs from its twin
@@ -20,8 +20,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from kernels import rings, twins
-from kernels.rings import Call, Rng, Trial
+from kernels import ring_views, variant_pairs
+from kernels.ring_views import Call, Rng, Trial
 
 from tinyweave.kernels.table import BY_NAME, sources
 from tinyweave.simulate import emulated
@@ -65,7 +65,7 @@ int32_t trials_invoke(void *const *memory, const void *io)
 """
 
 
-STRUCTS = {struct: name for name, struct in rings.TYPES.items()}
+STRUCTS = {struct: name for name, struct in ring_views.TYPES.items()}
 
 
 class Image:
@@ -127,7 +127,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
             written += [(params, 4 * len(words))] if call.functions else []
             own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
             places = image.words([word for view in own for word in view])
-            for (top, bottom), (left, right) in product(rings.pieces(h, rng), rings.pieces(w, rng)):
+            for (top, bottom), (left, right) in product(ring_views.pieces(h, rng), ring_views.pieces(w, rng)):
                 span = image.words([(edge, False) for edge in (top, bottom, left, right)])
                 scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
                 written.append((scratch, call.scratch))
@@ -177,11 +177,11 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
     while count > 0:
         about, expected, chosen = [], [], []
         while len(chosen) < min(count, AT_A_TIME):
-            drawn = twins.DRAWN[name](np.random.default_rng([seed, number]))
+            drawn = variant_pairs.DRAWN[name](np.random.default_rng([seed, number]))
             number += 1
             if drawn is not None:
                 about.append(f"{name}, seed {seed}, number {number - 1}")
-                expected.append(twins.whole(library, drawn[0]))
+                expected.append(variant_pairs.whole(library, drawn[0]))
                 chosen.append(drawn[core != SMALL])
         found = run(chosen, core, folder, np.random.default_rng([seed, number]))
         for label, left, right in zip(about, expected, found, strict=True):
@@ -191,7 +191,7 @@ def compare(library: ctypes.CDLL, name: str, numbers: tuple[int, int], core: str
 
 def main(path: str, core: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
     library = ctypes.CDLL(path)
-    own = IN_TURN if core == SMALL else [name for name in twins.DRAWN if CORES[BY_NAME[name].isa] == core]
+    own = IN_TURN if core == SMALL else [name for name in variant_pairs.DRAWN if CORES[BY_NAME[name].isa] == core]
     for name in (name for name in own if not only or name in only):
         with tempfile.TemporaryDirectory() as folder:
             compare(library, name, (seed, count), core, Path(folder))

@@ -1,7 +1,7 @@
 """Runs the kernels that bench/ablation.py swaps in beside those that they stand for, which have the same names and parameters.
 
 `python -m kernels.swapped PORTABLE SWAPPED SEED LARGEST_SHIFT`, two libraries, from the folder above, raises where a byte
-differs. A program of its own, as twins.py is, so that the libraries can be built with sanitizers.
+differs. A program of its own, as variant_pairs.py is, so that the libraries can be built with sanitizers.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from kernels import rings
-from kernels.rings import Rng, Trial
-from kernels.twins import RINGS_EVERY, whole
+from kernels import ring_views
+from kernels.ring_views import Rng, Trial
+from kernels.variant_pairs import RINGS_EVERY, whole
 
 COUNT = 120  # trials of each kernel
 SIDES = (3, 5, 7)  # of windows whose taps are written out
@@ -22,19 +22,19 @@ IM2COL_WORDS = 2 * 48  # room for two of the longest columns that `dense` draws
 
 def dense(rng: Rng) -> Trial:
     """A convolution of up to 4 x 4 x 6 inputs a window, in which the buffer of columns holds two or more."""
-    return rings.convolution(rng, False)
+    return ring_views.convolution(rng, False)
 
 
 def depthwise(rng: Rng) -> Trial:
     """Any window, or a square one that is written out; as a rule some pixels of it meet no border."""
     side = int(rng.choice(SIDES))
-    return rings.convolution(rng, True, **({"kernel": (side, side)} if rng.integers(4) else {}))
+    return ring_views.convolution(rng, True, **({"kernel": (side, side)} if rng.integers(4) else {}))
 
 
 TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_conv_2d_s8": dense,
     "tw_depthwise_conv_2d_s8": depthwise,
-    "tw_fully_connected_s8": rings.TRIALS["tw_fully_connected_s8"],
+    "tw_fully_connected_s8": ring_views.TRIALS["tw_fully_connected_s8"],
 }
 
 
@@ -50,7 +50,7 @@ def main(portable: str, swapped: str, seed: int, largest_shift: int) -> None:
             expected, found = (whole(library, trial) for library in libraries)
             assert np.array_equal(expected, found), about
             if number % RINGS_EVERY == 0:
-                rings.check(libraries[1], trial, rng, about)
+                ring_views.check(libraries[1], trial, rng, about)
 
 
 if __name__ == "__main__":

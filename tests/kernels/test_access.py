@@ -32,7 +32,7 @@ def differences(case: Case, row: Variant, seen: Seen) -> Iterator[str]:
     """What a kernel did otherwise than the table and access.py say."""
     graph, op = case.graph, case.graph.ops[0]
     about = f"{row.name}, {case.id}"
-    declared = row.lag(graph, op)
+    declared = row.distance(graph, op)
     if seen.written != max(tensor.bytes for tensor in graph.outputs_of(op) if tensor.role != "state"):
         yield f"{about}: wrote {seen.written} bytes of its output"
     end = 0 if seen.scratch is None else seen.scratch[1]
@@ -67,7 +67,7 @@ def test_kernels_take_the_steps_that_are_known_in_all_cases(name: str, tmp_path:
 
 @pytest.mark.emulator
 def test_the_instructions_of_a_core_take_the_same_steps(tmp_path: Path) -> None:
-    """On a Cortex-M4, kernels with its own instructions most of all; a Cortex-M55's run in test_lag.py."""
+    """On a Cortex-M4, kernels with its own instructions most of all; a Cortex-M55's run in test_overlap_distance.py."""
     if reason := emulated.missing(CORE):
         pytest.skip(reason[0])
     rows = [row for row in WATCHED if (CORE in row.cores or not row.cores) and row.name not in MOVING]
@@ -87,7 +87,7 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
         for case in cases_of(row):
             graph, op = case.graph, case.graph.ops[0]
             several = sum(graph.tensors[name].role != "state" for name in op.outputs) != 1
-            declared = {} if several else {i: d for i, d in row.lag(graph, op).items() if graph.input(op, i).data is None}
+            declared = {} if several else {i: d for i, d in row.distance(graph, op).items() if graph.input(op, i).data is None}
             stepped = access.distance(graph, op, row.name)
             if declared != stepped:
                 wrong.append(f"{row.name}, {case.id}: declared {declared}, by its steps {stepped}")

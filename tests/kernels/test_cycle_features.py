@@ -51,11 +51,11 @@ def sees_padding(shape: tuple, row: int, col: int) -> bool:
 def test_two_pixels_times_four_filters(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     (_, height, width, filters), (rows, cols), depth = graph.output(op).shape, shape[4], shape[2]
-    inner = blocks = streamed = gathered_rows = pixels = padded = 0
+    inner = blocks = streamed_inputs = gathered_rows = pixels = padded = 0
     words = rows * -(-cols * depth // 4)
     places = [(row, col) for row in range(height) for col in range(width)]
     for _ in range(0, len(places), 2):
-        streamed += words
+        streamed_inputs += words
         gathered_rows += rows
         for _ in range(0, filters, 4):
             blocks += 1
@@ -64,7 +64,7 @@ def test_two_pixels_times_four_filters(shape: tuple) -> None:
         pixels += 1
         padded += words if sees_padding(shape, row, col) else 0
     case, counted = cycle_features.pairs(graph, op)
-    assert counted == (inner, blocks, streamed, gathered_rows, pixels, padded, 1.0)
+    assert counted == (inner, blocks, streamed_inputs, gathered_rows, pixels, padded, 1.0)
     wanted = (
         "pixels"
         if (rows, cols) == (1, 1)

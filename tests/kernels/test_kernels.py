@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from cases.ops import cases
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
-from kernels import on_core, rings, swapped, twins
+from kernels import on_core, ring_views, swapped, variant_pairs
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.dsp import dense, winograd
@@ -97,9 +97,11 @@ def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str
 
 def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -> None:
     library, environment = sanitized(tmp_path)
-    run([sys.executable, Path(rings.__file__), library, str(SEED)], env=os.environ | environment)
-    tests = Path(rings.__file__).parents[1]
-    run([sys.executable, "-m", "kernels.twins", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests)
+    run([sys.executable, Path(ring_views.__file__), library, str(SEED)], env=os.environ | environment)
+    tests = Path(ring_views.__file__).parents[1]
+    run(
+        [sys.executable, "-m", "kernels.variant_pairs", library, str(SEED), str(TWINS)], env=os.environ | environment, cwd=tests
+    )
 
 
 @pytest.mark.parametrize(("unrolled", "largest_shift"), [(0, 1), (1, 1), (1, -2)])
@@ -128,7 +130,10 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("name", "core"),
-    [*((name, on_core.CORES[BY_NAME[name].isa]) for name in twins.DRAWN), *((name, on_core.SMALL) for name in on_core.IN_TURN)],
+    [
+        *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN),
+        *((name, on_core.SMALL) for name in on_core.IN_TURN),
+    ],
 )
 def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
     if reason := emulated.missing(core):
@@ -178,12 +183,12 @@ def test_the_flash_of_streams_is_known() -> None:
     assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.flash_heavy}
 
 
-@pytest.mark.parametrize("name", [name for name in twins.DRAWN if re.search(rf" {name}\(.*void \*scratch", HEADERS)])
+@pytest.mark.parametrize("name", [name for name in variant_pairs.DRAWN if re.search(rf" {name}\(.*void \*scratch", HEADERS)])
 def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
     """So a plan may claim it: what is claimed is what an emulated run touches."""
     used = 0
     for number in range(60):
-        if (drawn := twins.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
+        if (drawn := variant_pairs.DRAWN[name](np.random.default_rng([SEED, number]))) is None:
             continue
         (call,), (source,), (h, w, pixel) = drawn[1].calls, drawn[1].inputs, drawn[1].out
         for member, function in call.functions:
@@ -193,7 +198,7 @@ def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
             scratch = np.full(call.scratch + 64, fill, np.uint8)
             views = whole(source.data.ravel(), 0, source.shape), whole(out.ravel(), 0, (h, w, pixel))
             place = ctypes.c_void_p(scratch.ctypes.data)
-            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, rings.Range(0, h, 0, w), place)
+            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, ring_views.Range(0, h, 0, w), place)
             ends.add(int(scratch[call.scratch - 1]))
         assert len(ends) == 1, number
         used += 1
@@ -213,19 +218,19 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
     words, out = winograd.stream(given), []
     tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift}
-    plain = rings.build("tw_conv", **common, **tables)
-    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
-    source = rings.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
+    plain = ring_views.build("tw_conv", **common, **tables)
+    bare = ring_views.build("tw_conv", **common, **dict.fromkeys(tables))
+    source = ring_views.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
     for call in (
-        rings.Call("tw_conv_2d_s8", plain, (0,)),
-        rings.Call(
+        ring_views.Call("tw_conv_2d_s8", plain, (0,)),
+        ring_views.Call(
             "tw_conv_2d_s8_winograd_dsp",
-            rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
+            ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
             (0,),
             winograd.scratch_of(depth, 1),
         ),
     ):
-        out.append(twins.whole(library, rings.Trial([call], [source], (4, 4, 1))).view(np.int8))
+        out.append(variant_pairs.whole(library, ring_views.Trial([call], [source], (4, 4, 1))).view(np.int8))
     assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
 
 
@@ -243,10 +248,10 @@ def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
     assert names == {508: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_w4_dsp"], 512: ["tw_conv_2d_s8_w4", "tw_conv_2d_s8_dsp"]}
 
 
-def test_rings_and_twins_cover_every_kernel_with_views() -> None:
+def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", HEADERS, re.MULTILINE)
-    assert {*rings.TRIALS, *twins.DRAWN} == set(declared)
-    assert set(twins.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
+    assert {*ring_views.TRIALS, *variant_pairs.DRAWN} == set(declared)
+    assert set(variant_pairs.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
     forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", HEADERS, re.MULTILINE)) for form in ("part", "rows")}
     assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}
     assert forms["rows"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_rows}
@@ -273,47 +278,49 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
-def whole(memory: np.ndarray, offset: int, shape: rings.Shape) -> ctypes.Structure:
-    return rings.View(memory.ctypes.data + offset, shape[1] * shape[2], shape[0], 0, 0)
+def whole(memory: np.ndarray, offset: int, shape: ring_views.Shape) -> ctypes.Structure:
+    return ring_views.View(memory.ctypes.data + offset, shape[1] * shape[2], shape[0], 0, 0)
 
 
 ROWS = {row.name: row for row in VARIANTS}
 
 
-@pytest.mark.parametrize("name", rings.ELEMENTWISE)
+@pytest.mark.parametrize("name", ring_views.ELEMENTWISE)
 def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL) -> None:
-    """Overlapping runs equal separate ones at the table's lag; where it is not 0, some do not at one element less."""
-    row, lags, broken = ROWS[name], [], False
+    """Overlapping runs equal separate ones at the table's distance; where it is not 0, some do not at one element less."""
+    row, distances, broken = ROWS[name], [], False
     for number in range(20):
-        trial = rings.TRIALS[name](np.random.default_rng([SEED, number]))
+        trial = ring_views.TRIALS[name](np.random.default_rng([SEED, number]))
         (call,), (source,) = trial.calls, trial.inputs
         shape = tuple(getattr(call.params.shape, axis) for axis in "hwc")
         x, out = (Tensor(tensor, shape, dtype) for tensor, dtype in zip("xy", row.types, strict=True))
         op = Op("op", row.kinds[0], ("x",), ("y",))
-        lag, align = row.lag(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op)[0], itemsize(out.dtype)
-        lags.append(lag)
+        distance, align = row.distance(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op)[0], itemsize(out.dtype)
+        distances.append(distance)
         expected = overlapped(library, trial, source, 4096)
-        assert np.array_equal(overlapped(library, trial, source, -(-lag // align) * align), expected), number
-        broken |= not np.array_equal(overlapped(library, trial, source, lag // align * align - align), expected)
-    assert broken or not any(lags)
+        assert np.array_equal(overlapped(library, trial, source, -(-distance // align) * align), expected), number
+        broken |= not np.array_equal(overlapped(library, trial, source, distance // align * align - align), expected)
+    assert broken or not any(distances)
 
 
-def overlapped(library: ctypes.CDLL, trial: rings.Trial, source: rings.Operand, lag: int) -> np.ndarray:
-    """The output of a run whose output begins `lag` bytes below the input."""
+def overlapped(library: ctypes.CDLL, trial: ring_views.Trial, source: ring_views.Operand, distance: int) -> np.ndarray:
+    """The output of a run whose output begins `distance` bytes below the input."""
     memory, begin = np.zeros(16384, np.uint8), 8192
-    start = begin - lag
+    start = begin - distance
     memory[begin : begin + source.data.size] = source.data.reshape(-1)
     h, w, _ = trial.out
-    rings.run(library, trial, [whole(memory, begin, source.shape)], whole(memory, start, trial.out), rings.Span(0, h, 0, w))
+    ring_views.run(
+        library, trial, [whole(memory, begin, source.shape)], whole(memory, start, trial.out), ring_views.Span(0, h, 0, w)
+    )
     return memory[start : start + int(np.prod(trial.out))].copy()
 
 
-@pytest.mark.parametrize("name", rings.BINARY)
+@pytest.mark.parametrize("name", ring_views.BINARY)
 @pytest.mark.parametrize("over", [0, 1])
 def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ctypes.CDLL) -> None:
     tried = 0
     for number in range(100):
-        trial = rings.binary(np.random.default_rng([SEED, number]), name)
+        trial = ring_views.binary(np.random.default_rng([SEED, number]), name)
         if any(source.shape != trial.out for source in trial.inputs):
             continue
         tried += 1
@@ -323,8 +330,12 @@ def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ct
             for row, source in enumerate(trial.inputs):
                 memory[row] = source.data.reshape(-1)
             views = [whole(memory, row * size, trial.out) for row in (0, 1)]
-            rings.run(
-                library, trial, views, whole(memory, target * size, trial.out), rings.Span(0, trial.out[0], 0, trial.out[1])
+            ring_views.run(
+                library,
+                trial,
+                views,
+                whole(memory, target * size, trial.out),
+                ring_views.Span(0, trial.out[0], 0, trial.out[1]),
             )
             results.append(memory[target].copy())
         assert np.array_equal(*results), number
@@ -342,7 +353,7 @@ def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
     info, zero = np.iinfo(dtype), 3
     x = np.array([*edges, np.nan], np.float32)
     expected = [int(np.clip(value + zero, info.min, info.max)) for value in edges.values()] + [info.min]
-    params = rings.build("tw_quantization", shape=(1, 1, len(x)), scale=1.0, zero=zero)
+    params = ring_views.build("tw_quantization", shape=(1, 1, len(x)), scale=1.0, zero=zero)
     out = np.zeros(len(x), dtype)
     getattr(library, name)(ctypes.byref(params), *(ctypes.c_void_p(array.ctypes.data) for array in (x, out)))
     assert out.tolist() == expected
@@ -361,7 +372,7 @@ def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
     """Indices that a network computed may be anything; those outside count as the nearest inside."""
     data, out = np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.zeros((4, 4), np.uint8)
     indices = np.array([[-1, 5], [2**31 - 1, -(2**31)], [0, 1], [7, 2]], np.int32)
-    params = rings.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
+    params = ring_views.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
     library.tw_gather_nd(ctypes.byref(params), *(ctypes.c_void_p(array.ctypes.data) for array in (data, indices, out)))
     assert np.array_equal(out, data[[0, 1, 0, 1], [2, 0, 1, 2]])
 

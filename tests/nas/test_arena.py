@@ -20,10 +20,10 @@ def agrees(arch: Arch, *, stream_inputs: bool) -> bool:
     return (made.lower_bound, sum(plan_macs(made))) == (arena(arch, stream_inputs=stream_inputs), macs(arch))
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["in_ram", "streamed"])
+@pytest.mark.parametrize("streamed_inputs", [False, True], ids=["in_ram", "streamed"])
 @pytest.mark.parametrize("batch", range(10))
-def test_small_networks_are_planned_alike(batch: int, streamed: bool) -> None:
-    wrong = [seed for seed in range(10 * batch, 10 * batch + 10) if not agrees(_tiny(seed), stream_inputs=streamed)]
+def test_small_networks_are_planned_alike(batch: int, streamed_inputs: bool) -> None:
+    wrong = [seed for seed in range(10 * batch, 10 * batch + 10) if not agrees(_tiny(seed), stream_inputs=streamed_inputs)]
     assert not wrong
 
 
@@ -85,4 +85,4 @@ def test_windows_keep_what_sees_the_map() -> None:
 def test_channels_of_no_whole_words_are_refused() -> None:
     with pytest.raises(CompileError, match="a layer of 6 channels; give a multiple of 4"):
         arena(Arch(32, 8, (Group(6, 1, (3,), (2,)),)))
-    assert least_bytes(steps_of(Arch(32, 8, (), classes=3)), streamed=False) > 0, "the classes may be any number"
+    assert least_bytes(steps_of(Arch(32, 8, (), classes=3)), streamed_inputs=False) > 0, "the classes may be any number"

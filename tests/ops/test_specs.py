@@ -13,7 +13,7 @@ from cases.draw import activation, constant, integers, single_op
 from tinyweave import ops
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
-from tinyweave.ops.window import same_padding
+from tinyweave.ops.window import ONE_TO_ONE, Window, Windows, same_padding
 
 QUANT = Quant((0.5,), (0,))
 NONE: dict[str, Any] = {"activation": "none"}
@@ -68,26 +68,26 @@ def test_macs_of_known_networks(name: str, expected: int, shared: Path) -> None:
 
 def test_window_of_a_dilated_strided_convolution() -> None:
     graph = conv("conv_2d", tensor("input", 1, 9, 9, 1), filters(1, 3, 3, 1), 3, dilation=2)
-    assert ops.SPECS["conv_2d"].window(graph, graph.ops[0]) == ops.Window((5, 5), (1, 1), (2, 2))
+    assert ops.SPECS["conv_2d"].windows(graph, graph.ops[0]) == (Window(5, 1, 2),) * 2
     graph = conv("conv_2d", tensor("input", 1, 8, 8, 1), filters(1, 3, 3, 1), 3, stride=2)
-    assert ops.SPECS["conv_2d"].window(graph, graph.ops[0]) == ops.Window((3, 3), (2, 2), (0, 0))
+    assert ops.SPECS["conv_2d"].windows(graph, graph.ops[0]) == (Window(3, 2),) * 2
 
 
 def test_windows_of_the_rest() -> None:
-    def window(graph: Graph) -> ops.Window | None:
-        return ops.SPECS[graph.ops[0].kind].window(graph, graph.ops[0])
+    def windows(graph: Graph) -> Windows | None:
+        return ops.SPECS[graph.ops[0].kind].windows(graph, graph.ops[0])
 
     a, b = tensor("a", 1, 4, 4, 2), tensor("b", 1, 1, 1, 2)
-    assert window(single_op("add", [a, a], tensor("output"), NONE)) == ops.Window()
-    assert window(single_op("add", [a, b], tensor("output"), NONE)) == ops.Window(), "a pixel that repeats"
-    assert window(single_op("add", [a, tensor("c", 1, 1, 4, 2)], tensor("output"), NONE)) is None
-    assert window(single_op("add", [b, tensor("c", 1, 4, 4, 1)], tensor("output"), NONE)) is None
-    for axes, found in (((2,), ops.Window((1, 4), (1, 4))), ((1,), None), ((1, 2), None), ((3,), None)):
-        assert window(single_op("mean", [a, integers("axes", *axes)], tensor("output"), {"keep_dims": True})) == found
+    assert windows(single_op("add", [a, a], tensor("output"), NONE)) == ONE_TO_ONE
+    assert windows(single_op("add", [a, b], tensor("output"), NONE)) == ONE_TO_ONE, "a pixel that repeats"
+    assert windows(single_op("add", [a, tensor("c", 1, 1, 4, 2)], tensor("output"), NONE)) is None
+    assert windows(single_op("add", [b, tensor("c", 1, 4, 4, 1)], tensor("output"), NONE)) is None
+    for axes, found in (((2,), (Window(), Window(4, 4))), ((1,), None), ((1, 2), None), ((3,), None)):
+        assert windows(single_op("mean", [a, integers("axes", *axes)], tensor("output"), {"keep_dims": True})) == found
     padded = single_op("pad", [a, integers("p", (0, 0), (1, 0), (2, 3), (0, 0))], tensor("output"), {})
-    assert window(padded) == ops.Window(pad=(1, 2))
-    assert window(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 3})) == ops.Window()
-    assert window(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 1})) is None
+    assert windows(padded) == (Window(pad=1), Window(pad=2))
+    assert windows(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 3})) == ONE_TO_ONE
+    assert windows(single_op("concatenation", [a, a], tensor("output"), {**NONE, "axis": 1})) is None
 
 
 def test_views_move_nothing() -> None:

@@ -134,7 +134,7 @@ def test_plans_are_counted_by_the_same_rules() -> None:
     found = layers(narrow_mobilenet(96))
     graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
     assert plan_ram(plan(graph, "layer")) == unfused(found).ram
-    streamed = plan(graph, stream_inputs=True)
-    assert plan_ram(streamed) <= sum(streamed.arena.values()) < unfused(found).ram
+    streamed_inputs = plan(graph, stream_inputs=True)
+    assert plan_ram(streamed_inputs) <= sum(streamed_inputs.arena.values()) < unfused(found).ram
     best = least_ram(found, 1.0)
-    assert best is not None and plan_ram(streamed) < best.ram
+    assert best is not None and plan_ram(streamed_inputs) < best.ram

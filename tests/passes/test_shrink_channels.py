@@ -120,8 +120,8 @@ def test_a_bias_that_could_leave_int32_takes_nothing() -> None:
     limit = 2**31 - 1
     crowded = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3 + 1, 0)})
     left(crowded, crowded, {})
-    roomy = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3, 0)})
-    assert shrink_channels(roomy)[1] == {"m": ("m", (0, 2))}
+    flash_heavy = replace(before, tensors={**before.tensors, "b.bias": bias("b.bias", limit - 255 * 3, 0)})
+    assert shrink_channels(flash_heavy)[1] == {"m": ("m", (0, 2))}
 
 
 def test_what_only_zero_weights_read_is_removed_backwards() -> None:

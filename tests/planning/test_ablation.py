@@ -50,10 +50,10 @@ def test_no_technique_ever_costs_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_in_place_is_overlap_without_distance(seed: int) -> None:
-    """Plans with every lag, with lag 0 alone and with none: each is checked, each needs no less than the one before."""
+    """Plans with any overlap distance, with 0 alone and with none: each is checked and needs no less than the one before."""
     graph = random_network(seed, 16)
     order = file_order(graph)
-    made = [plan_in_order(graph, order, overlap=True), plan_in_order(graph, order, overlap=True, most_lag=0)]
+    made = [plan_in_order(graph, order, overlap=True), plan_in_order(graph, order, overlap=True, max_distance=0)]
     made.append(plan_in_order(graph, order))
     assert [p.lower_bound for p in made] == sorted(p.lower_bound for p in made)
     alone = plan_in_order(graph, order, share=False)
@@ -61,10 +61,10 @@ def test_in_place_is_overlap_without_distance(seed: int) -> None:
 
 
 OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of plan
-    "kernels": ("+ fusion", {"core": "cortex-m4", "slack": 0.2}),
+    "kernels": ("+ fusion", {"core": "cortex-m4", "max_slowdown": 1.2}),
     "streaming": ("+ streaming", {"stream_inputs": True, "stream_outputs": True}),
     "work again": ("+ work again", {"max_mac_overhead": 1.5}),
-    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "slack": 0.2, "stream_inputs": True}),
+    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "max_slowdown": 1.2, "stream_inputs": True}),
     "memories": ("+ fusion", {"core": "cortex-m4", "maps": ({"dtcm": 400, "sram": 10000},)}),
     "layer": ("+ views", {"schedule": "layer"}),
     "unfused": ("+ moves", {"schedule": "unfused"}),

@@ -48,10 +48,10 @@ def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None
         at = best.offset(y)
         index = best.graph.producer[y]
         op, variant = best.graph.ops[index], best.variants[index]
-        lags = next((row.lag(best.graph, op) for row in VARIANTS if row.name == variant), {})
-        lag = lags.get(op.inputs.index(x)) if x in op.inputs else None
+        distances = next((row.distance(best.graph, op) for row in VARIANTS if row.name == variant), {})
+        distance = distances.get(op.inputs.index(x)) if x in op.inputs else None
         apart = at + best.graph.tensors[y].bytes <= begin or end <= at or best.places[x].buffer == best.places[y].buffer
-        assert apart or variant == "tw_move" or (lag is not None and at + lag <= begin), (x, y, at, begin, lag)
+        assert apart or variant == "tw_move" or (distance is not None and at + distance <= begin), (x, y, at, begin, distance)
 
 
 def test_a_value_computed_in_the_state_lies_over_no_input() -> None:

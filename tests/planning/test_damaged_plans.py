@@ -56,7 +56,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "copies": lambda: plan_in_order(cuts(), range(4)),
     "longs": lambda: plan(longs()),
     "scratch": lambda: with_kernels_of(plan(NETWORKS["chain"](), "unfused"), "cortex-m4"),
-    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed=("image",)),
+    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed_inputs=("image",)),
     "rings": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
     "rows with scratch": lambda: with_kernels_of(plan_in_stages(block(), [(0, 1, 2, 3)]), "cortex-m4"),
     "tiles": lambda: plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)),
@@ -64,12 +64,14 @@ PLANS: dict[str, Callable[[], Plan]] = {
         plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)), "cortex-m4"
     ),
     "a long tile": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((0, 1, 2, 3), 5, 2),)),
-    "an enlarged map": lambda: plan_in_stages(segmentation(2, "resize_bilinear"), [(*SEGMENTATION, 5)], handed=("classes",)),
+    "an enlarged map": lambda: plan_in_stages(
+        segmentation(2, "resize_bilinear"), [(*SEGMENTATION, 5)], streamed_outputs=("classes",)
+    ),
     "a tile of the end": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((2, 3), 5, 3),)),
     "streamed": lambda: plan_in_stages(
-        segmentation(), [SEGMENTATION], streamed=("image",), tiles=(Tile((3, 4), 5, 2),), handed=("classes",)
+        segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)
     ),
-    "rows handed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], handed=("classes",)),
+    "rows handed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], streamed_outputs=("classes",)),
     "two memories": lambda: spread(plan(NETWORKS["residual"](), "layer"), {"fast": 250, "slow": 1000}, overlap=False),
 }
 
@@ -108,16 +110,19 @@ def rows_of(old: Plan, step: int = 0) -> RowSchedule:
     return schedule
 
 
-def paced(old: Plan, node: int | str, **changes: int) -> Plan:
+def schedule_rows(old: Plan, node: int | str, **changes: int) -> Plan:
     schedule = rows_of(old)
-    return staged(old, schedule=replace(schedule, paces={**schedule.paces, node: schedule.paces[node]._replace(**changes)}))
+    return staged(
+        old,
+        schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)}),
+    )
 
 
 def ringed(old: Plan, **rings: int) -> Plan:
     return staged(old, schedule=replace(rows_of(old), rings={**rows_of(old).rings, **rings}))
 
 
-def roomy(old: Plan, name: str, rows: int) -> Plan:
+def flash_heavy(old: Plan, name: str, rows: int) -> Plan:
     """A ring of so many rows in a buffer above all others that holds them."""
     size = rows * old.graph.tensors[name].bytes // old.graph.tensors[name].shape[1]
     buffers = tuple(replace(b, bytes=size) if b.name == name else b for b in old.buffers)
@@ -176,18 +181,18 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),
         "the state 'calls' run in the order [7, 5]",
     ),
-    "streaming of what is no input": ("sums", lambda p: replace(p, streamed=("conv",)), "'conv' is to come by rows"),
-    "rows that nobody asks for": ("rings", lambda p: replace(p, streamed=("x",)), "the rows of [] are asked for"),
-    "rows that nobody brings": ("sums", lambda p: replace(p, streamed=()), "those of [] come"),
-    "an input handed out": ("layers", lambda p: replace(p, handed=("image",)), "no output that an op makes"),
+    "streaming of what is no input": ("sums", lambda p: replace(p, streamed_inputs=("conv",)), "'conv' is to come by rows"),
+    "rows that nobody asks for": ("rings", lambda p: replace(p, streamed_inputs=("x",)), "the rows of [] are asked for"),
+    "rows that nobody brings": ("sums", lambda p: replace(p, streamed_inputs=()), "those of [] come"),
+    "an input handed out": ("layers", lambda p: replace(p, streamed_outputs=("image",)), "no output that an op makes"),
     "an output that is read handed out": (
         "layers",
-        lambda p: replace(p, handed=("dw",), graph=replace(p.graph, outputs=("dw", "scores"))),
+        lambda p: replace(p, streamed_outputs=("dw",), graph=replace(p.graph, outputs=("dw", "scores"))),
         "'dw' is read, and so must not be handed out",
     ),
     "an output of no fused stage handed out": (
         "layers",
-        lambda p: replace(p, handed=("scores",)),
+        lambda p: replace(p, streamed_outputs=("scores",)),
         "no fused stage",
     ),
     "an offset that is not aligned": ("layers", lambda p: moved(p, scores=p.offsets["scores"] + 1), "'scores' lies at 1"),
@@ -230,7 +235,11 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         "reads 'logits', which is",
     ),
     "an output over what is read later": ("copies", lambda p: onto(p, "c", "b"), "reads 'b', which is no longer intact"),
-    "a ring over what is read later": ("streamed", lambda p: replace(p, handed=()), "the end of the network reads 'classes'"),
+    "a ring over what is read later": (
+        "streamed",
+        lambda p: replace(p, streamed_outputs=()),
+        "the end of the network reads 'classes'",
+    ),
     "the scratch over an operand": (
         "scratch",
         lambda p: onto(p, "conv_2d_0.scratch", "image"),
@@ -287,11 +296,27 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         "depthwise_conv_2d_1 cannot run by rows",
     ),
     "no kernel in a fused stage": ("rings", lambda p: kernels(p, relu_3=""), "relu_3 cannot run by rows"),
-    "a pace that begins before the stage": ("rings", lambda p: paced(p, 1, first=-1), "the node 1 has an impossible pace"),
-    "a pace that stands still": ("rings", lambda p: paced(p, 1, every=0), "the node 1 has an impossible pace"),
-    "turns of no row": ("streamed", lambda p: paced(p, "image", at_once=0), "the node image has an impossible pace"),
-    "several rows of an op by itself": ("rings", lambda p: paced(p, 1, at_once=2), "computes 2 rows in a turn"),
-    "more rows in a turn than the tile": ("tiles", lambda p: paced(p, 2, at_once=3), "computes 3 rows in a turn"),
+    "a timing that begins before the stage": (
+        "rings",
+        lambda p: schedule_rows(p, 1, first=-1),
+        "the node 1 has an impossible timing",
+    ),
+    "a timing that stands still": ("rings", lambda p: schedule_rows(p, 1, every=0), "the node 1 has an impossible timing"),
+    "iterations of no row": (
+        "streamed",
+        lambda p: schedule_rows(p, "image", rows_per_iteration=0),
+        "the node image has an impossible timing",
+    ),
+    "several rows of an op by itself": (
+        "rings",
+        lambda p: schedule_rows(p, 1, rows_per_iteration=2),
+        "computes 2 rows in an iteration",
+    ),
+    "more rows in an iteration than the tile": (
+        "tiles",
+        lambda p: schedule_rows(p, 2, rows_per_iteration=3),
+        "computes 3 rows in an iteration",
+    ),
     "a tile of no columns": ("tiles", lambda p: staged(p, tiles=(Tile((0, 1, 2), 0, 2),)), "is 0 columns wide"),
     "a ring of no row": ("rings", lambda p: ringed(p, wide=0), "keeps 0 rows of 'wide'"),
     "a ring of what comes from before": ("rings", lambda p: ringed(p, x=9), "keeps 9 rows of 'x'"),
@@ -305,26 +330,38 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     ),
     "rows that are not handed out": (
         "rows handed out",
-        lambda p: paced(p, 4, rows=11),
+        lambda p: schedule_rows(p, 4, rows=11),
         "only 11 rows of 'classes' are handed out",
     ),
-    "rows that are not computed": ("rings", lambda p: paced(p, 3, rows=8), "the stage leaves 'last' incomplete"),
+    "rows that are not computed": ("rings", lambda p: schedule_rows(p, 3, rows=8), "the stage leaves 'last' incomplete"),
     "an output over another of the same stage": (
         "rings",
         lambda p: onto(p, "thin", "last"),
         "the stage leaves 'last' incomplete",
     ),
-    "rows beyond the map": ("rings", lambda p: paced(p, 3, rows=10), "row 9 of 'last' is computed, which has 9"),
-    "rows beyond the input": ("streamed", lambda p: paced(p, "image", rows=13), "row 12 of 'image' is computed, which has 12"),
-    "rows beyond the map in a tile": ("tiles", lambda p: paced(p, 2, rows=10), "row 9 of 'thin' is computed, which has 9"),
-    "an op that runs too early": ("rings", lambda p: paced(p, 1, first=0), "reads row 1 of 'wide', which is not there"),
-    "an input that comes too late": ("streamed", lambda p: paced(p, "image", first=2), "of 'image', which is not there"),
-    "an op that runs too late": ("rings", lambda p: paced(p, 3, first=2), "reads row 0 of 'thin', which is not there"),
-    "an op that runs too seldom": ("rings", lambda p: paced(p, 1, every=2), "of 'deep', which is not there"),
+    "rows beyond the map": ("rings", lambda p: schedule_rows(p, 3, rows=10), "row 9 of 'last' is computed, which has 9"),
+    "rows beyond the input": (
+        "streamed",
+        lambda p: schedule_rows(p, "image", rows=13),
+        "row 12 of 'image' is computed, which has 12",
+    ),
+    "rows beyond the map in a tile": (
+        "tiles",
+        lambda p: schedule_rows(p, 2, rows=10),
+        "row 9 of 'thin' is computed, which has 9",
+    ),
+    "an op that runs too early": ("rings", lambda p: schedule_rows(p, 1, first=0), "reads row 1 of 'wide', which is not there"),
+    "an input that comes too late": (
+        "streamed",
+        lambda p: schedule_rows(p, "image", first=2),
+        "of 'image', which is not there",
+    ),
+    "an op that runs too late": ("rings", lambda p: schedule_rows(p, 3, first=2), "reads row 0 of 'thin', which is not there"),
+    "an op that runs too seldom": ("rings", lambda p: schedule_rows(p, 1, every=2), "of 'deep', which is not there"),
     "a ring of too few rows": ("rings", lambda p: ringed(p, wide=2), "of 'wide', which is not there"),
     "a ring of an input of too few rows": ("streamed", lambda p: ringed(p, image=2), "of 'image', which is not there"),
     "a ring of what is summed up over another": ("sums", lambda p: onto(p, "image", "dw"), "of 'image', which is not there"),
-    "a row that is summed up too early": ("sums", lambda p: paced(p, 2, first=2), "mean_2 reads row 0 of 'dw'"),
+    "a row that is summed up too early": ("sums", lambda p: schedule_rows(p, 2, first=2), "mean_2 reads row 0 of 'dw'"),
     "a ring over what comes from before": ("rings", lambda p: onto(p, "deep", "x"), "of 'x', which is not there"),
     "a skip whose ring is too short": ("streamed", lambda p: ringed(p, stem=4), "of 'stem', which is not there"),
     "scratch over a row that is read": (
@@ -339,7 +376,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     ),
     "rows handed out from a ring that holds more": (
         "rows handed out",
-        lambda p: roomy(p, "classes", 2),
+        lambda p: flash_heavy(p, "classes", 2),
         "row 1 of 'classes' is handed out from elsewhere",
     ),
     "rows handed out of a whole map": (
@@ -374,16 +411,16 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     ),
     "a ring over sums": (
         "sums",
-        lambda p: moved(roomy(p, "image", 6), **{"mean_2.scratch": 4096}),
+        lambda p: moved(flash_heavy(p, "image", 6), **{"mean_2.scratch": 4096}),
         "the sums of mean_2 are overwritten before row 1",
     ),
     "an output over its sums": ("sums", lambda p: onto(p, "features", "mean_2.scratch"), "mean_2 writes over its sums"),
     "sums that are too small": ("sums", lambda p: resized(p, "mean_2.scratch", 4), "mean_2 needs 16 bytes of scratch"),
-    "sums that are not turned into the output": ("sums", lambda p: paced(p, 2, rows=3), "leaves 'features' incomplete"),
-    "a ring of fewer rows than a turn": (
+    "sums that are not turned into the output": ("sums", lambda p: schedule_rows(p, 2, rows=3), "leaves 'features' incomplete"),
+    "a ring of fewer rows than an iteration": (
         "streamed",
         lambda p: ringed(p, classes=1),
-        "the ring of 'classes' has no room for the rows of a turn",
+        "the ring of 'classes' has no room for the rows of an iteration",
     ),
     "a tile that is no tile": (
         "tiles",
@@ -419,7 +456,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
             p,
             tiles=(Tile((4, 5), 5),),
             schedule=RowSchedule(
-                {node: pace for node, pace in rows_of(p).paces.items() if node != 4},
+                {node: timing for node, timing in rows_of(p).timings.items() if node != 4},
                 {name: rows for name, rows in rows_of(p).rings.items() if name != "small"},
                 {"small": (6, 6)},
             ),

@@ -32,10 +32,10 @@ def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
         assert {overlap.other for overlap in found.overlaps if overlap.shared} == sharing & meeting
         assert set(found.at_other_times) == sharing - meeting
         for overlap in found.overlaps:
-            assert (overlap.lag is None) == bool(overlap.why)
+            assert (overlap.overlap_distance is None) == bool(overlap.why)
             assert overlap.shared == len(cells(made, buffer.name) & cells(made, overlap.other))
             if overlap.shared:
-                assert overlap.lag is not None and overlap.distance >= overlap.lag
+                assert overlap.overlap_distance is not None and overlap.distance >= overlap.overlap_distance
                 assert overlap.shared <= overlap.possible or not overlap.possible
         assert found.without <= found.peak <= made.arena["sram"]
         for touch in (*found.writers, *found.readers):
@@ -46,22 +46,30 @@ def test_the_words_for_a_skip_connection() -> None:
     """x is read by the convolution and again by the add: the convolution's output must not lie over it, the sum may."""
     made = plan(NETWORKS["residual"](), "unfused")
     found = explain(made, "x")
-    assert found.kept == ("network input",) and found.writers == ()
+    assert found.persistent == ("network input",) and found.writers == ()
     assert found.readers == (Touch(0, "conv_2d_0"), Touch(1, "add_1")) and found.waits == Touch(0, "conv_2d_0")
     by_conv, by_add = found.overlaps
-    assert (by_conv.other, by_conv.lag, by_conv.why) == ("branch", None, "add_1 reads the operand later, in step 2")
-    assert (by_add.other, by_add.lag, by_add.possible, by_add.output) == ("sum", 0, 120, False)
+    assert (by_conv.other, by_conv.overlap_distance, by_conv.why) == (
+        "branch",
+        None,
+        "add_1 reads the operand later, in step 2",
+    )
+    assert (by_add.other, by_add.overlap_distance, by_add.possible, by_add.output) == ("sum", 0, 120, False)
     assert (found.peak, found.without) == (240, 168)  # two inputs of the add; sum and both pools
     flat = explain(made, "flat")
-    assert flat.buffer == "both" and flat.views == ("both",) and flat.kept == ("network output",)
+    assert flat.buffer == "both" and flat.views == ("both",) and flat.persistent == ("network output",)
     (joined,) = [overlap for overlap in flat.overlaps if overlap.other == "largest"]
-    assert (joined.lag, joined.possible, joined.output) == (16, 24, True)  # pixel 4 goes 4 * 4 bytes behind where it was
+    assert (joined.overlap_distance, joined.possible, joined.output) == (
+        16,
+        24,
+        True,
+    )  # pixel 4 goes 4 * 4 bytes behind where it was
 
 
 def test_state_says_that_it_is_kept() -> None:
     made = plan(NETWORKS["stream"](), "best")
     past = explain(made, "past")
-    assert past.kept == ("state",) and past.end - past.start == len(made.stages) and not past.at_other_times
+    assert past.persistent == ("state",) and past.end - past.start == len(made.stages) and not past.at_other_times
     reasons = {overlap.op: overlap.why for overlap in past.overlaps}
     assert reasons["concatenation_1"] == "the operand is kept between calls"
     with pytest.raises(KeyError):

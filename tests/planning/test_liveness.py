@@ -48,7 +48,7 @@ def test_lifetimes_are_as_defined(seed: int) -> None:
     for name, life in lives.items():
         views_of = {x for x, home in owner.items() if home == name}
         is_state = graph.tensors[name].role == "state"
-        assert life.kept == (is_state or not views_of.isdisjoint(set(graph.outputs) - set(by_rows)))
+        assert life.persistent == (is_state or not views_of.isdisjoint(set(graph.outputs) - set(by_rows)))
         assert (life.begin == BEFORE) == (is_state or not views_of.isdisjoint(set(graph.inputs) - set(by_rows)))
 
 

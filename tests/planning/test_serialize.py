@@ -20,7 +20,7 @@ PLANS: dict[str, tuple[Callable[[], Graph], Callable[[Graph], Plan]]] = {
     "tiles": (block, lambda graph: plan_in_stages(graph, [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),))),
     "streams": (
         segmentation,
-        lambda graph: plan_in_stages(graph, [(0, 1, 2, 3, 4)], streamed=("image",), handed=("classes",)),
+        lambda graph: plan_in_stages(graph, [(0, 1, 2, 3, 4)], streamed_inputs=("image",), streamed_outputs=("classes",)),
     ),
 }
 WRONG = (None, True, -1, 0, 1, 7, 1.5, 1 << 40, "", "image", [], {}, [[]], {"a": 1})
@@ -78,8 +78,8 @@ def test_what_would_take_forever_is_refused() -> None:
     graph = block()
     made = plan_in_stages(graph, [(0, 1, 2, 3)])
     record = json.loads(to_json(made))
-    paces = record["stages"][0]["schedule"]["paces"]
-    paces[-1]["every"] = 1 << 30
+    timings = record["stages"][0]["schedule"]["timings"]
+    timings[-1]["every"] = 1 << 30
     with pytest.raises(CompileError, match="too many ticks"):
         from_json(json.dumps(record), graph)
     for name in ("arena", "offsets"):

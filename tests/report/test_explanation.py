@@ -56,7 +56,7 @@ def test_state_is_said_to_be_kept() -> None:
 def test_where_an_output_begins(distance: int, said: str) -> None:
     made = plan(NETWORKS["residual"](), "best")
     found = explain(made, "sum")
-    overlaps = tuple(replace(o, shared=1, distance=distance) for o in found.overlaps if o.lag is not None)
+    overlaps = tuple(replace(o, shared=1, distance=distance) for o in found.overlaps if o.overlap_distance is not None)
     assert overlaps
     assert f"here it begins {said}" in "\n".join(explanation_lines(made, replace(found, overlaps=overlaps)))
 

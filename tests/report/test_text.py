@@ -205,7 +205,7 @@ def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
 
 
 @pytest.mark.parametrize(
-    ("streamed", "handed", "said"),
+    ("streamed_inputs", "streamed_outputs", "said"),
     [
         ([], [], "inputs, outputs (sram 9)"),
         (["x"], [], "outputs; inputs come by rows (sram 9)"),
@@ -214,10 +214,10 @@ def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
         (["x"], ["a", "b"], "inputs come by rows; outputs handed out by rows (sram 9)"),
     ],
 )
-def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed: list[str], handed: list[str], said: str):
+def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str], streamed_outputs: list[str], said: str):
     ram = {"total": None, "arena": 9, "memories": {"sram": 9}, "static": None, "stack": None}
     record = {
-        "ram": ram | {"streamed": streamed, "handed": handed},
+        "ram": ram | {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
         "flash": dict.fromkeys(("total", "weights", "tables", "code")),
         "limits": {"ram": None, "memories": None, "flash": None},

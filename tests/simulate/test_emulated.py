@@ -415,9 +415,9 @@ def test_rows_handed_out_come_once_and_in_order(
         pytest.skip(reason[0])
     folder = write_model(handing_out(calls), NO_OUTPUT)
     if said is None:
-        assert run(folder, core=core, handed={0: 8}).outputs == INPUTS
+        assert run(folder, core=core, streamed_outputs={0: 8}).outputs == INPUTS
         with pytest.raises(Fault, match="other outputs by rows"):
-            run(write_model(), core=core, handed={0: 8})
+            run(write_model(), core=core, streamed_outputs={0: 8})
         return
     with pytest.raises(Fault, match=said):
-        run(folder, core=core, handed={0: 8})
+        run(folder, core=core, streamed_outputs={0: 8})

@@ -207,9 +207,9 @@ def test_the_cache_survives_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_rows_handed_out_come_once_and_in_order(write_model: Write, calls: list[tuple[int, int]], said: str | None) -> None:
     folder = write_model(handing_out(calls), NO_OUTPUT)
     if said is None:
-        assert run(folder, handed={0: 8}).outputs == INPUTS
+        assert run(folder, streamed_outputs={0: 8}).outputs == INPUTS
         with pytest.raises(Fault, match="other outputs by rows"):
-            run(write_model(), handed={0: 8})
+            run(write_model(), streamed_outputs={0: 8})
         return
     with pytest.raises(Fault, match=said):
-        run(folder, handed={0: 8})
+        run(folder, streamed_outputs={0: 8})

@@ -130,7 +130,7 @@ def emit_streamed_conv(layer: Layer) -> Code:
 
 def emit_conv_mve(layer: Layer) -> Code:
     graph, op = layer.graph, layer.op
-    own = {"windows": mve.windows(*conv.kernel_size(graph, op), layer.input().shape[3])}
+    own = {"windows": mve.windows_at_once(*conv.kernel_size(graph, op), layer.input().shape[3])}
     params = layer.struct(*streamed_members(layer, depthwise.whole(graph, op)), own)
     return Code(params, image_calls(layer), streamed_note(layer))
 

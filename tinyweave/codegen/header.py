@@ -149,7 +149,10 @@ def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:
     graph = plan.graph
     return [
         (word, position, graph.tensors[name], name in by_rows)
-        for word, names, by_rows in (("input", graph.inputs, plan.streamed), ("output", graph.outputs, plan.handed))
+        for word, names, by_rows in (
+            ("input", graph.inputs, plan.streamed_inputs),
+            ("output", graph.outputs, plan.streamed_outputs),
+        )
         for position, name in enumerate(names)
     ]
 
@@ -282,7 +285,10 @@ def _example(plan: Plan, name: str) -> list[str]:
     for word, position, tensor, by_rows in ends:
         if word == "input" and not by_rows:
             body += _feeding(name, f"input_{position}", position, tensor, memory)
-    body += [f"if ({name}_invoke(&{memory}, {'&io' if plan.streamed or plan.handed else 'NULL'}) != 0) {{", *fails]
+    body += [
+        f"if ({name}_invoke(&{memory}, {'&io' if plan.streamed_inputs or plan.streamed_outputs else 'NULL'}) != 0) {{",
+        *fails,
+    ]
     for position, tensor in [(i, tensor) for word, i, tensor, by_rows in ends if word == "output" and not by_rows][:1]:
         body.append(f"const {CTYPES[tensor.dtype]} *const output_{position} = {name}_output(&{memory}, {position});")
         first = f"output_{position}[0]"
@@ -317,8 +323,8 @@ def _feeding(name: str, label: str, position: int, tensor: Tensor, memory: str) 
 def _callbacks(name: str, plan: Plan) -> list[str]:
     """Functions of the example that bring and take rows, and the struct that holds them."""
     lines, members = [], []
-    if plan.streamed:
-        inputs = [position for position, tensor in enumerate(plan.graph.inputs) if tensor in plan.streamed]
+    if plan.streamed_inputs:
+        inputs = [position for position, tensor in enumerate(plan.graph.inputs) if tensor in plan.streamed_inputs]
         *others, size = [f"{name.upper()}_INPUT_{position}_ROW_BYTES" for position in inputs]
         for position, other in zip(inputs, others, strict=False):
             size = f"(input == {position} ? {other} : {size})"
@@ -332,7 +338,7 @@ def _callbacks(name: str, plan: Plan) -> list[str]:
             "}",
             "",
         ]
-    if plan.handed:
+    if plan.streamed_outputs:
         members.append(".write_rows = write_rows")
         lines += [
             "static int write_rows(void *user, int32_t output, int32_t first, int32_t count, const void *source)",

@@ -117,7 +117,7 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
             shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
-    roles = (("input", graph.inputs), ("output", graph.outputs), ("handed out by rows", plan.handed))
+    roles = (("input", graph.inputs), ("output", graph.outputs), ("handed out by rows", plan.streamed_outputs))
     roles += (("kept between calls", initial_state(graph)),)
     for name, place in plan.places.items():
         marks = [word for word, names in roles if name in names]
@@ -259,7 +259,9 @@ void {name}_reset(const {name}_memory *memory)
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
     """The function that says where inputs or outputs lie: in a memory, or among the constants when the value is known."""
-    names, by_rows = (plan.graph.inputs, plan.streamed) if which == "input" else (plan.graph.outputs, plan.handed)
+    names, by_rows = (
+        (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)
+    )
     labels = _labels(plan)
     const = "" if which == "input" else "const "
     places = {}
@@ -289,7 +291,7 @@ def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
     lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
-    lines += [] if plan.streamed or plan.handed else ["    (void)io; /* nothing is streamed */"]
+    lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
         lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])

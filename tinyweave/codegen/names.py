@@ -69,7 +69,7 @@ def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> 
 
 def check_memories(names: Iterable[str]) -> None:
     """Raise CompileError when C uses one of these names, as those of a device's memories, for something else."""
-    layers = rf"({'|'.join([*SPECS, 'input', 'output', 'state', 'move'])})_\d.*|input_(map|pace)|(de)?quantize(_.*)?"
+    layers = rf"({'|'.join([*SPECS, 'input', 'output', 'state', 'move'])})_\d.*|input_(map|timing)|(de)?quantize(_.*)?"
     for name in names:
         if name in KEYWORDS | OWN | SECTIONS or re.fullmatch(rf"{layers}|tw_.*|.*_t", name):
             raise CompileError(

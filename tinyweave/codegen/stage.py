@@ -1,4 +1,4 @@
-"""A fused stage as C: the views of its maps, the pace of each of its ops, and one loop over ticks.
+"""A fused stage as C: the views of its maps, the timing of each of its ops, and one loop over ticks.
 
 In: a Plan and one of its stages, with the call of each op on the row that is due, in a tile on a part of it. Out: lines of C.
 """
@@ -13,7 +13,7 @@ from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..planning import Plan, Stage, Tile
 from ..planning.fuse.access import row_bytes
-from ..planning.plan import Node, Pace, RowSchedule
+from ..planning.plan import Node, RowSchedule, RowTiming
 from . import c
 from .layer import Code, shape_text
 
@@ -35,11 +35,11 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
     """Op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
     found = {}
-    for index in (node for node in schedule_of(stage).paces if isinstance(node, int)):
+    for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
         sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
         _, _, cols, _ = (plan.graph.input(op) if sums_up else plan.graph.output(op)).shape
-        found[index] = f"tw_row(&{op.name}_pace, 0, {cols})"
+        found[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
     return found | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
 
@@ -47,16 +47,20 @@ def stage_lines(
     plan: Plan, stage: Stage, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
     """The block that runs a fused stage."""
-    stream = schedule_of(stage)
+    schedule = schedule_of(stage)
     lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
-    lines += [f"    {_view(plan, stream, name, at[name], label)}" for name, label in maps.items() if name not in stream.tiles]
-    lines.append("    /* tick of the next turn, ticks to the one after it, rows in a turn, rows done before and after, rows */")
-    for node, pace in stream.paces.items():
-        start = f"{{{pace.first}, {pace.every}, {pace.at_once}, 0, 0, {pace.rows}}}"
-        lines.append(f"    tw_pace {_pace(plan, maps, node)} = {start};")
-    lines += ["", f"    for (int32_t tick = 0; tick < {stream.ticks}; ++tick) {{"]
+    lines += [
+        f"    {_view(plan, schedule, name, at[name], label)}" for name, label in maps.items() if name not in schedule.tiles
+    ]
+    lines.append(
+        "    /* tick of the next iteration, ticks to the one after it, rows of one, rows done before and after it, rows */"
+    )
+    for node, timing in schedule.timings.items():
+        start = f"{{{timing.first}, {timing.every}, {timing.rows_per_iteration}, 0, 0, {timing.rows}}}"
+        lines.append(f"    tw_timing {_timing(plan, maps, node)} = {start};")
+    lines += ["", f"    for (int32_t tick = 0; tick < {schedule.ticks}; ++tick) {{"]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
-    for node in stream.paces:
+    for node in schedule.timings:
         if isinstance(node, str):
             lines += [f"        {line}" for line in _bring(plan, maps[node], node)]
             continue
@@ -64,9 +68,9 @@ def stage_lines(
         body = _lines(codes[node])
         if node in tiles:
             calls = [line for index in tiles[node].ops for line in _lines(codes[index])]
-            body = _tile(plan, stream, tiles[node], at, maps=maps, calls=calls)
-        lines.append(f"        if (tw_is_due(&{op.name}_pace, tick, &{maps[op.outputs[0]]})) {{")
-        body += _hand_out(plan, op, maps, stream.paces[node]) if op.outputs[0] in plan.handed else []
+            body = _tile(plan, schedule, tiles[node], at, maps=maps, calls=calls)
+        lines.append(f"        if (tw_is_due(&{op.name}_timing, tick, &{maps[op.outputs[0]]})) {{")
+        body += _hand_out(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
         lines += [f"            {line}" for line in body]
         lines.append("        }")
     return [*lines, "    }", "}"]
@@ -78,18 +82,18 @@ def _lines(code: Code | None) -> list[str]:
 
 
 def _tile(
-    plan: Plan, stream: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
+    plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
     """The loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
-    sizes, inner = stream.tiles, [op.outputs[0] for op in ops[:-1]]
-    windows, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
+    sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
+    fields, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
-            window, read = SPECS[op.kind].window(graph, op), next(name for name in inner if name in op.inputs)
-            assert window is not None
-            reads = ", ".join(map(c.value, (window.extent, window.stride, window.pad, graph.tensors[read].shape[1:3])))
-            windows.append(f"static const tw_field {op.name}_field = {{{reads}}};")
+            windows, read = SPECS[op.kind].windows(graph, op), next(name for name in inner if name in op.inputs)
+            assert windows is not None
+            reads = ", ".join(map(c.value, (*zip(*windows, strict=True), graph.tensors[read].shape[1:3])))
+            fields.append(f"static const tw_field {op.name}_field = {{{reads}}};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]
         name, pixel = maps[tensor.name].removesuffix(".map"), tensor.pixel_bytes
@@ -99,32 +103,32 @@ def _tile(
         parts.append([f"const tw_range {op.name}_part =", f"    tw_slide(&{name}, {call});"])
     tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
-    part = f"const tw_range {last}_part = tw_row(&{last}_pace, col, tw_min(col + {tile.cols}, {cols}));"
+    part = f"const tw_range {last}_part = tw_row(&{last}_timing, col, tw_min(col + {tile.cols}, {cols}));"
     before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
     body = [*inside, part, *(line for lines in reversed(parts) for line in lines), *calls]
-    return [*windows, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
+    return [*fields, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
 
-def _pace(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
-    return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_pace"
+def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
+    return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_timing"
 
 
 def _bring(plan: Plan, label: str, name: str) -> list[str]:
     """Ask the caller for the row of a streamed input that is due."""
-    pace, tensor = _pace(plan, {name: label}, name), plan.graph.tensors[name]
-    row = f"{pace}.begin"
+    timing, tensor = _timing(plan, {name: label}, name), plan.graph.tensors[name]
+    row = f"{timing}.begin"
     return [
-        f"if (tw_is_due(&{pace}, tick, &{label})) {{",
+        f"if (tw_is_due(&{timing}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {tensor.pixel_bytes});",
         *(f"    {line}" for line in _ask(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]
 
 
-def _hand_out(plan: Plan, op: Op, maps: Mapping[str, str], pace: Pace) -> list[str]:
-    """Give the caller the rows of a turn, which begin where their ring does."""
-    name, begin, end = op.outputs[0], f"{op.name}_pace.begin", f"{op.name}_pace.end"
-    count = f"{end} - {begin}" if pace.at_once > 1 else "1"
+def _hand_out(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
+    """Give the caller the rows of an iteration, which begin where their ring does."""
+    name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
+    count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
     return _ask(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
 
 
@@ -146,16 +150,18 @@ def stage_note(plan: Plan, stage: Stage) -> str:
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
     """What a layer's line says of the ring or tile that its output lies in."""
-    stream, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
-    if name in stream.tiles:
-        return ", into a tile of " + " x ".join(map(str, stream.tiles[name]))
-    rows, goes = stream.rings.get(name), ", handed out" if name in plan.handed else ""
+    schedule, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
+    if name in schedule.tiles:
+        return ", into a tile of " + " x ".join(map(str, schedule.tiles[name]))
+    rows, goes = schedule.rings.get(name), ", handed out" if name in plan.streamed_outputs else ""
     return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}{goes}"
 
 
-def _view(plan: Plan, stream: RowSchedule, name: str, at: str, label: str) -> str:
+def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> str:
     tensor = plan.graph.tensors[name]
-    rows = stream.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
-    is_written = name in stream.paces or any(isinstance(i, int) and plan.graph.ops[i].outputs[0] == name for i in stream.paces)
+    rows = schedule.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
+    is_written = name in schedule.timings or any(
+        isinstance(i, int) and plan.graph.ops[i].outputs[0] == name for i in schedule.timings
+    )
     const = "" if is_written else "const "
     return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"

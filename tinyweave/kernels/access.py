@@ -1,9 +1,9 @@
 """In which order each kernel reads its inputs and writes its output, step by step, and how far apart that keeps them.
 
-The check of plans takes overlap distances from `distance`, so that no plan is judged by the row of the table (`lag.py`) that
-it was made with. Nothing here is taken from there: each kernel is described by the steps that its C takes, each of which first
-reads and then writes, and the distance is that of all pairs of a step and a later one. tests/kernels/test_access.py holds the
-steps against what the C reads and writes as it runs.
+The check of plans takes overlap distances from `distance`, so that no plan is judged by the row of the table
+(`overlap_distance.py`) that it was made with. Nothing here is taken from there: each kernel is described by the steps that its
+C takes, each of which first reads and then writes, and the distance is that of all pairs of a step and a later one.
+tests/kernels/test_access.py holds the steps against what the C reads and writes as it runs.
 
 In: a graph, one of its ops, the name of its kernel. Out: bytes per input. A kernel that is not in KERNELS has no distances.
 """
@@ -248,7 +248,7 @@ def vectors(graph: Graph, op: Op) -> dict[int, Steps]:
     if lowest is None:
         return {}
     kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
-    depth, units, at_once = x.shape[3], out.shape[3], mve.windows(*kernel, x.shape[3])
+    depth, units, at_once = x.shape[3], out.shape[3], mve.windows_at_once(*kernel, x.shape[3])
     fits = all((n - 1) * step < size for n, step, size in zip(_hw(out), stride, _hw(x), strict=True))
     if kernel != (1, 1) or pads[0][0] or pads[1][0] or not fits:
         return {0: _in_batches(lowest.ravel(), at_once, x, out)}

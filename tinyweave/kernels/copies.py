@@ -1,4 +1,4 @@
-"""What the ops that only copy elements copy from where to where, in the terms of the C: for the table, the lags, the emitters.
+"""What the ops that only copy elements copy from where to where, in the terms of the C.
 
 In: a graph and one of its ops. Out: per piece of an output what it gathers from the input, in equal steps (Strides) or from
 places in tables (Tables); or per input the Block of a larger output that it becomes.

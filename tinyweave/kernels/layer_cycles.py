@@ -34,15 +34,15 @@ def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Part = Non
 
 def cut(graph: Graph, op: Op, part: Part) -> tuple[Graph, Op]:
     """The op on maps that are no larger than a part of its output needs, without padding along an axis that is cut."""
-    out, window = graph.output(op), SPECS[op.kind].window(graph, op)
-    if part is None or window is None or part == out.shape[1:3]:
+    out, windows = graph.output(op), SPECS[op.kind].windows(graph, op)
+    if part is None or windows is None or part == out.shape[1:3]:
         return graph, op
     tensors = {tensor.name: tensor for tensor in (*graph.inputs_of(op), out) if tensor is not None}
     padding = list(op.attrs.get("padding", ()))
-    for axis, size in enumerate(part):
+    for axis, (size, window) in enumerate(zip(part, windows, strict=True)):
         if size == out.shape[1 + axis]:
             continue
-        seen = (size - 1) * window.stride[axis] + window.extent[axis]
+        seen = (size - 1) * window.stride + window.extent
         for name, tensor in tensors.items():
             if tensor.data is None:
                 shape = list(tensor.shape)

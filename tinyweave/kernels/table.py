@@ -22,11 +22,12 @@ from ..ops import SPECS, data, elementwise, resize
 from ..ops.conv import groups, weights_zero
 from ..ops.data_movement import PIECES, pad_value
 from ..ops.reduce import axes
-from . import copies, cycle_features, geometry, lag
+from . import copies, cycle_features, geometry
+from . import overlap_distance as distance
 from .cycle_features import Features, broadcast, lines, pairs, pixels, taps, tiles
 from .dsp import dense, dense_w4, depthwise, winograd
-from .lag import Lags
 from .mve import weights as mve
+from .overlap_distance import Distances
 
 # C files and headers by name; emitted they lie side by side
 FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
@@ -56,12 +57,12 @@ class Variant:
     the input that it works on and of the output. isa: the instruction set that it needs, "" = what all cores have. has_part:
     whether there is a form of it for a range of the output, from and to parts of maps; has_rows: one that takes the rows of its
     input as they come. applies: whether it runs this op, kind and types apart. scratch: bytes of working memory for one call.
-    lag: per input the bytes by which the output's start must lie below its own when both overlap (the writes trail the reads by
-    it); an input without a lag must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that
-    stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its
-    cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also between
-    whole numbers. flash_heavy: it keeps many more constants than others do and is not always faster, so that it is taken only
-    where that is asked for.
+    distance: per input the bytes by which the output's start must lie below its own when both overlap (the writes trail the
+    reads by it); an input without one must not overlap. flash: bytes of constants that it keeps for this op. stream: the words
+    that stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what
+    its cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also
+    between whole numbers. flash_heavy: it keeps many more constants than others do and is not always faster, so that it is
+    taken only where that is asked for.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Variant:
     has_rows: bool = False
     applies: Callable[[Graph, Op], bool] = lambda graph, op: True
     scratch: Callable[[Graph, Op], int] = lambda graph, op: 0
-    lag: Callable[[Graph, Op], Lags] = lag.none
+    distance: Callable[[Graph, Op], Distances] = distance.none
     flash: Callable[[Graph, Op], int] = constant_bytes
     stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
     weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights
@@ -211,7 +212,12 @@ def _multiplies_small(graph: Graph, op: Op) -> bool:
 
 VARIANTS: tuple[Variant, ...] = (
     Variant(
-        "tw_conv_2d_s8_offset", ("conv_2d",), "tw_conv_offset", applies=_weights_are_offset, lag=lag.by_pixel, features=pixels
+        "tw_conv_2d_s8_offset",
+        ("conv_2d",),
+        "tw_conv_offset",
+        applies=_weights_are_offset,
+        distance=distance.by_pixel,
+        features=pixels,
     ),
     Variant(
         "tw_conv_2d_s8_mve",
@@ -220,7 +226,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="mve",
         applies=mve.multiplies,
         scratch=mve.scratch,
-        lag=mve.lags,
+        distance=mve.distances,
         stream=mve.words,
         features=pixels,
     ),
@@ -231,7 +237,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="dsp",
         applies=_fours,
         scratch=dense.scratch,
-        lag=lag.by_two_pixels,
+        distance=distance.by_two_pixels,
         stream=dense_w4.words,
         features=pairs,
         timed_as="tw_conv_2d_s8_dsp",
@@ -243,7 +249,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="dsp",
         applies=winograd.applies,
         scratch=winograd.scratch,
-        lag=winograd.lags,
+        distance=winograd.distances,
         flash=winograd.flash,
         flash_heavy=True,
         stream=winograd.words,
@@ -256,7 +262,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="dsp",
         applies=_pairs_up,
         scratch=dense.scratch,
-        lag=lag.by_two_pixels,
+        distance=distance.by_two_pixels,
         flash=dense.flash,
         stream=dense.words,
         features=pairs,
@@ -266,18 +272,18 @@ VARIANTS: tuple[Variant, ...] = (
         ("conv_2d",),
         "tw_conv",
         applies=_weights_are_int4,
-        lag=lag.by_pixel,
+        distance=distance.by_pixel,
         weights=packed_by_filter,
         features=pixels,
         timed_as="tw_conv_2d_s8",
     ),
-    Variant("tw_conv_2d_s8", ("conv_2d",), "tw_conv", lag=lag.by_pixel, features=pixels),
+    Variant("tw_conv_2d_s8", ("conv_2d",), "tw_conv", distance=distance.by_pixel, features=pixels),
     Variant(
         "tw_depthwise_conv_2d_s8_offset",
         ("depthwise_conv_2d",),
         "tw_conv_offset",
         applies=_weights_are_offset,
-        lag=lag.by_channel,
+        distance=distance.by_channel,
         features=taps,
     ),
     Variant(
@@ -287,7 +293,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="mve",
         applies=mve.takes_taps,
         scratch=mve.taps_scratch,
-        lag=mve.taps_lags,
+        distance=mve.taps_distances,
         stream=mve.words_of_taps,
         features=taps,
     ),
@@ -299,7 +305,7 @@ VARIANTS: tuple[Variant, ...] = (
         has_part=False,
         applies=depthwise.is_column_for_it,
         scratch=depthwise.scratch,
-        lag=depthwise.lags,
+        distance=depthwise.distances,
         flash=depthwise.flash,
         stream=depthwise.words,
         features=lines,
@@ -311,7 +317,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="dsp",
         applies=depthwise.applies,
         scratch=depthwise.scratch,
-        lag=depthwise.lags,
+        distance=depthwise.distances,
         flash=depthwise.flash,
         stream=depthwise.words,
         features=lines,
@@ -321,27 +327,27 @@ VARIANTS: tuple[Variant, ...] = (
         ("depthwise_conv_2d",),
         "tw_conv",
         applies=_weights_are_int4,
-        lag=lag.by_four_channels,
+        distance=distance.by_four_channels,
         weights=packed_by_tap,
         features=taps,
         timed_as="tw_depthwise_conv_2d_s8",
     ),
-    Variant("tw_depthwise_conv_2d_s8", ("depthwise_conv_2d",), "tw_conv", lag=lag.by_four_channels, features=taps),
+    Variant("tw_depthwise_conv_2d_s8", ("depthwise_conv_2d",), "tw_conv", distance=distance.by_four_channels, features=taps),
     Variant(
         "tw_fully_connected_s8_offset",
         ("fully_connected",),
         "tw_fully_connected_offset",
         applies=_weights_are_offset,
-        lag=lag.by_row_of_ones,
+        distance=distance.by_row_of_ones,
     ),
-    Variant("tw_transpose_conv_s8", ("transpose_conv",), "tw_conv", lag=lag.by_meeting),
+    Variant("tw_transpose_conv_s8", ("transpose_conv",), "tw_conv", distance=distance.by_meeting),
     Variant(
         "tw_fully_connected_s8_mve",
         ("fully_connected",),
         "tw_fully_connected",
         isa="mve",
         applies=mve.rescales_once,
-        lag=lag.by_row_of_fours,
+        distance=distance.by_row_of_fours,
     ),
     Variant(
         "tw_fully_connected_s8_w4_dsp",
@@ -349,7 +355,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected_dsp",
         isa="dsp",
         applies=_eight_fours,
-        lag=lag.by_row_of_eights,
+        distance=distance.by_row_of_eights,
         stream=dense_w4.words_of_eights,
         timed_as="tw_fully_connected_s8_dsp",
     ),
@@ -359,7 +365,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected_dsp",
         isa="dsp",
         applies=_eights,
-        lag=lag.by_row_of_eights,
+        distance=distance.by_row_of_eights,
         flash=dense.flash_of_eights,
         stream=dense.words_of_eights,
     ),
@@ -368,61 +374,81 @@ VARIANTS: tuple[Variant, ...] = (
         ("fully_connected",),
         "tw_fully_connected",
         applies=_weights_are_int4,
-        lag=lag.by_row,
+        distance=distance.by_row,
         weights=packed_by_tap,
         timed_as="tw_fully_connected_s8",
     ),
-    Variant("tw_fully_connected_s8", ("fully_connected",), "tw_fully_connected", lag=lag.by_row),
-    Variant("tw_average_pool_2d_s8", ("average_pool_2d",), "tw_pool", has_rows=True, lag=lag.by_channel),
-    Variant("tw_max_pool_2d_s8", ("max_pool_2d",), "tw_pool", lag=lag.by_channel),
+    Variant("tw_fully_connected_s8", ("fully_connected",), "tw_fully_connected", distance=distance.by_row),
+    Variant("tw_average_pool_2d_s8", ("average_pool_2d",), "tw_pool", has_rows=True, distance=distance.by_channel),
+    Variant("tw_max_pool_2d_s8", ("max_pool_2d",), "tw_pool", distance=distance.by_channel),
     Variant(
         "tw_resize_bilinear_s8_float",
         ("resize_bilinear",),
         "tw_resize_bilinear_float",
         applies=_was_unsigned,
-        lag=lag.resized,
+        distance=distance.resized,
         computes_in_float=True,
     ),
-    Variant("tw_resize_bilinear_s8", ("resize_bilinear",), "tw_resize_bilinear", lag=lag.resized),
-    Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, lag=lag.multiplied),
-    Variant("tw_mean_s8", ("mean",), "tw_mean", has_rows=True, applies=_reduces, lag=lag.reduced),
+    Variant("tw_resize_bilinear_s8", ("resize_bilinear",), "tw_resize_bilinear", distance=distance.resized),
+    Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),
+    Variant("tw_mean_s8", ("mean",), "tw_mean", has_rows=True, applies=_reduces, distance=distance.reduced),
     Variant(
-        "tw_add_s8_mve", ("add", "sub"), "tw_add_mve", isa="mve", applies=_adds_alike, lag=lag.elementwise, features=broadcast
+        "tw_add_s8_mve",
+        ("add", "sub"),
+        "tw_add_mve",
+        isa="mve",
+        applies=_adds_alike,
+        distance=distance.elementwise,
+        features=broadcast,
     ),
     Variant(
-        "tw_add_s8_dsp", ("add", "sub"), "tw_add_dsp", isa="dsp", applies=_adds_alike, lag=lag.elementwise, features=broadcast
+        "tw_add_s8_dsp",
+        ("add", "sub"),
+        "tw_add_dsp",
+        isa="dsp",
+        applies=_adds_alike,
+        distance=distance.elementwise,
+        features=broadcast,
     ),
-    Variant("tw_add_s8", ("add", "sub"), "tw_add", applies=_broadcasts, lag=lag.elementwise, features=broadcast),
+    Variant("tw_add_s8", ("add", "sub"), "tw_add", applies=_broadcasts, distance=distance.elementwise, features=broadcast),
     Variant(
-        "tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=_multiplies_small, lag=lag.elementwise, features=broadcast
+        "tw_mul_s8_dsp",
+        ("mul",),
+        "tw_mul_dsp",
+        isa="dsp",
+        applies=_multiplies_small,
+        distance=distance.elementwise,
+        features=broadcast,
     ),
-    Variant("tw_mul_s8", ("mul",), "tw_mul", applies=_broadcasts, lag=lag.elementwise, features=broadcast),
-    Variant("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum", applies=_broadcasts, lag=lag.elementwise),
-    Variant("tw_prelu_s8", ("prelu",), "tw_prelu", applies=_broadcasts, lag=lag.elementwise),
-    Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", ("int16", "int16"), lag=lag.elementwise),
+    Variant("tw_mul_s8", ("mul",), "tw_mul", applies=_broadcasts, distance=distance.elementwise, features=broadcast),
+    Variant("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum", applies=_broadcasts, distance=distance.elementwise),
+    Variant("tw_prelu_s8", ("prelu",), "tw_prelu", applies=_broadcasts, distance=distance.elementwise),
+    Variant("tw_leaky_relu_s16", ("leaky_relu",), "tw_leaky_relu", ("int16", "int16"), distance=distance.elementwise),
     Variant(
         "tw_reduce_extremum_s8",
         ("reduce_max", "reduce_min"),
         "tw_reduce_extremum",
         has_part=False,
         applies=_reduces,
-        lag=lag.reduced,
+        distance=distance.reduced,
     ),
-    Variant("tw_arg_max_s8_s32", ("arg_max",), "tw_arg_max", ("int8", "int32"), has_part=False, lag=lag.reduced),
-    Variant("tw_arg_max_s8_s64", ("arg_max",), "tw_arg_max", ("int8", "int64"), has_part=False, lag=lag.reduced),
-    Variant("tw_softmax_s8", ("softmax",), "tw_softmax", lag=lag.elementwise),
-    Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", lag=lag.elementwise),
-    Variant("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), "tw_lookup", lag=lag.elementwise),
-    Variant("tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), "tw_requantization", lag=lag.elementwise),
-    Variant("tw_requantize_s8_u8", ("quantize",), "tw_requantization", ("int8", "uint8"), lag=lag.elementwise),
-    Variant("tw_requantize_u8_s8", ("quantize",), "tw_requantization", ("uint8", "int8"), lag=lag.elementwise),
-    Variant("tw_requantize_u8_u8", ("quantize",), "tw_requantization", ("uint8", "uint8"), lag=lag.elementwise),
+    Variant("tw_arg_max_s8_s32", ("arg_max",), "tw_arg_max", ("int8", "int32"), has_part=False, distance=distance.reduced),
+    Variant("tw_arg_max_s8_s64", ("arg_max",), "tw_arg_max", ("int8", "int64"), has_part=False, distance=distance.reduced),
+    Variant("tw_softmax_s8", ("softmax",), "tw_softmax", distance=distance.elementwise),
+    Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
+    Variant("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), "tw_lookup", distance=distance.elementwise),
+    Variant(
+        "tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), "tw_requantization", distance=distance.elementwise
+    ),
+    Variant("tw_requantize_s8_u8", ("quantize",), "tw_requantization", ("int8", "uint8"), distance=distance.elementwise),
+    Variant("tw_requantize_u8_s8", ("quantize",), "tw_requantization", ("uint8", "int8"), distance=distance.elementwise),
+    Variant("tw_requantize_u8_u8", ("quantize",), "tw_requantization", ("uint8", "uint8"), distance=distance.elementwise),
     Variant(
         "tw_requantize_s8_s4",
         ("quantize",),
         "tw_requantization",
         ("int8", "int4"),
-        lag=lag.elementwise,
+        distance=distance.elementwise,
         timed_as="tw_requantize_s8_s8",
     ),
     Variant(
@@ -430,15 +456,15 @@ VARIANTS: tuple[Variant, ...] = (
         ("quantize",),
         "tw_requantization",
         ("int4", "int8"),
-        lag=lag.elementwise,
+        distance=distance.elementwise,
         timed_as="tw_requantize_s8_s8",
     ),
-    Variant("tw_quantize_f32_s8", ("quantize",), "tw_quantization", ("float32", "int8"), lag=lag.elementwise),
-    Variant("tw_quantize_f32_u8", ("quantize",), "tw_quantization", ("float32", "uint8"), lag=lag.elementwise),
-    Variant("tw_dequantize_s8_f32", ("dequantize",), "tw_quantization", ("int8", "float32"), lag=lag.elementwise),
-    Variant("tw_dequantize_u8_f32", ("dequantize",), "tw_quantization", ("uint8", "float32"), lag=lag.elementwise),
-    Variant("tw_pad_s8", ("pad", "padv2"), "tw_pad", ANY, applies=_pads, lag=lag.padded),
-    Variant("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", ANY, lag=lag.joined),
+    Variant("tw_quantize_f32_s8", ("quantize",), "tw_quantization", ("float32", "int8"), distance=distance.elementwise),
+    Variant("tw_quantize_f32_u8", ("quantize",), "tw_quantization", ("float32", "uint8"), distance=distance.elementwise),
+    Variant("tw_dequantize_s8_f32", ("dequantize",), "tw_quantization", ("int8", "float32"), distance=distance.elementwise),
+    Variant("tw_dequantize_u8_f32", ("dequantize",), "tw_quantization", ("uint8", "float32"), distance=distance.elementwise),
+    Variant("tw_pad_s8", ("pad", "padv2"), "tw_pad", ANY, applies=_pads, distance=distance.padded),
+    Variant("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", ANY, distance=distance.joined),
     Variant(
         "tw_strided_copy",
         tuple(PIECES),
@@ -446,13 +472,13 @@ VARIANTS: tuple[Variant, ...] = (
         ANY,
         has_part=False,
         applies=_moves,
-        lag=lag.gathered,
+        distance=distance.gathered,
     ),
-    Variant("tw_move", VIEWS, "tw_move", ANY, has_part=False, lag=lag.moved),  # also above its input
+    Variant("tw_move", VIEWS, "tw_move", ANY, has_part=False, distance=distance.moved),  # also above its input
     Variant("tw_gather_nd", ("gather_nd",), "tw_slices", ANY, has_part=False),
-    Variant("tw_cast", ("cast",), "tw_casting", ANY, has_part=False, lag=lag.elementwise),
-    Variant("tw_table_copy", tuple(PIECES), "tw_tables", ANY, has_part=False, applies=_pads_bytes, lag=lag.looked_up),
-    Variant("tw_softmax_s8_s16", ("softmax",), "tw_softmax", ("int8", "int16"), has_part=False, lag=lag.elementwise),
+    Variant("tw_cast", ("cast",), "tw_casting", ANY, has_part=False, distance=distance.elementwise),
+    Variant("tw_table_copy", tuple(PIECES), "tw_tables", ANY, has_part=False, applies=_pads_bytes, distance=distance.looked_up),
+    Variant("tw_softmax_s8_s16", ("softmax",), "tw_softmax", ("int8", "int16"), has_part=False, distance=distance.elementwise),
     Variant(
         "tw_conv_2d_s4_dsp",
         ("conv_2d",),
@@ -461,7 +487,7 @@ VARIANTS: tuple[Variant, ...] = (
         isa="dsp",
         applies=_words_of_int4,
         scratch=dense_w4.scratch,
-        lag=lag.by_two_pixels,
+        distance=distance.by_two_pixels,
         stream=dense_w4.words_of_int4,
         features=pairs,
         timed_as="tw_conv_2d_s8_dsp",
@@ -471,7 +497,7 @@ VARIANTS: tuple[Variant, ...] = (
         ("conv_2d",),
         "tw_conv",
         S4,
-        lag=lag.by_pixel,
+        distance=distance.by_pixel,
         weights=packed_by_tap,
         features=pixels,
         timed_as="tw_conv_2d_s8",
@@ -481,7 +507,7 @@ VARIANTS: tuple[Variant, ...] = (
         ("depthwise_conv_2d",),
         "tw_conv",
         S4,
-        lag=lag.by_four_channels,
+        distance=distance.by_four_channels,
         weights=packed_by_tap,
         features=taps,
         timed_as="tw_depthwise_conv_2d_s8",
@@ -491,24 +517,31 @@ VARIANTS: tuple[Variant, ...] = (
         ("fully_connected",),
         "tw_fully_connected",
         S4,
-        lag=lag.by_row,
+        distance=distance.by_row,
         weights=packed_by_tap,
         timed_as="tw_fully_connected_s8",
     ),
-    Variant("tw_average_pool_2d_s4", ("average_pool_2d",), "tw_pool", S4, lag=lag.by_channel, timed_as="tw_average_pool_2d_s8"),
-    Variant("tw_max_pool_2d_s4", ("max_pool_2d",), "tw_pool", S4, lag=lag.by_channel, timed_as="tw_max_pool_2d_s8"),
+    Variant(
+        "tw_average_pool_2d_s4",
+        ("average_pool_2d",),
+        "tw_pool",
+        S4,
+        distance=distance.by_channel,
+        timed_as="tw_average_pool_2d_s8",
+    ),
+    Variant("tw_max_pool_2d_s4", ("max_pool_2d",), "tw_pool", S4, distance=distance.by_channel, timed_as="tw_max_pool_2d_s8"),
     Variant(
         "tw_add_s4",
         ("add", "sub"),
         "tw_add",
         S4,
         applies=_broadcasts,
-        lag=lag.elementwise,
+        distance=distance.elementwise,
         features=broadcast,
         timed_as="tw_add_s8",
     ),
-    Variant("tw_conv_2d_s16", ("conv_2d",), "tw_conv_s16", S16, has_part=False, lag=lag.by_pixel, features=pixels),
-    Variant("tw_transpose_conv_s16", ("transpose_conv",), "tw_conv_s16", S16, has_part=False, lag=lag.by_meeting),
+    Variant("tw_conv_2d_s16", ("conv_2d",), "tw_conv_s16", S16, has_part=False, distance=distance.by_pixel, features=pixels),
+    Variant("tw_transpose_conv_s16", ("transpose_conv",), "tw_conv_s16", S16, has_part=False, distance=distance.by_meeting),
     Variant(
         "tw_add_s16",
         ("add", "sub"),
@@ -516,12 +549,24 @@ VARIANTS: tuple[Variant, ...] = (
         S16,
         has_part=False,
         applies=_broadcasts,
-        lag=lag.elementwise,
+        distance=distance.elementwise,
         features=broadcast,
     ),
-    Variant("tw_quantize_f32_s16", ("quantize",), "tw_quantization", ("float32", "int16"), has_part=False, lag=lag.elementwise),
     Variant(
-        "tw_dequantize_s16_f32", ("dequantize",), "tw_quantization", ("int16", "float32"), has_part=False, lag=lag.elementwise
+        "tw_quantize_f32_s16",
+        ("quantize",),
+        "tw_quantization",
+        ("float32", "int16"),
+        has_part=False,
+        distance=distance.elementwise,
+    ),
+    Variant(
+        "tw_dequantize_s16_f32",
+        ("dequantize",),
+        "tw_quantization",
+        ("int16", "float32"),
+        has_part=False,
+        distance=distance.elementwise,
     ),
     Variant(
         "tw_requantize_any",
@@ -530,10 +575,14 @@ VARIANTS: tuple[Variant, ...] = (
         ANY,
         has_part=False,
         applies=_is_signed,
-        lag=lag.elementwise,
+        distance=distance.elementwise,
     ),
     Variant(
-        "tw_unidirectional_sequence_lstm_s8", ("unidirectional_sequence_lstm",), "tw_lstm", has_part=False, lag=lag.by_time
+        "tw_unidirectional_sequence_lstm_s8",
+        ("unidirectional_sequence_lstm",),
+        "tw_lstm",
+        has_part=False,
+        distance=distance.by_time,
     ),
     Variant("tw_svdf_s8", ("svdf",), "tw_svdf", has_part=False),
     Variant("memcpy", ("read_variable", "assign_variable"), "memcpy", ANY, has_part=False),
@@ -585,7 +634,7 @@ def foreign(names: Iterable[str], core: str) -> list[str]:
     return sorted({name for name in names if name and (cores := BY_NAME[name].cores) and core not in cores})
 
 
-def alike(core: str) -> str:
+def cost_model_core(core: str) -> str:
     """Of the cores with the same kernels the one whose cycles are taken to compare plans, so that all get the same."""
     return "cortex-m55" if core in MVE else "cortex-m4" if core in DSP else "cortex-m3"
 

@@ -21,7 +21,7 @@ def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
 
     With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels.
     """
-    return planning.least_bytes(steps_of(arch), streamed=stream_inputs)
+    return planning.least_bytes(steps_of(arch), streamed_inputs=stream_inputs)
 
 
 def macs(arch: Arch) -> int:

@@ -9,21 +9,20 @@ with them array operations give a bound, of all stages at once, and those on whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import lag
-from ..ops.spec import Window
-from ..ops.window import positions
+from ..kernels import overlap_distance as distance
+from ..ops.window import Spans, Window, positions
 from ..planning.alias.overlap import shared_bytes
 from ..planning.alias.subtensors import ALIGN
 from ..planning.fuse import stages as fuse
-from ..planning.fuse.access import Axis, Spans, needed, slid
-from ..planning.plan import Pace
+from ..planning.fuse.access import slid
+from ..planning.plan import RowTiming
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
@@ -49,6 +48,11 @@ class Step(NamedTuple):
     forth: int = 0
     late: int = 0
     held: int = 0
+
+    @property
+    def window(self) -> Window:
+        """What it reads along either axis."""
+        return Window(self.kernel, self.stride, self.pad)
 
     @property
     def sums(self) -> int:
@@ -89,30 +93,31 @@ def _taps(step: Step) -> Numbers:
 
 class _Facts(NamedTuple):
     """Of a step by itself. read, made: bytes of its input and output. ring: bytes of its input's ring, as long as the skip
-    needs it. waits: rows of the input for which its first row waits. lag: how far below its input its output must begin."""
+    needs it. waits: rows of the input for which its first row waits. distance: how far below its input its output must
+    begin."""
 
     read: int
     made: int
     ring: int
     waits: int
-    lag: int
+    distance: int
 
 
 @lru_cache(maxsize=1 << 16)
 def _facts(step: Step) -> _Facts:
     row, made = step.side * step.c_in, step.side_out**2 * step.c_out
     held = max(step.kernel, step.held if step.forth else 0)
-    return _Facts(step.side * row, made, min(held, step.side) * row, step.kernel - 1 - step.pad, _lag(step))
+    return _Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _own_distance(step))
 
 
-def _lag(step: Step) -> int:
+def _own_distance(step: Step) -> int:
     if step.kind == "fully_connected":
-        return lag.of_rows(1, step.c_in, step.c_out)
+        return distance.of_rows(1, step.c_in, step.c_out)
     if step.kind in ("add", "mean"):
         return 0
-    sides, window = ((step.side,) * 2, (step.side_out,) * 2), Window((step.kernel,) * 2, (step.stride,) * 2, (step.pad,) * 2)
+    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
     dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
-    return lag.windowed(*sides, window, (1, 1), depth=step.c_in, units=step.c_out, **dense)
+    return distance.windowed(*sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
 
 
 class _Run(NamedTuple):
@@ -142,17 +147,12 @@ def _runs(steps: Sequence[Step], end: int) -> list[_Run]:
     return found
 
 
-def _inner(run: Sequence[Step]) -> list[Axis]:
-    """What the steps of a run read of what those before them made, the last first."""
-    return [Axis(step.stride, step.kernel, step.pad, step.side) for step in reversed(run[1:])]
-
-
 def _by_row(run: Sequence[Step]) -> list[Spans]:
     """Per step of a run but the last, the last first, the rows that it computes for each row of the run."""
     rows = np.arange(run[-1].side_out)
     spans, found = (rows, rows + 1), list[Spans]()
-    for axis in _inner(run):
-        spans = needed(axis, spans)
+    for step in reversed(run[1:]):
+        spans = step.window.read(spans, step.side)
         found.append(spans)
     return found
 
@@ -161,8 +161,8 @@ def _columns(run: Sequence[Step]) -> list[int]:
     """Likewise the most columns that are there of what it makes."""
     begin = np.arange(0, run[-1].side_out, fuse.NARROWEST)
     spans, found = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
-    for axis in _inner(run):
-        spans, most = slid(needed(axis, spans))
+    for step in reversed(run[1:]):
+        spans, most = slid(step.window.read(spans, step.side))
         found.append(most)
     return found
 
@@ -190,9 +190,9 @@ def _run(run: tuple[Step, ...]) -> _Run | None:
         steps=len(run),
         bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
         saved=sum(_facts(step).ring for step in run[1:]),
-        more=_grown(held, inputs.extent, first.side) * first.side * first.c_in,
+        more=_grown(held, inputs.window.extent, first.side) * first.side * first.c_in,
         more_skip=sum(
-            _grown(run[add].held, run[add].late + x.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
+            _grown(run[add].held, run[add].late + x.window.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
         ),
         odd=any(step.kernel > 1 for step in run[1:]),
         back=len(run) - add + run[add].back if add >= 0 else 0,
@@ -204,13 +204,13 @@ def _grown(have: int, wanted: int, most: int) -> int:
     return min(max(have, wanted), most) - min(have, most)
 
 
-def least_bytes(steps: Sequence[Step], *, streamed: bool) -> int:
+def least_bytes(steps: Sequence[Step], *, streamed_inputs: bool) -> int:
     """What the busiest step of the best plan needs, in bytes; streamed: the network's input comes by rows, and is never whole.
 
     steps: the first is a convolution; channels are whole numbers of words, but for those of the network's input and output.
     """
-    chain = _Chain(steps, streamed)
-    return max(chain.worst(), *chain.alone[chain.count :], 0)
+    chain = _Chain(steps, streamed_inputs)
+    return max(chain.worst(), *chain.step_bytes[chain.count :], 0)
 
 
 _Tile = tuple[int, _Run]
@@ -229,17 +229,17 @@ class _Chain:
     """The stages of a chain, those of its first `count` steps, which run row by row. Arrays are over the first and the last
     step of a stage; where the last comes before the first they hold nothing.
 
-    alone: bytes of each step by itself. runs: by their last step. total: bytes of all that is alive in a stage without tiles.
-    apart: how far below what its first step reads its output must begin. odd: whether there may be odd runs in it that change
-    what its output shares. low, high: what is known of its bytes with the best of its tiles.
+    step_bytes: bytes of each step by itself. runs: by their last step. total: bytes of all that is alive in a stage without
+    tiles. apart: how far below what its first step reads its output must begin. odd: whether there may be odd runs in it that
+    change what its output shares. low, high: what is known of its bytes with the best of its tiles.
     """
 
-    def __init__(self, steps: Sequence[Step], streamed: bool) -> None:
-        self.steps, self.streamed = steps, streamed
+    def __init__(self, steps: Sequence[Step], streamed_inputs: bool) -> None:
+        self.steps, self.streamed_inputs = steps, streamed_inputs
         self.facts = [_facts(step) for step in steps]
         self.count = count = next((index for index, step in enumerate(steps) if not step.is_by_rows), len(steps))
         self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
-        self.alone = self._alone()
+        self.step_bytes = self._step_bytes()
         self.runs = [_runs(steps, end) for end in range(1, count + 1)]
         read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).T
         self.total = self._total(read, made, ring)
@@ -247,16 +247,16 @@ class _Chain:
         self.odd = self._odd()
         self.high = self.total - self._shared(read, made)
         self.least = np.where(self.odd, self.total - np.minimum(self._dying(read), made), self.high)
-        single = np.arange(streamed, count)  # the step that takes the rows of the network's input is a fused stage
-        self.high[single, single] = self.alone[streamed:count]
+        single = np.arange(streamed_inputs, count)  # the step that takes the rows of the network's input is a fused stage
+        self.high[single, single] = self.step_bytes[streamed_inputs:count]
         self.low = self.least - self._most_saved(_least_worst(self.high))
         self.low[single, single] = self.high[single, single]
         self.refined = set[int]()  # first steps
 
-    def _alone(self) -> list[int]:
+    def _step_bytes(self) -> list[int]:
         found = []
         for step, fact in zip(self.steps, self.facts, strict=True):
-            dying = [] if step.forth else [(fact.lag, fact.read)]
+            dying = [] if step.forth else [(fact.distance, fact.read)]
             if step.back:
                 dying.append((0, fact.made))
             found.append(fact.read + fact.made * (1 + bool(step.back)) - shared_bytes(fact.made, dying))
@@ -270,7 +270,7 @@ class _Chain:
         rings = ring.cumsum()
         total: Numbers = (read - rings)[:, None] + rings + made
         total[:, -1] += self.steps[self.count - 1].sums
-        if self.streamed:
+        if self.streamed_inputs:
             total[0] += ring[0] - read[0]
         for first, add in self.skips:
             total[:first, first:add] += read[first] - ring[first]
@@ -278,22 +278,26 @@ class _Chain:
         return total
 
     def _apart(self, read: Numbers, made: Numbers, waits: Numbers) -> Numbers:
-        """As `_distance` has it without tiles, in whole words; between a few turns distances grow or fall evenly."""
+        """As `_distance` has it without tiles, in whole words; between a few iterations distances grow or fall evenly."""
         steps = self.steps[: self.count]
         side, out, stride, pad = np.array([(step.side, step.side_out, step.stride, step.pad) for step in steps]).T
-        paces = stride.cumprod()  # ticks for a row of each step's output
-        ticks = np.append(0, (paces[:-1] * waits[1:]).cumsum())
-        every = np.maximum(paces // paces[:, None], 1)
-        done = (ticks - ticks[:, None]) // paces[:, None] + 1  # rows of the first step that are there with the last one's first
-        turns = np.minimum(out - 1, (out[:, None] - 1 - done) // every)  # the last one after which the first step reads again
+        timings = stride.cumprod()  # ticks for a row of each step's output
+        ticks = np.append(0, (timings[:-1] * waits[1:]).cumsum())
+        every = np.maximum(timings // timings[:, None], 1)
+        done = (ticks - ticks[:, None]) // timings[
+            :, None
+        ] + 1  # rows of the first step that are there with the last one's first
+        iterations = np.minimum(
+            out - 1, (out[:, None] - 1 - done) // every
+        )  # the last one after which the first step reads again
         kink = ((pad // stride)[:, None] - done) // every  # the last one after which all rows are needed
         row, row_out = (read // side)[:, None], made // out
-        found = np.zeros_like(turns)
-        for turn in (np.zeros_like(turns), kink, kink + 1, turns):
-            at = np.clip(turn, 0, turns)
+        found = np.zeros_like(iterations)
+        for iteration in (np.zeros_like(iterations), kink, kink + 1, iterations):
+            at = np.clip(iteration, 0, iterations)
             oldest = np.maximum((done + at * every) * stride[:, None] - pad[:, None], 0)
             found = np.maximum(found, (at + 1) * row_out - oldest * row)
-        found[turns < 0] = 0
+        found[iterations < 0] = 0
         if steps[-1].sums:  # it writes when all has been read
             found[:, -1] = 0
         for first, add in self.skips:
@@ -304,7 +308,7 @@ class _Chain:
     def _dying(self, read: Numbers) -> Numbers:
         """Bytes from before each stage that nothing needs after it."""
         found = np.repeat(read[:, None], self.count, axis=1)
-        if self.streamed:
+        if self.streamed_inputs:
             found[0] = 0
         for first, add in self.skips:
             found[first, first:add] = 0
@@ -313,13 +317,13 @@ class _Chain:
 
     def _shared(self, read: Numbers, made: Numbers) -> Numbers:
         """Bytes of each stage's output that lie over these, as `shared_bytes` has it."""
-        lag = np.minimum(self.apart, made)
-        found = read[:, None] + made - np.maximum(lag + read[:, None], made)
-        if self.streamed:
+        distance = np.minimum(self.apart, made)
+        found = read[:, None] + made - np.maximum(distance + read[:, None], made)
+        if self.streamed_inputs:
             found[0] = 0
         for first, add in self.skips:
             found[first, first:add] = 0
-            skip, own = lag[add, add:], lag[first + 1 : add + 1, add:]
+            skip, own = distance[add, add:], distance[first + 1 : add + 1, add:]
             size, sizes = read[first], read[first + 1 : add + 1, None]
             below, above = np.maximum(own + sizes, skip) + size, np.maximum(skip + size, own) + sizes
             end = np.maximum(np.where(own <= skip, below, above), made[add:])
@@ -332,7 +336,7 @@ class _Chain:
             for run in runs:
                 if run.odd:
                     ends[: last + 2 - run.steps] = last
-        if self.streamed:  # nothing dies
+        if self.streamed_inputs:  # nothing dies
             ends[0] = self.count
         found: NDArray[np.bool_] = np.arange(self.count) >= ends[:, None]
         return found
@@ -372,13 +376,13 @@ class _Chain:
 
     def _gain(self, run: _Run, first: int, last: int) -> int:
         """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
-        made = first < last + 1 - run.steps or (self.streamed and first == 0)
+        made = first < last + 1 - run.steps or (self.streamed_inputs and first == 0)
         skip_made = run.back > 0 and first < last + 1 - run.back
         return run.saved - (run.more if made else 0) - (run.more_skip if skip_made else 0)
 
     def _reads_outside(self, run: _Run, first: int, last: int) -> bool:
         """Whether a run that ends a stage reads what was there before, so that its tiles need that longer."""
-        return first + max(run.steps, run.back) > last and not (self.streamed and first == 0)
+        return first + max(run.steps, run.back) > last and not (self.streamed_inputs and first == 0)
 
     def _refine(self, first: int) -> None:
         """What the stages that begin with a step need, at least; exactly where tiles do not change what is shared.
@@ -423,11 +427,11 @@ class _Chain:
         return min(total - c.saved + c.tile - self._shared_with(first, last, c.tiles) for c in fronts[-1])
 
     def _shared_with(self, first: int, last: int, tiles: Sequence[_Tile]) -> int:
-        """Bytes of a stage's output that lie over what dies in it, with these tiles: as `streaming.lags` has it."""
-        if self.streamed and first == 0:
+        """Bytes of a stage's output that lie over what dies in it, with these tiles: as `schedule.distances` has it."""
+        if self.streamed_inputs and first == 0:
             return 0
         steps, runs, at = self.steps, dict(tiles), first
-        paces = dict[int, Pace]()  # of ops and tiles by their last step
+        timings = dict[int, RowTiming]()  # of ops and tiles by their last step
         outside = list[tuple[_Read, int]]()  # what was there before, and who reads it
         tiled = any(begin + run.steps > last for begin, run in tiles)
         while at <= last:
@@ -436,69 +440,63 @@ class _Chain:
                 if read.step <= first:
                     outside.append((read, node))
                 else:
-                    source = paces[read.step - 1]
-                    begin = max(begin, source.first + source.every * (read.extent - 1 - read.pad))
-            every = (paces[at - 1].every if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
-            paces[node] = Pace(begin, every, steps[node].side if steps[node].sums else steps[node].side_out)
+                    source = timings[read.step - 1]
+                    begin = max(begin, source.first + source.every * read.window.reach)
+            every = (timings[at - 1].every if at > first else 1) * prod(step.stride for step in steps[at : node + 1])
+            timings[node] = RowTiming(begin, every, steps[node].side if steps[node].sums else steps[node].side_out)
             at = node + 1
-        lags = dict[int, int]()
+        distances = dict[int, int]()
         for read, node in outside:
             if read.step < first or first + steps[first].forth <= last:
                 ahead = None if node < last else 1 - tiled  # an add by itself has read the row that it writes
-                found = _distance(read, steps[read.step], paces[node], (steps[last], paces[last]), ahead)
-                lags[read.step] = max(lags.get(read.step, 0), found)
-        return shared_bytes(self.facts[last].made, [(lag, self.facts[x].read) for x, lag in lags.items()])
+                found = _distance(read, steps[read.step], timings[node], (steps[last], timings[last]), ahead)
+                distances[read.step] = max(distances.get(read.step, 0), found)
+        return shared_bytes(self.facts[last].made, [(distance, self.facts[x].read) for x, distance in distances.items()])
 
 
 class _Read(NamedTuple):
     """The window of an output on what the step before `step` made."""
 
     step: int
-    stride: int
-    extent: int
-    pad: int
+    window: Window
 
 
 def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
     """What a row of the last of some steps, which run together, reads of what others made."""
     run = steps[first : last + 1]
-    found = [_Read(first, *_through(run))]
+    found = [_Read(first, _through(run))]
     for number, step in enumerate(run):
         if step.back:
-            skip = _Read(first + number - step.back, *_through(run[number + 1 :]))
+            skip = _Read(first + number - step.back, _through(run[number + 1 :]))
             if skip.step < first:
                 found.append(skip)
             else:  # they read it anyway
-                pad = max(found[0].pad, skip.pad)
-                below = max(found[0].extent - found[0].pad, skip.extent - skip.pad)
-                found[0] = found[0]._replace(extent=pad + below, pad=pad)
+                found[0] = _Read(first, found[0].window.joined(skip.window))
     return found
 
 
-def _through(run: Sequence[Step]) -> tuple[int, int, int]:
-    """The window of a row of a run's output on its input: stride, extent, rows above the map."""
-    stride, extent, pad = 1, 1, 0
-    for step in reversed(run):
-        stride, extent, pad = stride * step.stride, (extent - 1) * step.stride + step.kernel, pad * step.stride + step.pad
-    return stride, extent, pad
+def _through(run: Sequence[Step]) -> Window:
+    """Return the window of a row of a run's output on its input."""
+    return reduce(Window.compose, (step.window for step in reversed(run)), Window())
 
 
-def _distance(read: _Read, source: Step, reader: Pace, last: tuple[Step, Pace], ahead: int | None) -> int:
+def _distance(read: _Read, source: Step, reader: RowTiming, last: tuple[Step, RowTiming], ahead: int | None) -> int:
     """How far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
 
-    source: the step that reads it first. ahead: turns by which the last one's reads are ahead of its writes, where it reads it.
+    source: the step that reads it first. ahead: iterations by which the last one's reads are ahead of its writes, where it
+    reads it.
     """
-    out, pace = last
-    turns = np.arange(pace.turns)
-    written = (turns + 1) * out.side_out * out.c_out
+    out, timing = last
+    iterations = np.arange(timing.iterations)
+    written = (iterations + 1) * out.side_out * out.c_out
     if out.sums:  # written all at once, with the last row
-        turns, written = turns[-1:], np.array([out.c_out])
+        iterations, written = iterations[-1:], np.array([out.c_out])
     if ahead is not None:
-        done = turns + ahead
+        done = iterations + ahead
     else:
-        done = np.clip((pace.first + turns * pace.every - reader.first) // reader.every + 1, 0, reader.turns)
-    oldest = np.clip(done * read.stride - read.pad, 0, source.side)
-    return int(np.where(done < reader.turns, written - oldest * source.side * source.c_in, 0).max(initial=0))
+        done = np.clip((timing.first + iterations * timing.every - reader.first) // reader.every + 1, 0, reader.iterations)
+    oldest = np.clip(done * read.window.stride - read.window.pad, 0, source.side)
+    return int(np.where(done < reader.iterations, written - oldest * source.side * source.c_in, 0).max(initial=0))
 
 
 def _least_worst(stages: Numbers) -> int:

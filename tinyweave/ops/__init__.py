@@ -36,10 +36,10 @@ from . import (
     svdf,
     transpose_conv,
 )
-from .spec import OpSpec, Window, activation_range, check_constraints, hwc
+from .spec import OpSpec, activation_range, check_constraints, hwc
 from .state import initial_state
 
-__all__ = ["SPECS", "OpSpec", "Window", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
+__all__ = ["SPECS", "OpSpec", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
 __all__ += ["fixed_inputs", "spec_for"]
 
 FAMILIES = (

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .window import ONE_TO_ONE, Windows
 
 
 class Slopes(NamedTuple):
@@ -109,8 +110,8 @@ def _finish(graph: Graph, op: Op, scaled: Int64) -> NDArray[np.integer]:
     return np.asarray(np.clip(scaled + out.zero_point, info.min, info.max), out.dtype)
 
 
-def window(graph: Graph, op: Op) -> Window | None:
-    return Window()
+def windows(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE
 
 
 def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
@@ -138,13 +139,19 @@ def scales_are_alike(graph: Graph, op: Op) -> bool:
 
 
 SPECS = (
-    OpSpec("leaky_relu", infer, reference_leaky_relu, (arity(1), types_are_int8_or_int16), window=window),
-    OpSpec("prelu", infer_prelu, reference_prelu, (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts), window=window),
+    OpSpec("leaky_relu", infer, reference_leaky_relu, (arity(1), types_are_int8_or_int16), windows=windows),
+    OpSpec(
+        "prelu",
+        infer_prelu,
+        reference_prelu,
+        (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts),
+        windows=windows,
+    ),
     OpSpec(
         "hard_swish",
         infer,
         reference_hard_swish,
         (arity(1), input_is_int8, output_is_int8, output_step_is_large, scales_are_alike),
-        window=window,
+        windows=windows,
     ),
 )

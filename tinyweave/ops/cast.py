@@ -10,7 +10,8 @@ import numpy as np
 
 from ..ir import Graph, Op
 from .constraints import arity
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .window import ONE_TO_ONE, Windows
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -28,8 +29,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.where(inside, np.where(inside, x, 0).astype(target), np.where(x <= low, info.min, info.max).astype(target))]
 
 
-def window(graph: Graph, op: Op) -> Window | None:
-    return Window()
+def windows(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE
 
 
 def shape_is_kept(graph: Graph, op: Op) -> bool:
@@ -37,4 +38,4 @@ def shape_is_kept(graph: Graph, op: Op) -> bool:
     return graph.input(op).shape == graph.output(op).shape
 
 
-SPECS = (OpSpec("cast", infer, reference, (arity(1), shape_is_kept), window=window),)
+SPECS = (OpSpec("cast", infer, reference, (arity(1), shape_is_kept), windows=windows),)

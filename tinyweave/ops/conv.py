@@ -28,8 +28,8 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Window, activation_range
-from .window import Padding, Size, extent, output_size, positions, taps, window_is_moderate, window_is_valid
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range
+from .window import Size, Window, Windows, extent, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -139,13 +139,12 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
     return total
 
 
-def window(graph: Graph, op: Op) -> Window | None:
+def windows(graph: Graph, op: Op) -> Windows | None:
     if graph.input(op).shape[0] != 1:
         return None
     kernel, dilation = kernel_size(graph, op), op.attrs["dilation"]
-    padding: Padding = op.attrs["padding"]
-    extents = (extent(kernel[0], dilation[0]), extent(kernel[1], dilation[1]))
-    return Window(extents, op.attrs["stride"], (padding[0][0], padding[1][0]))
+    rows, cols = map(Window, map(extent, kernel, dilation), op.attrs["stride"], (before for before, _ in op.attrs["padding"]))
+    return rows, cols
 
 
 def filter_has_rank_4(graph: Graph, op: Op) -> bool:
@@ -206,6 +205,6 @@ CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST
 DEPTHWISE_CONV_2D = (*FIRST, depthwise_channels_match, *LAST)
 
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, window, int4=True),
-    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE_CONV_2D, macs, window, int4=True),
+    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True),
+    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE_CONV_2D, macs, windows, int4=True),
 )

@@ -24,7 +24,8 @@ from .constraints import (
     output_is_int8,
 )
 from .fixed_point import quantize_multiplier, requantize, round_half_away
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range, is_pixel
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, is_pixel
+from .window import ONE_TO_ONE, Windows
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 
@@ -130,15 +131,15 @@ def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), array_type(out.dtype))
 
 
-def window_binary(graph: Graph, op: Op) -> Window | None:
+def windows_binary(graph: Graph, op: Op) -> Windows | None:
     """Of the operands that have the output's shape; the other one may be constant, or a pixel that repeats."""
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
-    return Window() if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
+    return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
 
 
-def window_unary(graph: Graph, op: Op) -> Window | None:
-    return Window()
+def windows_unary(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE
 
 
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
@@ -172,13 +173,13 @@ UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
 def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], *more: Callable[[Graph, Op], bool]) -> OpSpec:
-    return OpSpec(kind, infer_unary, reference, (*UNARY, *more), window=window_unary)
+    return OpSpec(kind, infer_unary, reference, (*UNARY, *more), windows=windows_unary)
 
 
 SPECS = (
-    OpSpec("add", infer_binary, reference_add, SUMS, window=window_binary, int4=True),
-    OpSpec("sub", infer_binary, reference_add, SUMS, window=window_binary, int4=True),
-    OpSpec("mul", infer_binary, reference_mul, BINARY, window=window_binary),
+    OpSpec("add", infer_binary, reference_add, SUMS, windows=windows_binary, int4=True),
+    OpSpec("sub", infer_binary, reference_add, SUMS, windows=windows_binary, int4=True),
+    OpSpec("mul", infer_binary, reference_mul, BINARY, windows=windows_binary),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu, bounds_fit),
     _unary("relu_n1_to_1", reference_relu, bounds_fit),

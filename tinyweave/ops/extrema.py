@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, same_quantisation, same_type
-from .elementwise import infer_binary, shapes_broadcast, window_binary
+from .elementwise import infer_binary, shapes_broadcast, windows_binary
 from .reduce import axes, axes_exist
 from .reduce import infer as infer_reduce
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
@@ -67,8 +67,8 @@ PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
 REDUCE = (arity(2), same_type, same_quantisation, operands_are_constant, axes_exist)
 
 SPECS = (
-    OpSpec("minimum", infer_binary, reference_pair, PAIR, window=window_binary),
-    OpSpec("maximum", infer_binary, reference_pair, PAIR, window=window_binary),
+    OpSpec("minimum", infer_binary, reference_pair, PAIR, windows=windows_binary),
+    OpSpec("maximum", infer_binary, reference_pair, PAIR, windows=windows_binary),
     OpSpec("reduce_max", infer_reduce, reference_reduce, REDUCE),
     OpSpec("reduce_min", infer_reduce, reference_reduce, REDUCE),
     OpSpec("arg_max", infer_arg_max, reference_arg_max, (arity(2), operands_are_constant, axis_exists, output_is_an_index)),

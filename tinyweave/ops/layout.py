@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, same_quantisation, same_type
 from .data_movement import pad_value
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Window, constant
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
+from .window import ONE_TO_ONE, Window, Windows
 
 
 def _array(arrays: OptionalArrays, index: int = 0) -> NDArray[Any]:
@@ -66,11 +67,11 @@ def reference_pad(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.pad(_array(arrays), paddings(graph, op), constant_values=pad_value(graph, op))]
 
 
-def window_pad(graph: Graph, op: Op) -> Window | None:
+def windows_pad(graph: Graph, op: Op) -> Windows | None:
     padding = paddings(graph, op)
     if len(padding) != 4 or padding[0] != (0, 0):
         return None
-    return Window(pad=(padding[1][0], padding[2][0]))
+    return Window(pad=padding[1][0]), Window(pad=padding[2][0])
 
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
@@ -88,10 +89,10 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
     return [np.concatenate([_array(arrays, i) for i in range(len(arrays))], axis=concatenation_axis(graph, op))]
 
 
-def window_concatenation(graph: Graph, op: Op) -> Window | None:
+def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
     """Joining channels keeps rows and columns; joining rows or columns moves them."""
     rank = len(graph.input(op).shape)
-    return Window() if concatenation_axis(graph, op) == rank - 1 else None
+    return ONE_TO_ONE if concatenation_axis(graph, op) == rank - 1 else None
 
 
 def infer_pack(graph: Graph, op: Op) -> list[Shape]:
@@ -204,14 +205,14 @@ SPECS = (
         view=True,
         int4=True,
     ),
-    OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), window=window_pad),
-    OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), window=window_pad),
+    OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), windows=windows_pad),
+    OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), windows=windows_pad),
     OpSpec(
         "concatenation",
         infer_concatenation,
         reference_concatenation,
         (arity(1, MANY), inputs_match, quantisation_is_shared, activation_is_none),
-        window=window_concatenation,
+        windows=windows_concatenation,
     ),
     OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
     OpSpec("shape", infer_shape, reference_shape, (arity(1), output_holds_extents)),

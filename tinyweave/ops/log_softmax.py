@@ -22,7 +22,7 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, infer, window
+from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, infer, windows
 from .spec import Arrays, OpSpec, OptionalArrays
 
 OUTPUT_BITS = 4  # integer bits of the output's 16ths
@@ -95,4 +95,4 @@ def output_is_in_16ths(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_in_16ths)
 
-SPECS = (OpSpec("log_softmax", infer, reference, CONSTRAINTS, window=window),)
+SPECS = (OpSpec("log_softmax", infer, reference, CONSTRAINTS, windows=windows),)

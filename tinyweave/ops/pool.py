@@ -21,8 +21,8 @@ from .constraints import (
     rank_is_4,
     same_quantisation,
 )
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, activation_range
-from .window import output_size, positions, taps, window_is_moderate, window_is_valid
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .window import Window, Windows, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -67,11 +67,11 @@ def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray(np.clip(values, low, high), np.int8)
 
 
-def window(graph: Graph, op: Op) -> Window | None:
+def windows(graph: Graph, op: Op) -> Windows | None:
     if graph.input(op).shape[0] != 1:
         return None
-    padding = op.attrs["padding"]
-    return Window(op.attrs["kernel"], op.attrs["stride"], (padding[0][0], padding[1][0]))
+    rows, cols = map(Window, op.attrs["kernel"], op.attrs["stride"], (before for before, _ in op.attrs["padding"]))
+    return rows, cols
 
 
 def window_fits(graph: Graph, op: Op) -> bool:
@@ -98,6 +98,6 @@ CONSTRAINTS = (
 )
 
 SPECS = (
-    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, window=window, int4=True),
-    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, window=window, int4=True),
+    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, windows=windows, int4=True),
+    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, windows=windows, int4=True),
 )

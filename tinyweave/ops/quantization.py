@@ -11,7 +11,8 @@ import numpy as np
 from ..ir import Graph, Op, array_type, limits
 from .constraints import arity, per_tensor
 from .fixed_point import quantize_multiplier, requantize, round_half_away
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .window import ONE_TO_ONE, Windows
 
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
@@ -46,8 +47,8 @@ def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     return [np.float32(graph.input(op).scale) * (x.astype(np.int32) - graph.input(op).zero_point).astype(np.float32)]
 
 
-def window(graph: Graph, op: Op) -> Window | None:
-    return Window()
+def windows(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
@@ -71,7 +72,7 @@ SPECS = (
         infer,
         reference_quantize,
         (arity(1), quantize_types_are_supported, integers_are_per_tensor),
-        window=window,
+        windows=windows,
         int4=True,
     ),
     OpSpec(
@@ -79,6 +80,6 @@ SPECS = (
         infer,
         reference_dequantize,
         (arity(1), dequantize_types_are_supported, integers_are_per_tensor),
-        window=window,
+        windows=windows,
     ),
 )

@@ -10,7 +10,8 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window, constant
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
@@ -47,12 +48,12 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]
 
 
-def window(graph: Graph, op: Op) -> Window | None:
+def windows(graph: Graph, op: Op) -> Windows | None:
     """Of a mean over the columns of each row of a map."""
     x = graph.input(op)
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
         return None
-    return Window((1, x.shape[2]), (1, x.shape[2]))
+    return Window(), Window(x.shape[2], x.shape[2])
 
 
 def axes_exist(graph: Graph, op: Op) -> bool:
@@ -64,6 +65,6 @@ def axes_exist(graph: Graph, op: Op) -> bool:
 
 SPECS = (
     OpSpec(
-        "mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist), window=window
+        "mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist), windows=windows
     ),
 )

@@ -12,7 +12,8 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .window import ONE_TO_ONE, Windows
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
 SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19
@@ -52,8 +53,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.where(counts, np.clip(result, info.min, info.max), info.min).astype(info.dtype)]
 
 
-def window(graph: Graph, op: Op) -> Window | None:
-    return Window() if len(graph.input(op).shape) > 0 else None
+def windows(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE if len(graph.input(op).shape) > 0 else None
 
 
 def has_elements(graph: Graph, op: Op) -> bool:
@@ -78,4 +79,4 @@ def output_is_a_probability(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
-SPECS = (OpSpec("softmax", infer, reference, CONSTRAINTS, window=window),)
+SPECS = (OpSpec("softmax", infer, reference, CONSTRAINTS, windows=windows),)

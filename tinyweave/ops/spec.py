@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
+from .window import Windows
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
@@ -21,22 +22,13 @@ Constraint = Callable[[Graph, Op], bool]
 
 
 @dataclass(frozen=True)
-class Window:
-    """Which input rows and columns an output element reads: [i*stride - pad, i*stride - pad + extent), in (h, w)."""
-
-    extent: tuple[int, int] = (1, 1)
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True)
 class OpSpec:
     """One op kind.
 
     infer: shapes of the outputs. reference: the outputs' values. macs: (graph, op, clipped) -> multiply-accumulates,
-    window positions in the padding counted unless clipped. window: rows and columns read per output element, or None when
-    every output may read all of the input, or there are several images. constraints: predicates; the docstring of one is
-    its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
+    window positions in the padding counted unless clipped. windows: the rows and the columns that an output element reads, or
+    None when every output may read all of the input, or there are several images. constraints: predicates; the docstring of one
+    is its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
     input that it works on; the others are its parameters. state: which inputs are state. int4: whether it takes int4 maps.
     """
 
@@ -45,7 +37,7 @@ class OpSpec:
     reference: Callable[[Graph, Op, OptionalArrays], Arrays]
     constraints: tuple[Callable[[Graph, Op], bool], ...] = ()
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
-    window: Callable[[Graph, Op], Window | None] = lambda graph, op: None
+    windows: Callable[[Graph, Op], Windows | None] = lambda graph, op: None
     view: bool = False
     data: int = 0
     state: tuple[int, ...] = ()

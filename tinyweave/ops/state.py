@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op
 from .constraints import arity, same_quantisation, same_type
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, Window
+from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .window import ONE_TO_ONE, Windows
 
 
 def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
@@ -36,8 +37,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [x]
 
 
-def window(graph: Graph, op: Op) -> Window | None:
-    return Window()
+def windows(graph: Graph, op: Op) -> Windows | None:
+    return ONE_TO_ONE
 
 
 def reads_state(graph: Graph, op: Op) -> bool:
@@ -53,6 +54,6 @@ def writes_state(graph: Graph, op: Op) -> bool:
 MOVES = (arity(1), same_type, same_quantisation)
 
 SPECS = (
-    OpSpec("read_variable", infer, reference, (*MOVES, reads_state), window=window, view=True, state=(0,)),
-    OpSpec("assign_variable", infer, reference, (*MOVES, writes_state), window=window, view=True),
+    OpSpec("read_variable", infer, reference, (*MOVES, reads_state), windows=windows, view=True, state=(0,)),
+    OpSpec("assign_variable", infer, reference, (*MOVES, writes_state), windows=windows, view=True),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,47 @@ MOST_POSITIONS = 1 << 24  # windows times taps along one axis
 
 Size = tuple[int, int]
 Padding = tuple[Size, Size]
+Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Where spans of rows or columns begin and end, one after the other."""
+
+
+class Window(NamedTuple):
+    """What position i of an output reads along one axis of an input: [i * stride - pad, i * stride - pad + extent).
+
+    With a stride of 0 all positions read the same. What lies outside the axis is not read.
+    """
+
+    extent: int = 1
+    stride: int = 1
+    pad: int = 0
+
+    @property
+    def reach(self) -> int:
+        """The last position that position 0 reads, or would if the axis were as long."""
+        return self.extent - 1 - self.pad
+
+    def compose(self, inner: Window) -> Window:
+        """Return what an output reads through a map whose own window on the input is `inner`."""
+        return Window(
+            (self.extent - 1) * inner.stride + inner.extent, self.stride * inner.stride, self.pad * inner.stride + inner.pad
+        )
+
+    def joined(self, other: Window) -> Window:
+        """Return the least window that reads what two of the same stride read."""
+        pad = max(self.pad, other.pad)
+        return Window(pad + max(self.extent - self.pad, other.extent - other.pad), self.stride, pad)
+
+    def read(self, spans: Spans, size: int) -> Spans:
+        """Return what spans of positions read of an axis of `size` positions."""
+        begin, end = spans
+        first = np.clip(begin * self.stride - self.pad, 0, size)
+        after = np.maximum(np.clip((end - 1) * self.stride - self.pad + self.extent, 0, size), first)
+        return first, np.where(begin < end, after, first)
+
+
+Windows = tuple[Window, Window]
+"""Of the rows and of the columns."""
+ONE_TO_ONE: Windows = (Window(), Window())
 
 
 def extent(kernel: int, dilation: int) -> int:

@@ -104,7 +104,7 @@ def plan_ram(plan: Plan) -> int:
 
     Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
     """
-    inputs = {name for name in plan.graph.inputs if name not in plan.streamed}
+    inputs = {name for name in plan.graph.inputs if name not in plan.streamed_inputs}
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 

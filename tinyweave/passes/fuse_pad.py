@@ -41,7 +41,7 @@ def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
         return None
     own = reader.attrs["padding"]
     total = tuple((own[axis][0] + added[1 + axis][0], own[axis][1] + added[1 + axis][1]) for axis in (0, 1))
-    window = SPECS[reader.kind].window(graph, reader)
-    if window is None or any(max(total[axis]) >= window.extent[axis] for axis in (0, 1)):
+    windows = SPECS[reader.kind].windows(graph, reader)
+    if windows is None or any(max(sizes) >= window.extent for sizes, window in zip(total, windows, strict=True)):
         return None
     return replace(reader, inputs=(pad.inputs[0], *reader.inputs[1:]), attrs={**reader.attrs, "padding": total})

@@ -13,7 +13,7 @@ from functools import partial
 from ..ir import Graph
 from ..kernels.table import BY_NAME
 from ..ops import macs
-from .alias.overlap import ANY_LAG, lags, saved_bytes, views
+from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, views
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
 from .fuse.schedule import plan_macs, rules_of
@@ -27,7 +27,7 @@ IN_ORDER = (  # name, whether views share bytes, how far an output may lag behin
     ("best order", False, NO_OVERLAP),
     ("+ views", True, NO_OVERLAP),
     ("+ in-place", True, 0),
-    ("+ overlap", True, ANY_LAG),
+    ("+ overlap", True, ANY_DISTANCE),
 )
 
 
@@ -43,13 +43,13 @@ def ablation(graph: Graph, made: Plan | None = None, schedule: str = "best", mem
     add("file order", plan_in_order(graph, file_order(graph), memory, share=False, kernels=kernels).arena[memory])
     last = "+ views"
     if name != "layer":
-        for technique, share, most_lag in IN_ORDER:
-            add(technique, _in_order(graph, memory, kernels, share=share, most_lag=most_lag))
+        for technique, share, max_distance in IN_ORDER:
+            add(technique, _in_order(graph, memory, kernels, share=share, max_distance=max_distance))
         last = "+ moves"
     if name not in ("layer", "unfused"):
         add(last, least(graph, "unfused", memory, kernels).arena[memory])
         last = "+ fusion" if name == "best" else f"+ {name}"
-    streams = {"stream_inputs": bool(made.streamed), "stream_outputs": bool(made.handed)}
+    streams = {"stream_inputs": bool(made.streamed_inputs), "stream_outputs": bool(made.streamed_outputs)}
     if name == "best" and any(streams.values()):
         add(last, least(graph, "best", memory, kernels).arena[memory])
         last = "+ streaming"
@@ -60,13 +60,13 @@ def ablation(graph: Graph, made: Plan | None = None, schedule: str = "best", mem
     return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
-def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, most_lag: int) -> int:
+def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_distance: int) -> int:
     """The arena in the better one of two orders."""
-    how = partial(plan_in_order, overlap=most_lag >= 0, most_lag=most_lag, share=share, kernels=kernels)
+    how = partial(plan_in_order, overlap=max_distance >= 0, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
     owner = views(graph) if share else each_its_own(graph)
     variants = variants_in(graph, Aliases(owner, {}, frozenset()), kernels)
-    saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner, most_lag))
+    saved = partial(saved_bytes, graph, owner, distances(graph, variants, owner, max_distance))
     order = best_order(graph, owner, scratch_of(graph, variants), saved).ops
     if order == file_order(graph):
         return as_filed.arena[memory]

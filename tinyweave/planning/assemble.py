@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ir import Graph, itemsize
-from .alias.overlap import ANY_LAG, lags, rules, shared_in
+from .alias.overlap import ANY_DISTANCE, distances, rules, shared_in
 from .alias.subtensors import Aliases
 from .check import check
-from .fuse.access import Rows, row_bytes, tile_bytes
-from .fuse.schedule import lags_by_stage, streamings
+from .fuse.access import RowGraph, row_bytes, tile_bytes
+from .fuse.schedule import distances_by_stage, schedule_stages
 from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
 from .liveness import lifetimes
 from .order.search import each_its_own, file_order
@@ -25,19 +25,19 @@ from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
-NO_OVERLAP = -ANY_LAG  # as the most that an output may lag: it never lies over an operand
+NO_OVERLAP = -ANY_DISTANCE  # as the largest overlap distance: it never lies over an operand
 FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
 
 
 class Layout(NamedTuple):
     """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
-    allow, of lags up to `most_lag`."""
+    allow, of overlap distances up to `max_distance`."""
 
-    net: Rows
+    row_graph: RowGraph
     stages: Sequence[tuple[int, ...]]
     shared: Aliases
     memory: str
-    most_lag: int
+    max_distance: int
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
@@ -55,7 +55,7 @@ class PlacedLayout(NamedTuple):
     @property
     def cost(self) -> tuple[int, int]:
         """Bytes first, then calls of kernels."""
-        return self.bytes, calls(self.laid.net.variants)
+        return self.bytes, calls(self.laid.row_graph.variants)
 
 
 def plan_in_order(
@@ -64,22 +64,22 @@ def plan_in_order(
     memory: str = "sram",
     *,
     overlap: bool = False,
-    most_lag: int = ANY_LAG,
+    max_distance: int = ANY_DISTANCE,
     share: bool = True,
     moves: bool = False,
     parts: bool = False,
     kernels: Kernels = FOR_ALL,
 ) -> Plan:
-    """The plan that runs the ops one by one in `order`.
+    """Return the plan that runs the ops one by one in `order`.
 
-    With `overlap` an output may lie over operands that die with its op, if its kernel's lag is at most `most_lag`; without
-    `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors move to other places
-    between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors lie in what they are
-    cut from or joined to.
+    With `overlap` an output may lie over operands that die with its op, if its kernel's overlap distance is at most
+    `max_distance`; without `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors
+    move to other places between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors
+    lie in what they are cut from or joined to.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
-    most_lag = most_lag if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
+    max_distance = max_distance if overlap else NO_OVERLAP
+    laid = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
     return finish(draft(laid, moves=moves))
 
 
@@ -88,9 +88,9 @@ def plan_in_stages(
     stages: Sequence[tuple[int, ...]],
     memory: str = "sram",
     *,
-    streamed: tuple[str, ...] = (),
+    streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
-    handed: tuple[str, ...] = (),
+    streamed_outputs: tuple[str, ...] = (),
 ) -> Plan:
     """The plan that runs the ops in these stages, fused those of more than one op, or that read a `streamed` network input or
     make a `handed` output.
@@ -98,7 +98,13 @@ def plan_in_stages(
     The ops of each of the `tiles` run together, some columns at a time.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    return finish(draft(lay_out(graph, stages, shared, memory, streamed=streamed, tiles=tiles, handed=handed)))
+    return finish(
+        draft(
+            lay_out(
+                graph, stages, shared, memory, streamed_inputs=streamed_inputs, tiles=tiles, streamed_outputs=streamed_outputs
+            )
+        )
+    )
 
 
 def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
@@ -112,40 +118,42 @@ def lay_out(
     shared: Aliases,
     memory: str,
     *,
-    streamed: tuple[str, ...] = (),
+    streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
-    handed: tuple[str, ...] = (),
-    most_lag: int = ANY_LAG,
+    streamed_outputs: tuple[str, ...] = (),
+    max_distance: int = ANY_DISTANCE,
     kernels: Kernels = FOR_ALL,
 ) -> Layout:
     """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
     variants = variants_in(graph, shared, kernels)
-    net, scratch = Rows(graph, variants, streamed, tiles, handed), scratch_of(graph, variants)
-    streams = streamings(net, stages)
-    rings = {name: rows for stream in streams if stream for name, rows in stream.rings.items()}
+    row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
+    streams = schedule_stages(row_graph, stages)
+    rings = {name: rows for scheduled in streams if scheduled for name, rows in scheduled.rings.items()}
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
     more = []
-    for step, (ops, stream) in enumerate(zip(stages, streams, strict=True)):
-        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], net.sums[ops[-1]] if stream else 0))
+    for step, (ops, scheduled) in enumerate(zip(stages, streams, strict=True)):
+        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], row_graph.sums[ops[-1]] if scheduled else 0))
         more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
     for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
         name = tiles_name(graph.ops[ops[-1]].name)
-        inside = [_in_tile(net, tile, name) for tile in tiles if tile.ops[0] in ops]
+        inside = [_in_tile(row_graph, tile, name) for tile in tiles if tile.ops[0] in ops]
         if inside:
             more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
             places |= {tensor: place for found, _ in inside for tensor, place in found.items()}
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
-    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed, *handed}), *more)
-    lag = lags_by_stage(net, stages, streams, lags(graph, variants, shared.owner, most_lag, shared.offset), shared.owner)
-    allowed = rules(graph, stages, owner, lag, buffers)
-    return Layout(net, stages, shared, memory, most_lag, places, buffers, allowed, kernels)
+    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed_inputs, *streamed_outputs}), *more)
+    distance = distances_by_stage(
+        row_graph, stages, streams, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
+    )
+    allowed = rules(graph, stages, owner, distance, buffers)
+    return Layout(row_graph, stages, shared, memory, max_distance, places, buffers, allowed, kernels)
 
 
-def _in_tile(net: Rows, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
+def _in_tile(row_graph: RowGraph, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
     """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
     places, end = {}, 0
-    for name, size in tile_bytes(net, tile).items():
+    for name, size in tile_bytes(row_graph, tile).items():
         places[name] = Place(buffer, -(-end // 4) * 4)
         end = places[name].offset + size
     return places, end
@@ -189,9 +197,9 @@ def draft(laid: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayo
 
 def _walk(laid: Layout, least: int, most: int, *, moves: bool) -> Relocation | None:
     """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
-    graph = laid.net.graph
+    graph = laid.row_graph.graph
     lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
-    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.net.streamed}
+    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.row_graph.streamed_inputs}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     grain = max(buffer.align for buffer in laid.buffers)
     steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
@@ -206,8 +214,8 @@ def _walk(laid: Layout, least: int, most: int, *, moves: bool) -> Relocation | N
 
 def _carry_out(laid: Layout, walk: Relocation) -> tuple[Layout, dict[str, int]]:
     """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
-    net = laid.net
-    lone = lone_tensors(net.graph, laid.stages, laid.shared.owner)
+    row_graph = laid.row_graph
+    lone = lone_tensors(row_graph.graph, laid.stages, laid.shared.owner)
     steps: list[int | str] = []
     stages: list[tuple[int, ...]] = []
     for step, ops in enumerate(laid.stages):
@@ -216,44 +224,44 @@ def _carry_out(laid: Layout, walk: Relocation) -> tuple[Layout, dict[str, int]]:
             steps.append(name)
         stages.append(tuple(range(len(steps), len(steps) + len(ops))))
         steps += ops
-    graph, names = with_moves(net.graph, steps)
+    graph, names = with_moves(row_graph.graph, steps)
     number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
-    tiles = tuple(replace(tile, ops=tuple(number[index] for index in tile.ops)) for tile in net.tiles)
+    tiles = tuple(replace(tile, ops=tuple(number[index] for index in tile.ops)) for tile in row_graph.tiles)
     known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
     left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
     known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
     shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
-    by_rows = {"streamed": tuple(net.streamed), "handed": tuple(net.handed)}
-    most_lag, kernels = laid.most_lag, laid.kernels
-    again = lay_out(graph, stages, shared, laid.memory, tiles=tiles, most_lag=most_lag, kernels=kernels, **by_rows)
+    by_rows = {"streamed_inputs": tuple(row_graph.streamed_inputs), "streamed_outputs": tuple(row_graph.streamed_outputs)}
+    max_distance, kernels = laid.max_distance, laid.kernels
+    again = lay_out(graph, stages, shared, laid.memory, tiles=tiles, max_distance=max_distance, kernels=kernels, **by_rows)
     return again, known
 
 
-def finish(made: PlacedLayout, kept: Mapping[str, int] = MappingProxyType({})) -> Plan:
+def finish(made: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({})) -> Plan:
     """The plan of a draft, checked; kept: as of a Plan."""
-    laid, net = made.laid, made.laid.net
-    graph, streams = net.graph, streamings(net, laid.stages)
+    laid, row_graph = made.laid, made.laid.row_graph
+    graph, streams = row_graph.graph, schedule_stages(row_graph, laid.stages)
     return check(
         Plan(
             graph=graph,
             stages=tuple(
-                Stage(ops) if stream is None else Stage(ops, _tiles(net, ops), stream.schedule)
-                for ops, stream in zip(laid.stages, streams, strict=True)
+                Stage(ops) if scheduled is None else Stage(ops, _tiles(row_graph, ops), scheduled.schedule)
+                for ops, scheduled in zip(laid.stages, streams, strict=True)
             ),
-            variants=tuple(net.variants),
+            variants=tuple(row_graph.variants),
             buffers=laid.buffers,
             places=laid.places,
             offsets=made.offsets,
             arena={laid.memory: made.bytes},
-            scratch=max(scratch_of(graph, net.variants), default=0),
+            scratch=max(scratch_of(graph, row_graph.variants), default=0),
             lower_bound=made.lower_bound,
-            streamed=tuple(net.streamed),
-            kept=kept,
-            handed=tuple(net.handed),
+            streamed_inputs=tuple(row_graph.streamed_inputs),
+            channels_once=channels_once,
+            streamed_outputs=tuple(row_graph.streamed_outputs),
         )
     )
 
 
-def _tiles(net: Rows, ops: Sequence[int]) -> tuple[Tile, ...]:
-    return tuple(tile for tile in net.tiles if tile.ops[0] in ops)
+def _tiles(row_graph: RowGraph, ops: Sequence[int]) -> tuple[Tile, ...]:
+    return tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops)

@@ -17,7 +17,8 @@ import numpy as np
 from ..ir import Graph, Op, itemsize
 from ..kernels.access import distance
 from ..kernels.table import ANY, BY_NAME, VIEWS
-from ..ops import SPECS, Window, data
+from ..ops import SPECS, data
+from ..ops.window import Windows
 from .plan import Plan, RowSchedule, Stage, Tile, scratch_name
 
 Region = tuple[str, int, int]  # memory, begin, end
@@ -54,7 +55,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
     _check_extent(plan)
     held: dict[str, Region] = {}  # tensor -> where its value lies now
     state = _state(graph)
-    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed)):
+    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed_inputs)):
         _write(held, name, _region(plan, name))
     for stage in plan.stages:
         if stage.schedule is not None:
@@ -62,7 +63,7 @@ def check(plan: Plan, watch: Watch | None = None) -> Plan:
         else:
             _run(plan, stage.ops[0], held)
     for name in (*graph.outputs, *state):
-        if graph.tensors[name].data is None and name not in plan.handed:
+        if graph.tensors[name].data is None and name not in plan.streamed_outputs:
             _demand(plan, held, name, "the end of the network")
     return plan
 
@@ -91,15 +92,15 @@ def _check_steps(plan: Plan) -> None:
 
 def _check_streams(plan: Plan) -> None:
     graph = plan.graph
-    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.paces if isinstance(node, str)]
-    for name in plan.streamed:
+    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.timings if isinstance(node, str)]
+    for name in plan.streamed_inputs:
         if name not in graph.inputs:
             raise UnsoundPlanError(f"'{name}' is to come by rows, but is no network input")
-    if sorted(bringing) != sorted(plan.streamed):
+    if sorted(bringing) != sorted(plan.streamed_inputs):
         raise UnsoundPlanError(
-            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed)} come, each once"
+            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed_inputs)} come, each once"
         )
-    for name in plan.handed:
+    for name in plan.streamed_outputs:
         if name not in graph.outputs or name not in graph.producer:
             raise UnsoundPlanError(f"'{name}' is to be handed out, but is no output that an op makes")
         if any(name in op.inputs for op in graph.ops):
@@ -312,7 +313,7 @@ class _Fused:
 def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
     """What a fused stage claims must be possible at all; whether it is enough shows when its rows are followed."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
-    nodes = [node for node in schedule.paces if isinstance(node, int)]
+    nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
         raise UnsoundPlanError(f"the stage of ops {stage.ops} has a row schedule for other ops: {nodes}")
     for index in stage.ops:
@@ -320,17 +321,19 @@ def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
         if not variant or len(op.outputs) != 1 or not (BY_NAME[variant].has_part or BY_NAME[variant].sums(graph, op)):
             raise UnsoundPlanError(f"{op.name} cannot run by rows with the kernel '{variant}'")
     made = {graph.ops[index].outputs[0] for index in stage.ops}
-    for node, pace in schedule.paces.items():
-        if pace.first < 0 or min(pace.every, pace.at_once, pace.rows) < 1:
-            raise UnsoundPlanError(f"the node {node} has an impossible pace, {pace}")
-        if pace.at_once != (tiles[node].rows if node in tiles else 1):
-            raise UnsoundPlanError(f"the node {node} computes {pace.at_once} rows in a turn, which is not what its tile says")
+    for node, timing in schedule.timings.items():
+        if timing.first < 0 or min(timing.every, timing.rows_per_iteration, timing.rows) < 1:
+            raise UnsoundPlanError(f"the node {node} has an impossible timing, {timing}")
+        if timing.rows_per_iteration != (tiles[node].rows if node in tiles else 1):
+            raise UnsoundPlanError(
+                f"the node {node} computes {timing.rows_per_iteration} rows in an iteration, which is not what its tile says"
+            )
     for tile in tiles.values():
         if tile.cols < 1:
             raise UnsoundPlanError(f"the tile of ops {tile.ops} is {tile.cols} columns wide")
     for name, rows in schedule.rings.items():
         tensor = graph.tensors[name]
-        if name not in made.union(schedule.paces) or rows < 1:
+        if name not in made.union(schedule.timings) or rows < 1:
             raise UnsoundPlanError(f"the stage of ops {stage.ops} keeps {rows} rows of '{name}'")
         size = plan.places[name].offset + rows * tensor.bytes // (tensor.shape[1] if len(tensor.shape) == 4 else 1)
         if size > plan.buffer(plan.places[name].buffer).bytes:
@@ -345,7 +348,7 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
     """Follow every row of a fused stage: what it reads must lie intact where it was written."""
     graph = plan.graph
     _check_schedule(plan, stage, schedule)
-    brought = [node for node in schedule.paces if isinstance(node, str)]
+    brought = [node for node in schedule.timings if isinstance(node, str)]
     made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     before = sorted({name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made))
@@ -358,13 +361,16 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
         for row in range(fused.height(name)):
             fused.put(name, row)
     out = graph.ops[stage.ops[-1]].outputs[0]
-    due, done = {node: pace.first for node, pace in schedule.paces.items()}, dict.fromkeys(schedule.paces, 0)
+    due, done = (
+        {node: timing.first for node, timing in schedule.timings.items()},
+        dict.fromkeys(schedule.timings, 0),
+    )
     for tick in range(schedule.ticks):
-        for node, pace in schedule.paces.items():
-            if tick != due[node] or done[node] == pace.rows:
+        for node, timing in schedule.timings.items():
+            if tick != due[node] or done[node] == timing.rows:
                 continue
-            rows = range(done[node], min(done[node] + pace.at_once, pace.rows))
-            due[node], done[node] = tick + pace.every, rows.stop
+            rows = range(done[node], min(done[node] + timing.rows_per_iteration, timing.rows))
+            due[node], done[node] = tick + timing.every, rows.stop
             if isinstance(node, str):
                 _bring(fused, node, rows[0])
             elif node in tiles:
@@ -373,9 +379,9 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
                 _sum_row(fused, node, rows[0], sums)
             else:
                 _run_row(fused, node, rows[0])
-            if node == stage.ops[-1] and out in plan.handed:
+            if node == stage.ops[-1] and out in plan.streamed_outputs:
                 _hand_out(fused, out, rows)
-    if out in plan.handed and done[stage.ops[-1]] != fused.height(out):
+    if out in plan.streamed_outputs and done[stage.ops[-1]] != fused.height(out):
         raise UnsoundPlanError(f"only {done[stage.ops[-1]]} rows of '{out}' are handed out")
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
@@ -415,7 +421,7 @@ def _bring(fused: _Fused, name: str, row: int) -> None:
 
 
 def _hand_out(fused: _Fused, name: str, rows: range) -> None:
-    """Hand out the rows of a turn, which must lie at the start of their ring, one after the other."""
+    """Hand out the rows of an iteration, which must lie at the start of their ring, one after the other."""
     for position, row in enumerate(rows):
         _, begin, end = _read(fused, None, name, row)
         if begin != fused.plan.offset(name) + position * (end - begin):
@@ -425,15 +431,15 @@ def _hand_out(fused: _Fused, name: str, rows: range) -> None:
 def _run_row(fused: _Fused, index: int, row: int) -> None:
     """A row of the output is computed from the rows of its window."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
-    out, window = op.outputs[0], SPECS[op.kind].window(graph, op)
-    region, only_row = _target(fused, out, row), window is not None and window.extent[0] == 1
+    out, windows = op.outputs[0], SPECS[op.kind].windows(graph, op)
+    region, only_row = _target(fused, out, row), windows is not None and windows[0].extent == 1
     if area := _scratch(fused.plan, index):
         if not _disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
         fused.tell(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in _rows_read(fused, op, name, window, row):
+        for other in _rows_read(fused, op, name, windows, row):
             read = _read(fused, op, name, other)
             in_place = only_row and region[1] <= read[1]  # then each byte must be read before the same one is written
             if not _disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
@@ -442,14 +448,14 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
     fused.write(region, fused.number[out] + row)
 
 
-def _rows_read(fused: _Fused, op: Op, name: str, window: Window | None, row: int) -> range:
+def _rows_read(fused: _Fused, op: Op, name: str, windows: Windows | None, row: int) -> range:
     """The rows of an operand that a row of the output reads: all, where the op has no window."""
     if _repeats(fused.plan.graph, op, name):
         return range(1)
-    if window is None:
+    if windows is None:
         return range(fused.height(name))
-    first = row * window.stride[0] - window.pad[0]
-    return range(max(first, 0), min(first + window.extent[0], fused.height(name)))
+    first = row * windows[0].stride - windows[0].pad
+    return range(max(first, 0), min(first + windows[0].extent, fused.height(name)))
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
@@ -483,7 +489,7 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     for target in targets:
         fused.write(target, PARTLY)
     if len(set(targets)) < len(rows):
-        raise UnsoundPlanError(f"the ring of '{made}' has no room for the rows of a turn")
+        raise UnsoundPlanError(f"the ring of '{made}' has no room for the rows of an iteration")
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
         parts = {made: (rows, range(begin, min(begin + tile.cols, width)))}
@@ -523,16 +529,15 @@ def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | Non
 
 def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     """The rows and columns of an operand that a part of the output reads."""
-    window = SPECS[op.kind].window(fused.plan.graph, op)
-    if window is None:
+    windows = SPECS[op.kind].windows(fused.plan.graph, op)
+    if windows is None:
         raise UnsoundPlanError(f"{op.name} has no window, and so cannot run in a tile")
     if _repeats(fused.plan.graph, op, name):
         return range(1), range(1)
     spans = []
-    for axis, span in enumerate(part):
-        stride, pad, size = window.stride[axis], window.pad[axis], fused.plan.graph.tensors[name].shape[1 + axis]
+    for (extent, stride, pad), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
         begin = min(max(span.start * stride - pad, 0), size)
-        last = (span.stop - 1) * stride - pad + window.extent[axis] if span else begin
+        last = (span.stop - 1) * stride - pad + extent if span else begin
         spans.append(range(begin, min(max(last, begin), size)))
     return spans[0], spans[1]
 
@@ -601,6 +606,6 @@ def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
 
 def _repeats(graph: Graph, op: Op, name: str) -> bool:
     """Whether an operand is one pixel, which goes with each of a map: of ops that read the pixel at the place of their own."""
-    window, tensor = SPECS[op.kind].window(graph, op), graph.tensors[name]
-    is_pointwise = window is not None and tuple(window.extent) == tuple(window.stride) == (1, 1)
+    windows, tensor = SPECS[op.kind].windows(graph, op), graph.tensors[name]
+    is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
     return is_pointwise and tensor.elements == tensor.shape[-1] < graph.output(op).elements

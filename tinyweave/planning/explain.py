@@ -26,16 +26,16 @@ class Touch(NamedTuple):
 class Overlap:
     """An op's output beside one of its operands, of which one is the explained buffer and the other is `other`.
 
-    output: whether the explained one is the output. lag: bytes that the output must begin below the operand at least; None
-    where they must not overlap, and `why`. distance: by how much it does begin below. shared: bytes in both. possible: bytes
-    that could be, at the lag.
+    output: whether the explained one is the output. overlap_distance: bytes that the output must begin below the operand at
+    least; None where they must not overlap, and `why`. distance: by how much it does begin below. shared: bytes in both.
+    possible: bytes that could be, at the overlap distance.
     """
 
     op: str
     kernel: str
     other: str
     output: bool
-    lag: int | None
+    overlap_distance: int | None
     distance: int
     shared: int
     possible: int
@@ -61,7 +61,7 @@ class Explanation:
     views: tuple[str, ...]
     writers: tuple[Touch, ...]
     readers: tuple[Touch, ...]
-    kept: tuple[str, ...]
+    persistent: tuple[str, ...]
     waits: Touch | None
     overlaps: tuple[Overlap, ...]
     at_other_times: tuple[str, ...]
@@ -88,7 +88,7 @@ def explain(plan: Plan, tensor: str) -> Explanation:
         views=tuple(name for name in inside if name != tensor),
         writers=tuple(writers),
         readers=tuple(readers),
-        kept=_kept(graph, inside),
+        persistent=_persistent(graph, inside),
         waits=_waits(plan, readers[-1], inside) if readers else None,
         overlaps=tuple(_overlaps(plan, home)),
         at_other_times=tuple(
@@ -101,7 +101,7 @@ def explain(plan: Plan, tensor: str) -> Explanation:
     )
 
 
-def _kept(graph: Graph, names: list[str]) -> tuple[str, ...]:
+def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
     roles = (("network input", graph.inputs), ("network output", graph.outputs))
     found = [role for role, wanted in roles if set(names).intersection(wanted)]
     return tuple(found + ["state"] * any(graph.tensors[name].role == "state" for name in names))
@@ -140,7 +140,7 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
                     kernel=kernel,
                     other=operand if output == home.name else output,
                     output=output == home.name,
-                    lag=least,
+                    overlap_distance=least,
                     distance=plan.offsets[operand] - plan.offsets[output],
                     shared=_shared(plan, lower, upper),
                     possible=0 if least is None else max(0, min(upper.bytes, lower.bytes - least)),
@@ -153,8 +153,8 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
 def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> str:
     graph = plan.graph
     inside = [name for name, place in plan.places.items() if place.buffer == operand.name]
-    if kept := [role for role in _kept(graph, inside) if role != "network input"]:
-        return f"the operand is {'kept between calls' if 'state' in kept else 'a network output'}"
+    if persistent := [role for role in _persistent(graph, inside) if role != "network input"]:
+        return f"the operand is {'kept between calls' if 'state' in persistent else 'a network output'}"
     if output.memory != operand.memory:
         return f"the output lies in {output.memory}, the operand in {operand.memory}"
     later = [

@@ -19,7 +19,7 @@ class Life(NamedTuple):
 
     begin: int
     end: int
-    kept: bool
+    persistent: bool
 
 
 def lifetimes(
@@ -41,9 +41,9 @@ def lifetimes(
                 begin.setdefault(owner[name], step)
                 end[owner[name]] = step + 1
     begin |= dict.fromkeys((owner[name] for name in state), BEFORE)
-    kept = {owner[name] for name in (*state, *(name for name in whole if name in graph.outputs))}
-    end |= dict.fromkeys(kept, steps)
-    return {name: Life(begin[name], end[name], name in kept) for name in begin}
+    persistent = {owner[name] for name in (*state, *(name for name in whole if name in graph.outputs))}
+    end |= dict.fromkeys(persistent, steps)
+    return {name: Life(begin[name], end[name], name in persistent) for name in begin}
 
 
 def alive(lives: Mapping[str, Life], steps: int) -> list[tuple[str, ...]]:

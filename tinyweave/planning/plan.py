@@ -29,28 +29,28 @@ class Tile:
     cached: bool = True
 
 
-class Pace(NamedTuple):
-    """When an op of a stage computes its rows, `at_once` in a turn: turn i at tick first + i * every."""
+class RowTiming(NamedTuple):
+    """When an op of a stage computes its rows, some in an iteration: iteration i at tick first + i * every."""
 
     first: int
     every: int
     rows: int
-    at_once: int = 1
+    rows_per_iteration: int = 1
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """How many it takes for all rows."""
-        return -(-self.rows // self.at_once)
+        return -(-self.rows // self.rows_per_iteration)
 
     @property
-    def most(self) -> int:
-        """The rows of the largest."""
-        return min(self.at_once, self.rows)
+    def largest_iteration(self) -> int:
+        """Rows that the largest computes."""
+        return min(self.rows_per_iteration, self.rows)
 
     @property
-    def step(self) -> int:
+    def ticks_per_row(self) -> int:
         """Ticks for a row."""
-        return self.every // self.at_once
+        return self.every // self.rows_per_iteration
 
 
 Node = int | str
@@ -62,18 +62,18 @@ network input."""
 class RowSchedule:
     """When each op of a fused stage computes its rows, and how many rows of each map are kept.
 
-    paces: by node, in the order in which they run at a tick. rings: tensor that only this stage sees, or hands out by rows ->
+    timings: by node, in the order in which they run at a tick. rings: tensor that only this stage sees, or hands out by rows ->
     rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept.
     """
 
-    paces: Mapping[Node, Pace]
+    timings: Mapping[Node, RowTiming]
     rings: Mapping[str, int]
     tiles: Mapping[str, tuple[int, int]]
 
     @property
     def ticks(self) -> int:
         """How many ticks the stage takes."""
-        return max(pace.first + (pace.turns - 1) * pace.every for pace in self.paces.values()) + 1
+        return max(timing.first + (timing.iterations - 1) * timing.every for timing in self.timings.values()) + 1
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ class Plan:
     arena: Mapping[str, int]
     scratch: int
     lower_bound: int
-    streamed: tuple[str, ...] = ()
-    handed: tuple[str, ...] = ()
-    kept: Mapping[str, int] = field(default_factory=dict)
+    streamed_inputs: tuple[str, ...] = ()
+    streamed_outputs: tuple[str, ...] = ()
+    channels_once: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         arena = ", ".join(f"{size:,} B of {memory}" for memory, size in self.arena.items())

@@ -13,25 +13,25 @@ import numpy as np
 from ..ir import CompileError, Graph
 from ..kernels.table import BY_NAME
 from ..ops import macs
-from .alias.overlap import ANY_LAG, lags, saved_bytes, shared_in
+from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, shared_in
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, PlacedLayout, draft, finish, lay_out, one_by_one
-from .fuse.access import Rows, can_be_handed
+from .fuse.access import RowGraph, streamable_outputs
 from .fuse.baselines import first_rows, patches
-from .fuse.channels_once import what_to_keep
-from .fuse.rematerialise import with_kept
+from .fuse.channels_once import best_channels_once
+from .fuse.rematerialise import with_channels_once
 from .fuse.schedule import is_fused, plan_macs
 from .fuse.stages import BROAD, NEVER, Cut, best_stages, stage_front
 from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
 from .kernels.flash_budget import for_constants
-from .kernels.select import FORMS, Form, How, Progress, pick
+from .kernels.select import GRANULARITIES, Granularity, How, Progress, pick
 from .memories import excess, spread
 from .order.search import MOST_SETS, best_order, file_order, live_bytes
 from .place.place import TRIES
 from .plan import Plan
 
 SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
-AGAIN = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
+RECOMPUTING = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
 MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
 OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
 ROUNDING = 1e-6  # multiply-accumulates; of a quotient of two counts
@@ -49,8 +49,8 @@ def plan(
     max_mac_overhead: float | None = None,
     fast: bool = False,
     core: str = "",
-    most: int | None = None,
-    slack: float = 0.0,
+    ram_limit: int | None = None,
+    max_slowdown: float = 1.0,
     flash: int | None = None,
     other_flash: int | None = None,
     progress: Progress | None = None,
@@ -64,36 +64,52 @@ def plan(
     other planners (fuse/baselines.py); `patch:N:K` has N x N patches of the first K layers, and searches what is left out or 0.
 
     maps: memories (name -> bytes, the fastest first), as alternatives: the plan uses the first that holds it, or the one that
-    is exceeded least. Without maps all lies in `memory`, and `most` is its limit in bytes.
+    is exceeded least. Without maps all lies in `memory`, and `ram_limit` is its limit in bytes.
     stream_inputs: a callback brings the network's inputs by rows; none is ever whole. stream_outputs: a callback takes those
     outputs by rows that are maps, are computed by rows, and that nothing in the network reads. Both need fused stages.
     max_mac_overhead: the plan executes at most so many times the multiply-accumulates of the graph. Left out it is 1.0, where
     nothing is done twice; `patch` and `msf` then have no limit.
     fast: a short search for the order, none for the placement, no fused stages: for those who plan thousands of networks.
     core: use its fast kernels besides the portable ones; their scratch counts in the arena. Of the plans within the limit that
-    take at most 1 + `slack` times the estimated cycles of the fastest, the one with the least bytes x cycles is returned
+    take at most `max_slowdown` times the estimated cycles of the fastest, the one with the least bytes x cycles is returned
     (kernels/select.py); cycles for maps that `max_mac_overhead` lets be computed again are not held against a plan.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
     constants to be faster share what is left. progress: called for each plan that is compared.
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.
     """
-    ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    again = _again(graph, schedule, max_mac_overhead)
-    kept = what_to_keep(graph, ends.streamed, [again])[0] if schedule == "best" and not fast else {}
-    ways = cache(partial(_ways, graph, ends=ends, fast=fast))  # the forms of a plan differ in what comes after
-    how = partial(_in_one_memory, graph, schedule, memory=memory, again=again, kept=kept, ends=ends, fast=fast, ways=ways)
+    streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    recomputed = _recomputed(graph, schedule, max_mac_overhead)
+    channels_once = (
+        best_channels_once(graph, streams.streamed_inputs, [recomputed])[0] if schedule == "best" and not fast else {}
+    )
+    ways = cache(partial(_ways, graph, streams=streams, fast=fast))  # the forms of a plan differ in what comes after
+    how = partial(
+        _in_one_memory,
+        graph,
+        schedule,
+        memory=memory,
+        recomputed=recomputed,
+        channels_once=channels_once,
+        streams=streams,
+        fast=fast,
+        ways=ways,
+    )
     if max_mac_overhead is not None and max_mac_overhead < 1:
         how = partial(_with_less_work, how, _work(graph, max_mac_overhead))
-    limits = [sum(memories.values()) for memories in maps] or ([most] if most is not None else [])
+    limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
     made: Plan | None
     if core:
-        forms: Sequence[Form] = FORMS if schedule == "best" and not fast else FORMS[:1]
-        forms = [form for form in forms if (form != "once" or again) and (form != "ops" or not any(ends))]
-        allowed = (1 + slack) * (max_mac_overhead or 1)
+        granularities: Sequence[Granularity] = GRANULARITIES if schedule == "best" and not fast else GRANULARITIES[:1]
+        granularities = [
+            granularity
+            for granularity in granularities
+            if (granularity != "once" or recomputed) and (granularity != "ops" or not any(streams))
+        ]
+        allowed = max_slowdown * (max_mac_overhead or 1)
         room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
         least = max(limits, default=NEVER)
-        made = pick(graph, core, how, forms, most=least, flash=room, allowed=allowed, progress=progress)
+        made = pick(graph, core, how, granularities, ram_limit=least, flash=room, allowed=allowed, progress=progress)
     else:
         made = how(FOR_ALL)
     if made is None:
@@ -117,16 +133,20 @@ def least(
     stream_outputs: bool = False,
 ) -> Plan:
     """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
-    ends = _ends(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    ways = partial(_ways, graph, ends=ends, fast=False)
-    made = _in_one_memory(graph, schedule, kernels, memory=memory, again=0, kept={}, ends=ends, fast=False, ways=ways)
+    streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    ways = partial(_ways, graph, streams=streams, fast=False)
+    made = _in_one_memory(
+        graph, schedule, kernels, memory=memory, recomputed=0, channels_once={}, streams=streams, fast=False, ways=ways
+    )
     assert made is not None
     return made
 
 
-def _with_less_work(how: How, most: int, kernels: Kernels, form: Form = "least", below: int = NEVER) -> Plan | None:
+def _with_less_work(
+    how: How, most: int, kernels: Kernels, granularity: Granularity = "least", below: int = NEVER
+) -> Plan | None:
     """The plan that `how` makes, if it leaves out so much that no row needs: at most so many multiply-accumulates are left."""
-    made = how(kernels, form, below)
+    made = how(kernels, granularity, below)
     return None if made is None or sum(plan_macs(made)) > most else made
 
 
@@ -134,40 +154,48 @@ def _in_one_memory(
     graph: Graph,
     schedule: str,
     kernels: Kernels,
-    form: Form = "least",
+    granularity: Granularity = "least",
     below: int = NEVER,
     *,
     memory: str,
-    again: int,
-    kept: Mapping[str, int],
-    ends: StreamedIO,
+    recomputed: int,
+    channels_once: Mapping[str, int],
+    streams: StreamedIO,
     fast: bool,
     ways: Callable[[Kernels], list[_Way]],
 ) -> Plan | None:
     """The plan of this form with these kernels, if there is one that may need less than `below` bytes."""
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
-    kernels = _by_rows(graph, ends, kernels)
-    orders, cutter = ways(kernels), _cutter(schedule, again)
-    if form == "ops":
-        least = min(way.least(order)[0] for way in orders for order in way.needs)
-        return finish(_best(graph, orders, memory, cutter=None, ends=ends)) if least < below else None
-    if form in STAGES:
-        found = _fused(graph, orders[-1], memory, ends, STAGES[form], below=below)
+    kernels = _by_rows(graph, streams, kernels)
+    orders, partitioner = ways(kernels), _partitioner(schedule, recomputed)
+    if granularity == "ops":
+        least = min(way.least(order)[0] for way in orders for order in way.step_bytes)
+        return finish(_best(graph, orders, memory, partitioner=None, streams=streams)) if least < below else None
+    if granularity in STAGES:
+        found = _fused(graph, orders[-1], memory, streams, STAGES[granularity], below=below)
         return None if found is None else finish(found)
-    best = _best(graph, orders, memory, cutter=cutter, ends=ends, fast=fast)
-    twice = _twice(graph, kept, memory, kernels, ends=ends, again=again) if kept else None
-    return finish(twice, kept) if twice is not None and twice.bytes < best.bytes else finish(best)
+    best = _best(graph, orders, memory, partitioner=partitioner, streams=streams, fast=fast)
+    rematerialised = (
+        _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
+        if channels_once
+        else None
+    )
+    return (
+        finish(rematerialised, channels_once)
+        if rematerialised is not None and rematerialised.bytes < best.bytes
+        else finish(best)
+    )
 
 
-def _twice(
-    graph: Graph, kept: Mapping[str, int], memory: str, kernels: Kernels, *, ends: StreamedIO, again: int
+def _rematerialised(
+    graph: Graph, channels_once: Mapping[str, int], memory: str, kernels: Kernels, *, streams: StreamedIO, recomputed: int
 ) -> PlacedLayout | None:
     """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
-    twice = with_kept(graph, kept)
-    way = _way(twice, shared_in(twice, file_order(twice), parts=False), FEW_SETS, kernels, ends)
-    cutter = Cutter(partial(best_stages, budget=again - macs(twice) + macs(graph)))
-    return _fused(twice, way, memory, ends, cutter)
+    rematerialised = with_channels_once(graph, channels_once)
+    way = _way(rematerialised, shared_in(rematerialised, file_order(rematerialised), parts=False), FEW_SETS, kernels, streams)
+    partitioner = Partitioner(partial(best_stages, budget=recomputed - macs(rematerialised) + macs(graph)))
+    return _fused(rematerialised, way, memory, streams, partitioner)
 
 
 def front(
@@ -184,27 +212,29 @@ def front(
     Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels for all cores, which need no scratch,
     all in one `memory`: what `plan` finds with as much work allowed, and no core. `progress` is told of each plan.
     """
-    ends = _ends(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    again = _again(graph, "best", max_mac_overhead)
-    ways = _ways(graph, FOR_ALL, ends=ends, fast=False)
+    streams = _streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    recomputed = _recomputed(graph, "best", max_mac_overhead)
+    ways = _ways(graph, FOR_ALL, streams=streams, fast=False)
     way = ways[-1]
-    drafts = [_best(graph, ways, memory, cutter=_cutter("best", 0), ends=ends)]
-    net = Rows(graph, way.variants, ends.streamed, handed=ends.handed)
-    for order, needs in way.needs.items():
+    drafts = [_best(graph, ways, memory, partitioner=_partitioner("best", 0), streams=streams)]
+    row_graph = RowGraph(graph, way.variants, streams.streamed_inputs, streamed_outputs=streams.streamed_outputs)
+    for order, step_bytes in way.step_bytes.items():
         shared = shared_in(graph, order, parts=False)
-        for stages, tiles, _ in stage_front(net, order, way.shared.owner, needs, budget=again):
-            if any(is_fused(net, ops) for ops in stages):
-                drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **ends._asdict())))
+        for stages, tiles, _ in stage_front(row_graph, order, way.shared.owner, step_bytes, budget=recomputed):
+            if any(is_fused(row_graph, ops) for ops in stages):
+                drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **streams._asdict())))
     plans = []
     for number, each in enumerate(drafts):
         if progress:
             progress("plans of the front", number, len(drafts))
         plans.append(finish(each))
     overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
-    budgets = [_again(graph, "best", overhead) for overhead in overheads]
-    for most, kept in zip(budgets, what_to_keep(graph, ends.streamed, budgets), strict=True):
-        twice = _twice(graph, kept, memory, FOR_ALL, ends=ends, again=most) if kept else None
-        plans += [finish(twice, kept)] if twice is not None else []
+    budgets = [_recomputed(graph, "best", overhead) for overhead in overheads]
+    for most, channels_once in zip(budgets, best_channels_once(graph, streams.streamed_inputs, budgets), strict=True):
+        rematerialised = (
+            _rematerialised(graph, channels_once, memory, FOR_ALL, streams=streams, recomputed=most) if channels_once else None
+        )
+        plans += [finish(rematerialised, channels_once)] if rematerialised is not None else []
     found: list[Plan] = []
     for made in sorted(plans, key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
         if sum(plan_macs(made)) > _work(graph, max_mac_overhead):
@@ -223,8 +253,8 @@ def _too_little_work(overhead: float | None) -> CompileError:
 class StreamedIO(NamedTuple):
     """Network inputs that come by rows, and outputs that are handed out by rows."""
 
-    streamed: tuple[str, ...] = ()
-    handed: tuple[str, ...] = ()
+    streamed_inputs: tuple[str, ...] = ()
+    streamed_outputs: tuple[str, ...] = ()
 
 
 def _named(schedule: str) -> tuple[str, int, int]:
@@ -238,7 +268,7 @@ def _named(schedule: str) -> tuple[str, int, int]:
     return name, grid, layers
 
 
-def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> StreamedIO:
+def _streamed_io(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> StreamedIO:
     """What comes and goes by rows; CompileError for what cannot be planned."""
     kind = _named(schedule)[0]
     for what, is_wanted in (("inputs", stream_inputs), ("outputs", stream_outputs)):
@@ -250,31 +280,33 @@ def _ends(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: b
             raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
     if all(tensor.data is not None for tensor in graph.tensors.values()):
         raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
-    handed = can_be_handed(_plain_rows(graph)) if stream_outputs else ()
-    if stream_outputs and not handed:
+    streamed_outputs = streamable_outputs(_plain_rows(graph)) if stream_outputs else ()
+    if stream_outputs and not streamed_outputs:
         why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
         raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
-    streamed = tuple(name for name in graph.inputs if name in graph.consumers) if stream_inputs else ()  # what some op reads
-    return StreamedIO(streamed, handed)
+    streamed_inputs = (
+        tuple(name for name in graph.inputs if name in graph.consumers) if stream_inputs else ()
+    )  # what some op reads
+    return StreamedIO(streamed_inputs, streamed_outputs)
 
 
-def _plain_rows(graph: Graph) -> Rows:
+def _plain_rows(graph: Graph) -> RowGraph:
     """The graph as rows, with the kernels for all cores."""
-    return Rows(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
+    return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
 
 
-def _by_rows(graph: Graph, ends: StreamedIO, kernels: Kernels) -> Kernels:
+def _by_rows(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
     """These kernels, but where one cannot hand out an output by rows that one for all cores can."""
-    makers = [graph.ops[graph.producer[name]] for name in ends.handed]
+    makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
     return kernels._replace(
         portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
     )
 
 
-def _again(graph: Graph, schedule: str, overhead: float | None) -> int:
+def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
     """How many multiply-accumulates a schedule may do again."""
     if overhead is None:
-        return NEVER if _named(schedule)[0] in AGAIN else 0
+        return NEVER if _named(schedule)[0] in RECOMPUTING else 0
     if not 0 < overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
     return max(_work(graph, overhead) - macs(graph), 0)
@@ -285,34 +317,34 @@ def _work(graph: Graph, overhead: float) -> int:
     return math.floor(overhead * macs(graph) + ROUNDING)
 
 
-class Cutter(NamedTuple):
+class Partitioner(NamedTuple):
     """How a schedule cuts an order into stages. cut: (rows, order, owner, bytes per step, most) -> stages and tiles.
 
     is_given: no stages of others are taken instead, even if they need less.
     """
 
-    cut: Callable[..., Cut]
+    partition: Callable[..., Cut]
     is_given: bool = False
 
 
-STAGES: Mapping[Form, Cutter] = {
-    "once": Cutter(best_stages),
-    "broad": Cutter(partial(best_stages, columns=BROAD)),
-    "rows": Cutter(partial(best_stages, whole_rows=True)),
+STAGES: Mapping[Granularity, Partitioner] = {
+    "once": Partitioner(best_stages),
+    "broad": Partitioner(partial(best_stages, columns=BROAD)),
+    "rows": Partitioner(partial(best_stages, whole_rows=True)),
 }
 
 
-def _cutter(schedule: str, again: int) -> Cutter | None:
+def _partitioner(schedule: str, recomputed: int) -> Partitioner | None:
     """How the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
     name, grid, layers = _named(schedule)
     if name == "best":
-        return Cutter(partial(best_stages, budget=again))
+        return Partitioner(partial(best_stages, budget=recomputed))
     if name == "msf":
-        return Cutter(partial(best_stages, budget=again, blocks=True))
+        return Partitioner(partial(best_stages, budget=recomputed, blocks=True))
     if name == "stream2d":
-        return Cutter(first_rows)
+        return Partitioner(first_rows)
     if name == "patch":
-        return Cutter(partial(patches, budget=again, grid=grid, layers=layers), is_given=bool(grid or layers))
+        return Partitioner(partial(patches, budget=recomputed, grid=grid, layers=layers), is_given=bool(grid or layers))
     return None
 
 
@@ -321,37 +353,39 @@ class _Way(NamedTuple):
 
     shared: Aliases
     variants: tuple[str, ...]
-    needs: dict[tuple[int, ...], list[int]]
+    step_bytes: dict[tuple[int, ...], list[int]]
     kernels: Kernels
 
     def least(self, order: tuple[int, ...]) -> tuple[int, int]:
         """The least cost of a draft that runs the ops one by one in this order."""
-        return max(self.needs[order]), calls(self.variants)
+        return max(self.step_bytes[order]), calls(self.variants)
 
 
-def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, ends: StreamedIO) -> _Way:
+def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, streams: StreamedIO) -> _Way:
     """With the best order that is found when looking at so many sets of ops, and the file's."""
     variants = variants_in(graph, shared, kernels)
-    graph = replace(graph, outputs=tuple(name for name in graph.outputs if name not in ends.handed))  # they do not stay
-    lag, scratch = lags(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
-    saved = partial(saved_bytes, graph, shared.owner, lag)
+    graph = replace(
+        graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
+    )  # they do not stay
+    distance, scratch = distances(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
+    saved = partial(saved_bytes, graph, shared.owner, distance)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
-    needs = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
-    return _Way(shared, variants, needs, kernels)
+    step_bytes = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
+    return _Way(shared, variants, step_bytes, kernels)
 
 
-def _ways(graph: Graph, kernels: Kernels, *, ends: StreamedIO, fast: bool) -> list[_Way]:
+def _ways(graph: Graph, kernels: Kernels, *, streams: StreamedIO, fast: bool) -> list[_Way]:
     """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets, kernels, ends)] if inside.free and not any(ends) else []
+    ways = [_way(graph, inside, sets, kernels, streams)] if inside.free and not any(streams) else []
     if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels, ends))
+        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels, streams))
     return ways
 
 
 def _best(
-    graph: Graph, ways: Sequence[_Way], memory: str, *, cutter: Cutter | None, ends: StreamedIO, fast: bool = False
+    graph: Graph, ways: Sequence[_Way], memory: str, *, partitioner: Partitioner | None, streams: StreamedIO, fast: bool = False
 ) -> PlacedLayout:
     """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
@@ -359,13 +393,13 @@ def _best(
     """
     filed, best = file_order(graph), None
     apart = shared_in(graph, filed, parts=False)
-    if cutter is not None and (any(ends) or not fast):
-        best = _fused(graph, ways[-1], memory, ends, cutter)
-    if best is not None and cutter is not None and cutter.is_given:
+    if partitioner is not None and (any(streams) or not fast):
+        best = _fused(graph, ways[-1], memory, streams, partitioner)
+    if best is not None and partitioner is not None and partitioner.is_given:
         return best
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
-    options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.needs]
-    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(ends) else ():
+    options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.step_bytes]
+    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(streams) else ():
         if best is None or least < best.cost:
             best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
     if best is None:  # a schedule of others, whose fused stages come first, if there are any
@@ -377,24 +411,24 @@ def _by_op(
     graph: Graph, order: tuple[int, ...], memory: str, kernels: Kernels, *, overlap: bool, parts: bool, fast: bool
 ) -> PlacedLayout:
     """The ops one by one, with `overlap` outputs over operands and moves between steps."""
-    shared, most_lag = shared_in(graph, order, parts=parts), ANY_LAG if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, most_lag=most_lag, kernels=kernels)
+    shared, max_distance = shared_in(graph, order, parts=parts), ANY_DISTANCE if overlap else NO_OVERLAP
+    laid = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
     return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
 def _fused(
-    graph: Graph, way: _Way, memory: str, ends: StreamedIO, cutter: Cutter, *, below: int = NEVER
+    graph: Graph, way: _Way, memory: str, streams: StreamedIO, partitioner: Partitioner, *, below: int = NEVER
 ) -> PlacedLayout | None:
     """The cheapest draft with fused stages; None where none needs less than the ops one by one, or than `below` bytes."""
-    net, best = Rows(graph, way.variants, ends.streamed, handed=ends.handed), None
-    for order, needs in way.needs.items():
+    row_graph, best = RowGraph(graph, way.variants, streams.streamed_inputs, streamed_outputs=streams.streamed_outputs), None
+    for order, step_bytes in way.step_bytes.items():
         most = below - (below < NEVER) if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles, _ = cutter.cut(net, order, way.shared.owner, needs, most=most)
-        if not stages and best is None and not ends.streamed:
+        stages, tiles, _ = partitioner.partition(row_graph, order, way.shared.owner, step_bytes, most=most)
+        if not stages and best is None and not streams.streamed_inputs:
             stages = one_by_one(order)  # in which an output can be handed out too
-        if any(is_fused(net, ops) for ops in stages):
+        if any(is_fused(row_graph, ops) for ops in stages):
             shared = shared_in(graph, order, parts=False)
-            laid = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **ends._asdict())
+            laid = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **streams._asdict())
             best = _cheaper(best, draft(laid))
     return best
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from ..ir import CompileError, Graph, fingerprint
 from .check import UnsoundPlanError, check
-from .fuse.rematerialise import with_kept
+from .fuse.rematerialise import with_channels_once
 from .place.relocation_ops import is_move, with_moves
-from .plan import Buffer, Pace, Place, Plan, RowSchedule, Stage, Tile
+from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile
 
-VERSION = 6
+VERSION = 7
 MAX_ARENA = 1 << 26  # bytes of a memory; the check follows each of them
 MAX_TICKS = 1 << 20  # of a stage; the check follows each of them
 Value = TypeVar("Value")
@@ -26,7 +26,8 @@ Value = TypeVar("Value")
 def to_json(plan: Plan) -> str:
     """Return the plan as JSON."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
-    record |= {"streamed": list(plan.streamed), "handed": list(plan.handed), "kept": dict(plan.kept)}
+    record |= {"streamed_inputs": list(plan.streamed_inputs), "streamed_outputs": list(plan.streamed_outputs)}
+    record |= {"channels_once": dict(plan.channels_once)}
     record["stages"] = [_stage_record(stage) for stage in plan.stages]
     record["buffers"] = [asdict(buffer) for buffer in plan.buffers]
     steps = [{"move": op.attrs["moves"]} if is_move(op) else op.name for op in plan.graph.ops]
@@ -55,8 +56,8 @@ def from_json(text: str, graph: Graph) -> Plan:
 
 
 def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
-    kept = _mapping(_count)(record["kept"])
-    graph = with_kept(graph, kept)
+    channels_once = _mapping(_count)(record["channels_once"])
+    graph = with_channels_once(graph, channels_once)
     number = {op.name: index for index, op in enumerate(graph.ops)}
     steps = [_word(step["move"]) if isinstance(step, dict) else number.get(_word(step), -1) for step in record["moves"]]
     if -1 in steps:
@@ -78,9 +79,9 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         arena=_mapping(_bytes)(record["arena"]),
         scratch=_bytes(record["scratch"]),
         lower_bound=_bytes(record["lower_bound"]),
-        streamed=tuple(map(_word, record["streamed"])),
-        handed=tuple(map(_word, record.get("handed", ()))),  # plans of before it was there hand out none
-        kept=kept,
+        streamed_inputs=tuple(map(_word, record["streamed_inputs"])),
+        streamed_outputs=tuple(map(_word, record["streamed_outputs"])),
+        channels_once=channels_once,
     )
 
 
@@ -93,8 +94,8 @@ def _stage_record(stage: Stage) -> dict[str, Any]:
     if stage.tiles is not None:
         record["tiles"] = [asdict(tile) for tile in stage.tiles]
     if (rows := stage.schedule) is not None:
-        paces = [{"node": node} | pace._asdict() for node, pace in rows.paces.items()]
-        record["schedule"] = {"paces": paces, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
+        timings = [{"node": node} | timing._asdict() for node, timing in rows.timings.items()]
+        record["schedule"] = {"timings": timings, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
     return record
 
 
@@ -114,13 +115,13 @@ def _tile(record: Mapping[str, Any]) -> Tile:
 
 
 def _schedule(record: Mapping[str, Any]) -> RowSchedule:
-    paces: dict[int | str, Pace] = {}
-    for pace in record["paces"]:
-        node = pace["node"] if isinstance(pace["node"], str) else _count(pace["node"])
-        paces[node] = Pace(*(_count(pace[name]) for name in Pace._fields))
+    timings: dict[int | str, RowTiming] = {}
+    for timing in record["timings"]:
+        node = timing["node"] if isinstance(timing["node"], str) else _count(timing["node"])
+        timings[node] = RowTiming(*(_count(timing[name]) for name in RowTiming._fields))
     tiles = _mapping(lambda size: (_count(size[0]), _count(size[1])))(record["tiles"])
-    schedule = RowSchedule(paces, _mapping(_count)(record["rings"]), tiles)
-    if any(min(pace.every, pace.at_once) < 1 for pace in paces.values()) or schedule.ticks > MAX_TICKS:
+    schedule = RowSchedule(timings, _mapping(_count)(record["rings"]), tiles)
+    if any(min(timing.every, timing.rows_per_iteration) < 1 for timing in timings.values()) or schedule.ticks > MAX_TICKS:
         raise ValueError("a stage takes no time, or too many ticks")
     return schedule
 

@@ -23,7 +23,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
         f"{shown}: {found.bytes:,} B at {found.offset:,} .. {found.offset + found.bytes:,} of {found.memory}",
         f"  tensor '{shortened(found.tensor, 60)}', {what}",
         f"  alive in {_steps(found.start, found.end)}",
-        *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed, *plan.handed))),
+        *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed_inputs, *plan.streamed_outputs))),
     ]
     if tensor and found.bytes < tensor.bytes:
         rows = found.bytes * tensor.shape[1] // tensor.bytes
@@ -61,22 +61,23 @@ def _life(found: Explanation, *, by_rows: bool) -> list[str]:
     begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
     ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
     lines = [", ".join(begins + ends)]
-    if "network input" in found.kept:
+    if "network input" in found.persistent:
         lines.append("a network input, brought by rows" if by_rows else "a network input, written before the first step")
-    if "network output" in found.kept:
+    if "network output" in found.persistent:
         lines.append("a network output, handed out by rows" if by_rows else "a network output, kept to the end for the caller")
-    if "state" in found.kept:
+    if "state" in found.persistent:
         lines.append("state, kept between calls: no other buffer may have its bytes")
     return lines
 
 
 def _rule(overlap: Overlap) -> str:
     """Which kernel lets the output lie over its operand, and how."""
-    if overlap.lag is not None and overlap.lag < 0:
+    if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
-    if overlap.lag == 0:
+    if overlap.overlap_distance == 0:
         return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
-    return f"{overlap.kernel} writes {overlap.lag:,} B behind its reads: the output may begin that far below its operand"
+    behind = f"{overlap.overlap_distance:,} B behind"
+    return f"{overlap.kernel} writes {behind} its reads: the output may begin that far below its operand"
 
 
 def _beside(distance: int) -> str:
@@ -89,7 +90,7 @@ def _overlaps(plan: Plan) -> bool:
 
 
 def _apart(overlap: Overlap, plan: Plan) -> str:
-    if overlap.lag is None:
+    if overlap.overlap_distance is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:
         return f"{_rule(overlap)}, which is its whole size or more: nothing to share"
@@ -104,12 +105,12 @@ def _less(plan: Plan, found: Explanation) -> list[str]:
     lines = [
         f"  it is part of the peak: without it the busiest step would need {found.without:,} B instead of {found.peak:,} B"
     ]
-    if "state" in found.kept or not found.readers or "network output" in found.kept:
+    if "state" in found.persistent or not found.readers or "network output" in found.persistent:
         return lines
     last = found.readers[-1]
     if last.step > found.start + 1 and found.waits and found.waits.step > found.start:
         lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(found.waits)}")
-    if any(overlap.lag is None and "after any write" in overlap.why for overlap in found.overlaps):
+    if any(overlap.overlap_distance is None and "after any write" in overlap.why for overlap in found.overlaps):
         lines.append("    a kernel whose writes trail its reads would let two of them share bytes")
     elif not _overlaps(plan) and any(overlap.possible for overlap in found.overlaps):
         lines.append("    --schedule best uses such overlaps where they make the arena smaller")

@@ -84,8 +84,10 @@ def record(
             "memories": dict(plan.arena) if plan else None,
             "static": profile.static if profile else None,
             "stack": profile.stack if profile else None,
-            "streamed": list(plan.streamed) if plan else None,
-            "handed": list(plan.handed) if plan else None,
+            "streamed_inputs": list(plan.streamed_inputs) if plan else None,
+            "streamed_outputs": list(plan.streamed_outputs) if plan else None,
+            "streamed": list(plan.streamed_inputs) if plan else None,  # this and the next: old names, to go with 0.2
+            "handed": list(plan.streamed_outputs) if plan else None,
         },
         "flash": {
             "total": profile.flash if profile else None,
@@ -112,7 +114,8 @@ def record(
             "lower_bound": plan.lower_bound if plan else None,
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
-            "kept": dict(plan.kept) if plan else None,
+            "channels_once": dict(plan.channels_once) if plan else None,
+            "kept": dict(plan.channels_once) if plan else None,  # the old name, to go with 0.2
             **_foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
@@ -208,8 +211,10 @@ def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Li
     return {
         "tinyweave": __version__,
         "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
-        "streamed": list(plans[0].streamed),
-        "handed": list(plans[0].handed),
+        "streamed_inputs": list(plans[0].streamed_inputs),
+        "streamed_outputs": list(plans[0].streamed_outputs),
+        "streamed": list(plans[0].streamed_inputs),  # this and the next: old names, to go with 0.2
+        "handed": list(plans[0].streamed_outputs),
         "limit": limits.ram,
         "points": points,
     }
@@ -258,7 +263,12 @@ def _overhead(executed: int, least: int) -> float | None:
 def explanation_record(found: Explanation) -> Record:
     """Why a tensor lies where it lies, for `plan --explain`."""
     touches = {key: [touch._asdict() for touch in getattr(found, key)] for key in ("writers", "readers")}
-    return asdict(found) | touches | {"waits": found.waits._asdict() if found.waits else None}
+    record = asdict(found) | touches | {"waits": found.waits._asdict() if found.waits else None}
+    old = {
+        "kept": found.persistent,
+        "overlaps": [overlap | {"lag": overlap["overlap_distance"]} for overlap in record["overlaps"]],
+    }
+    return record | old  # `kept` and `lag` are old names, to go with 0.2
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:

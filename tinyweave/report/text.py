@@ -320,12 +320,12 @@ def picture(plan: Plan, width: int = WIDTH) -> list[str]:
 
 def twice_lines(plan: Plan) -> list[str]:
     """Which layers run twice, for how many of their channels, and why."""
-    if not plan.kept:
+    if not plan.channels_once:
         return []
     lines = [
         "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
     ]
-    for name, kept in plan.kept.items():
+    for name, kept in plan.channels_once.items():
         channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
         lines.append(
             f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
@@ -428,18 +428,18 @@ def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
 
 def by_rows(record: Record) -> str:
     """What of a front comes and goes by rows, to follow its title."""
-    ends = [end for end, names in (("inputs", record["streamed"]), ("outputs", record["handed"])) if names]
+    ends = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(ends)} by rows" if ends else ""
 
 
 def _held(record: Record) -> str:
     """Which of the network's inputs and outputs lie in the arena, and which do not."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
-    kept = [name for name in outputs if name not in ram["handed"]]
-    names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["handed"])
-    held = [] if ram["streamed"] else ["inputs"]
+    kept = [name for name in outputs if name not in ram["streamed_outputs"]]
+    names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
+    held = [] if ram["streamed_inputs"] else ["inputs"]
     held += ["outputs" if len(kept) == len(outputs) else "other outputs"] if kept else []
-    gone = ["inputs come by rows"] if ram["streamed"] else []
+    gone = ["inputs come by rows"] if ram["streamed_inputs"] else []
     gone += [f"{names if kept else 'outputs'} handed out by rows"] if names else []
     return "; ".join(filter(None, [", ".join(held), *gone]))
 

@@ -23,11 +23,11 @@ class Rows:
 
     def __init__(self, request: Mapping[str, Any], inputs: Sequence[bytes] = ()):
         self.request, self.inputs = request, inputs
-        self.come: dict[int, bytearray] = {index: bytearray() for index in request["handed"]}
+        self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
 
     def bring(self, index: int, first: int, count: int) -> bytes:
         """Return what read_rows(user, input, first, count, destination) asks for."""
-        row = self.request["streamed"][index]
+        row = self.request["streamed_inputs"][index]
         data = self.inputs[index][first * row : (first + count) * row]
         if len(data) != count * row:
             raise Stopped(f"read_rows was asked for rows {first} to {first + count} of input {index}, which it does not have")
@@ -35,7 +35,7 @@ class Rows:
 
     def take(self, index: int, first: int, count: int, read: Callable[[int], bytes]) -> None:
         """Take what write_rows(user, output, first, count, source) hands out; `read` gives so many bytes of the source."""
-        row, come = self.request["handed"][index], self.come[index]
+        row, come = self.request["streamed_outputs"][index], self.come[index]
         if (first + count) * row > self.request["outputs"][index]:
             raise Stopped(f"write_rows was given rows that the output does not have, {first} to {first + count}")
         if first * row != len(come):
@@ -90,7 +90,7 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             for index, data in enumerate(inputs):
                 to = call("input", index)
-                if (to == 0) != (index in request["streamed"]):
+                if (to == 0) != (index in request["streamed_inputs"]):
                     raise Stopped("streams other inputs than the caller said")
                 if to:
                     machine.write(to, data)
@@ -100,7 +100,7 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
             outputs = []
             for index, count in enumerate(request["outputs"]):
                 at = call("output", index)
-                if (at == 0) != (index in request["handed"]):
+                if (at == 0) != (index in request["streamed_outputs"]):
                     raise Stopped("hands out other outputs by rows than the caller said")
                 outputs.append(machine.read(at, count) if at else bytes(rows.come[index]))
                 if len(outputs[-1]) != count and not answer["status"]:

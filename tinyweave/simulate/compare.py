@@ -273,12 +273,12 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
         if plan.variants[stage.ops[-1]]
         and graph.producer[output] == stage.ops[-1]  # state that changes again is known at the end
     ]
-    whole = [(step, t) for step, t in wanted if t not in plan.handed]
+    whole = [(step, t) for step, t in wanted if t not in plan.streamed_outputs]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
     rounds = [pack(graph, before) for before in earlier]
     run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
-    raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.handed}
+    raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
         tensor = graph.tensors[output]
         text = difference(values[output], _array(raw[output], tensor))

@@ -168,8 +168,8 @@ def invoke(
     fill: int = 0,
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
-    streamed: Mapping[int, int] | None = None,
-    handed: Mapping[int, int] | None = None,
+    streamed_inputs: Mapping[int, int] | None = None,
+    streamed_outputs: Mapping[int, int] | None = None,
     caches: Mapping[str, tuple[int, int, int]] | None = None,
     layers: Mapping[str, int] | None = None,
     limit_instructions: int = LIMIT_INSTRUCTIONS,
@@ -178,12 +178,12 @@ def invoke(
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
     `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. `dump` asks for (step, memory,
-    offset, bytes) after steps of a traced build. streamed: inputs that the model asks for by rows -> bytes of a row; handed:
-    outputs that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`, `data` or
-    `unified` -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls are to be
-    counted by themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C. Raises
-    Fault for an access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call, rows that
-    do not come once and in order, and when a limit is passed.
+    offset, bytes) after steps of a traced build. streamed_inputs: those that the model asks for by rows -> bytes of a row;
+    handed: outputs that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`,
+    `data` or `unified` -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls
+    are to be counted by themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C.
+    Raises Fault for an access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call,
+    rows that do not come once and in order, and when a limit is passed.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -211,8 +211,8 @@ def invoke(
         "trace": linked.symbols.get("tw_trace"),
         "rounds": [None if arrays is None else list(arrays) for arrays in (*earlier, inputs)],
         "outputs": list(output_bytes),
-        "streamed": dict(streamed or {}),
-        "handed": dict(handed or {}),
+        "streamed_inputs": dict(streamed_inputs or {}),
+        "streamed_outputs": dict(streamed_outputs or {}),
         "caches": dict(caches or {}),
         "layers": {name: (step, *linked.places[name]) for name, step in (layers or {}).items() if name in linked.places},
         "invoke": linked.places.get(f"{firmware.model}_invoke", (0, 0)),

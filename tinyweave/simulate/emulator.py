@@ -204,7 +204,7 @@ class Machine:
         pointers = pointers.ljust(IO, b"\0")
         callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
         self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
-        for at, callback in callbacks.items() if request["streamed"] or request["handed"] else ():
+        for at, callback in callbacks.items() if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place(at, self.isa.back, read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, callback, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)

@@ -90,17 +90,17 @@ def invoke(
     earlier: Sequence[Round] = (),
     dump: Sequence[Dump] = (),
     on_step: Callable[[int, Read], None] | None = None,
-    streamed: Mapping[int, int] | None = None,
-    handed: Mapping[int, int] | None = None,
+    streamed_inputs: Mapping[int, int] | None = None,
+    streamed_outputs: Mapping[int, int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Inference:
     """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
 
     `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. After each step of the last
     inference of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Inference.dumps, and
-    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes. streamed: inputs that the model asks
-    for by rows -> bytes of a row. handed: outputs that it hands out by rows, likewise. Raises Fault for accesses outside,
-    undefined behaviour (sanitized builds), a failing call, rows that do not come once and in order, and after
+    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes. streamed_inputs: those that the
+    model asks for by rows -> bytes of a row. streamed_outputs: those that it hands out by rows, likewise. Raises Fault for
+    accesses outside, undefined behaviour (sanitized builds), a failing call, rows that do not come once and in order, and after
     `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
@@ -109,7 +109,7 @@ def invoke(
     for region, image in zip(regions, images, strict=True):
         name = region.name.encode()[:63].ljust(64, b"\0")
         request += [name, _numbers(region.size, region.base, region.bytes), image]
-    for sizes, rows in ((list(map(len, inputs)), streamed), (list(output_bytes), handed)):
+    for sizes, rows in ((list(map(len, inputs)), streamed_inputs), (list(output_bytes), streamed_outputs)):
         request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]
     request.append(_numbers(len(rounds)))

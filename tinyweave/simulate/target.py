@@ -121,7 +121,7 @@ def output_bytes(graph: Graph) -> list[int]:
 def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:
     """`invoke`'s arguments of these names: input that comes by rows, or output that is handed out so -> bytes of a row."""
     graph = plan.graph
-    ends = {"streamed": (graph.inputs, plan.streamed), "handed": (graph.outputs, plan.handed)}
+    ends = {"streamed_inputs": (graph.inputs, plan.streamed_inputs), "streamed_outputs": (graph.outputs, plan.streamed_outputs)}
     return {
         key: {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in chosen}
         for key, (names, chosen) in ends.items()

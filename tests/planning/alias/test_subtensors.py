@@ -24,7 +24,7 @@ WINDOW = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding":
 WIDTH = 6
 
 
-class Rows:
+class RowGraph:
     """A network of int8 maps [1, rows, WIDTH, 4], which joins and cuts rows."""
 
     def __init__(self) -> None:
@@ -85,29 +85,31 @@ class Rows:
 
 def random_rows(seed: int) -> Graph:
     """Random joins, cuts, windows and sums; parts read several times, joined twice, or outputs of the network."""
-    rng, net = random.Random(seed), Rows()
-    inputs = tuple(net.map(rng.randint(2, 6)) for _ in range(rng.choice([1, 1, 2])))
+    rng, row_graph = random.Random(seed), RowGraph()
+    inputs = tuple(row_graph.map(rng.randint(2, 6)) for _ in range(rng.choice([1, 1, 2])))
     live = list(inputs)
     for _ in range(rng.randint(5, 14)):
         x = rng.choice(live[-5:])
         match rng.randrange(6):
             case 0:
-                live.append(net.join(*(rng.choice(live[-5:]) for _ in range(rng.randint(2, 3)))))
+                live.append(row_graph.join(*(rng.choice(live[-5:]) for _ in range(rng.randint(2, 3)))))
             case 1:
-                fresh = [net.depthwise(rng.choice(live[-4:])) for _ in range(rng.randint(2, 3))]
-                live += [*fresh, net.join(*fresh)] if rng.random() < 0.5 else [net.join(*fresh)]
+                fresh = [row_graph.depthwise(rng.choice(live[-4:])) for _ in range(rng.randint(2, 3))]
+                live += [*fresh, row_graph.join(*fresh)] if rng.random() < 0.5 else [row_graph.join(*fresh)]
             case 2:
-                live.append(net.depthwise(x))
+                live.append(row_graph.depthwise(x))
             case 3:
-                live.append(net.add(x))
+                live.append(row_graph.add(x))
             case 4:
-                begin = rng.randrange(net.rows(x))
-                live.append(net.cut(x, begin, rng.randint(1, net.rows(x) - begin)))
+                begin = rng.randrange(row_graph.rows(x))
+                live.append(row_graph.cut(x, begin, rng.randint(1, row_graph.rows(x) - begin)))
             case _:
-                first = rng.randint(1, max(1, net.rows(x) - 1))
-                live += net.split(x, [first, net.rows(x) - first]) if first < net.rows(x) else [net.add(x)]
-        live = [name for name in live if net.rows(name) <= 24] or list(inputs)
-    return net.graph(inputs)
+                first = rng.randint(1, max(1, row_graph.rows(x) - 1))
+                live += (
+                    row_graph.split(x, [first, row_graph.rows(x) - first]) if first < row_graph.rows(x) else [row_graph.add(x)]
+                )
+        live = [name for name in live if row_graph.rows(name) <= 24] or list(inputs)
+    return row_graph.graph(inputs)
 
 
 def free_ops(made: Plan) -> list[Op]:
@@ -145,12 +147,12 @@ def test_random_joins_and_cuts_keep_every_operand_intact() -> None:
 
 
 def joined() -> Graph:
-    net = Rows()
-    x = net.map(4)
-    a, b = net.depthwise(x), net.depthwise(x)
-    net.depthwise(net.join(a, b))
-    net.add(x)
-    return net.graph((x,))
+    row_graph = RowGraph()
+    x = row_graph.map(4)
+    a, b = row_graph.depthwise(x), row_graph.depthwise(x)
+    row_graph.depthwise(row_graph.join(a, b))
+    row_graph.add(x)
+    return row_graph.graph((x,))
 
 
 def test_a_join_of_fresh_tensors_needs_no_code() -> None:
@@ -165,13 +167,13 @@ def test_a_join_of_fresh_tensors_needs_no_code() -> None:
 
 
 def test_a_cut_lies_in_what_it_is_cut_from() -> None:
-    net = Rows()
-    x = net.map(6)
-    y = net.depthwise(x)
-    first, second = net.split(y, [2, 4])
-    net.add(net.cut(second, 1, 2))
-    net.depthwise(first)
-    made = plan(net.graph((x,)))
+    row_graph = RowGraph()
+    x = row_graph.map(6)
+    y = row_graph.depthwise(x)
+    first, second = row_graph.split(y, [2, 4])
+    row_graph.add(row_graph.cut(second, 1, 2))
+    row_graph.depthwise(first)
+    made = plan(row_graph.graph((x,)))
     assert [op.kind for op in free_ops(made)] == ["split_v", "slice"]
     row = WIDTH * 4
     cut = made.graph.ops[2].outputs[0]
@@ -180,23 +182,23 @@ def test_a_cut_lies_in_what_it_is_cut_from() -> None:
 
 def refused(change: str) -> Graph:
     """Joins that must stay copies."""
-    net = Rows()
-    x = net.map(4)
-    a, b = net.depthwise(x), net.depthwise(x)
+    row_graph = RowGraph()
+    x = row_graph.map(4)
+    a, b = row_graph.depthwise(x), row_graph.depthwise(x)
     match change:
         case "an input of the network":
             a = x
         case "one tensor twice":
             b = a
         case "a part of another":
-            b = net.cut(b, 1, 2)
+            b = row_graph.cut(b, 1, 2)
         case "channels":
             whole = activation("whole", (1, 4, WIDTH, 8))
-            net.tensors.append(whole)
-            net.ops.append(Op("concatenation_9", "concatenation", (a, b), ("whole",), {"axis": 3, "activation": "none"}))
-            return net.graph((x,))
-    net.join(a, b)
-    return net.graph((x,))
+            row_graph.tensors.append(whole)
+            row_graph.ops.append(Op("concatenation_9", "concatenation", (a, b), ("whole",), {"axis": 3, "activation": "none"}))
+            return row_graph.graph((x,))
+    row_graph.join(a, b)
+    return row_graph.graph((x,))
 
 
 @pytest.mark.parametrize("change", ["an input of the network", "one tensor twice", "a part of another", "channels"])

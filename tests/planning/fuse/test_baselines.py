@@ -14,21 +14,21 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.ops import macs
 from tinyweave.planning import Plan, Tile, from_json, plan, to_json
-from tinyweave.planning.fuse.access import Rows, macs_again, tile_sizes
-from tinyweave.planning.fuse.schedule import plan_macs, rows_of
+from tinyweave.planning.fuse.access import RowGraph, recomputed_macs, tile_sizes
+from tinyweave.planning.fuse.schedule import plan_macs, row_graph_of
 
 MODES = ("patch", "patch:3", "msf", "stream2d")
 
 
 def bottleneck() -> tuple[Graph, tuple[str, ...]]:
     """A stem with stride 2 on 24 x 24, a bottleneck with a residual, a convolution with stride 2; what they make."""
-    net = Net(24, 24, 3)
-    stem = net.conv("image", 8, 3, 2)
-    wide = net.conv(stem, 32)
-    deep = net.depthwise(wide, 3)
-    thin = net.conv(deep, 8)
-    last = net.conv(net.add(stem, thin), 8, 3, 2)
-    return net.finish("bottleneck", last), (stem, wide, deep, thin)
+    row_graph = Net(24, 24, 3)
+    stem = row_graph.conv("image", 8, 3, 2)
+    wide = row_graph.conv(stem, 32)
+    deep = row_graph.depthwise(wide, 3)
+    thin = row_graph.conv(deep, 8)
+    last = row_graph.conv(row_graph.add(stem, thin), 8, 3, 2)
+    return row_graph.finish("bottleneck", last), (stem, wide, deep, thin)
 
 
 def tiles_of(made: Plan) -> list[Tile]:
@@ -42,10 +42,10 @@ def test_a_patch_by_hand() -> None:
     made = plan(graph, "patch:2:6")
     (tile,) = tiles_of(made)
     assert tile == Tile((0, 1, 2, 3, 4, 5), 3, 3, cached=False)
-    sizes = tile_sizes(rows_of(made), tile)
+    sizes = tile_sizes(row_graph_of(made), tile)
     assert sizes[stem] == sizes[wide] == (8, 8)
     assert sizes[deep] == sizes[thin] == (7, 7)
-    again = macs_again(Rows(graph, made.variants), tile)
+    again = recomputed_macs(RowGraph(graph, made.variants), tile)
     assert again[1] == (8 + 7) ** 2 * 8 * 32 - 12 * 12 * 8 * 32
     assert again[3] == (7 + 6) ** 2 * 32 * 8 - 12 * 12 * 32 * 8
     assert sum(plan_macs(made)) == macs(graph) + sum(again.values())

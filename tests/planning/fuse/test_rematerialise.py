@@ -15,12 +15,12 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
-from tinyweave.ops.window import same_padding
+from tinyweave.ops.window import Window, same_padding
 from tinyweave.planning import Plan, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
-from tinyweave.planning.fuse.access import Read, Rows
-from tinyweave.planning.fuse.channels_once import what_to_keep
-from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_kept
+from tinyweave.planning.fuse.access import Access, RowGraph
+from tinyweave.planning.fuse.channels_once import best_channels_once
+from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_channels_once
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.text import twice_lines
@@ -151,7 +151,7 @@ def test_what_may_be_computed_twice() -> None:
 def test_the_rest_of_the_channels_by_hand() -> None:
     """12 of 32 channels are kept; the other 20 are expanded and filtered before the mean and again before the product."""
     graph = one_block()
-    twice = verify(with_kept(graph, {"depthwise_conv_2d_2": 12}))
+    twice = verify(with_channels_once(graph, {"depthwise_conv_2d_2": 12}))
     names = [op.name for op in twice.ops]
     both = ["conv_2d_1", "depthwise_conv_2d_2", "mean_3", "mean_4"]
     assert names[1:10] == [*(f"{name}_kept" for name in both), *(f"{name}_first" for name in both), "mean_4_joined"]
@@ -167,7 +167,7 @@ def test_the_rest_of_the_channels_by_hand() -> None:
     assert twice.tensors["depthwise_conv_2d_2:again"].shape == (1, 10, 10, 20)
     expand, taps = 10 * 10 * 8 * 20, (10 + 9 + 9) ** 2 * 20  # of 3 rows and columns one is outside at each border
     assert macs(twice) - macs(graph) == expand + taps
-    whole = with_kept(graph, {"depthwise_conv_2d_2": 0})
+    whole = with_channels_once(graph, {"depthwise_conv_2d_2": 0})
     assert [op.name for op in whole.ops][1:5] == ["conv_2d_1_first", "depthwise_conv_2d_2_first", "mean_3", "mean_4"]
     assert macs(whole) - macs(graph) == (expand + taps) * 32 // 20
     assert set(graph.tensors) <= set(whole.tensors), "no constant is there twice"
@@ -178,10 +178,10 @@ def test_one_block_by_hand(tmp_path: Path) -> None:
     the stem is 3 rows before it, 2 sums of 128 B, and parts of rows."""
     graph = one_block()
     name = "depthwise_conv_2d_2"
-    executed = macs(with_kept(graph, {name: 0}))
+    executed = macs(with_channels_once(graph, {name: 0}))
     without, made = plan(graph), plan(graph, max_mac_overhead=executed / macs(graph) + 1e-9)
-    assert without.arena["sram"] >= 3200 + 800 and not without.kept
-    assert made.kept == {name: 0} and made.arena["sram"] < 800 + 3 * 320 + 2 * 320 + 256
+    assert without.arena["sram"] >= 3200 + 800 and not without.channels_once
+    assert made.channels_once == {name: 0} and made.arena["sram"] < 800 + 3 * 320 + 2 * 320 + 256
     assert sum(plan_macs(made)) == executed, "nothing is left for tiles that do anything again"
     run(made, graph, tmp_path, 0)
 
@@ -191,7 +191,7 @@ def test_it_computes_the_same(seed: int) -> None:
     graph, draw = network(seed), random.Random(seed)
     kept = {name: draw.choice((0, 4, 7, 20)) for name in candidates(graph)}
     assert kept
-    twice = verify(with_kept(graph, kept))
+    twice = verify(with_channels_once(graph, kept))
     fed = dict(zip(graph.inputs, compare.samples(graph, 3, seed)[2], strict=True))
     first, second = (ops.run(which, fed, keep=True) for which in (graph, twice))
     assert all(np.array_equal(first[name], second[name]) for name in first.keys() & second.keys())
@@ -208,9 +208,9 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
         made = plan(graph, stream_inputs=brought, max_mac_overhead=overhead)
         assert sum(plan_macs(made)) <= overhead * most
         again = from_json(to_json(made), graph)
-        assert again.kept == made.kept and fingerprint(check(again).graph) == fingerprint(made.graph)
+        assert again.channels_once == made.channels_once and fingerprint(check(again).graph) == fingerprint(made.graph)
         arenas.append(made.arena["sram"])
-        if made.kept:
+        if made.channels_once:
             found.append(made)
     assert all(arena <= arenas[0] for arena in arenas)
     assert bool(found) != (seed in NOTHING_GAINED)
@@ -222,8 +222,8 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
 def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
     graph = network(0)
     least = plan(graph, max_mac_overhead=1.4).arena["sram"]
-    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", most=least * 3 // 2)
-    assert made.kept and any("_dsp" in name for name in made.variants)
+    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", ram_limit=least * 3 // 2)
+    assert made.channels_once and any("_dsp" in name for name in made.variants)
     run(made, graph, tmp_path, 0, ("cortex-m4",))
 
 
@@ -231,8 +231,8 @@ def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
 def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network(seed)
     made = plan(graph)
-    assert not made.kept and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
-    monkeypatch.setattr("tinyweave.planning.planner.what_to_keep", lambda *_: [{}])
+    assert not made.channels_once and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
+    monkeypatch.setattr("tinyweave.planning.planner.best_channels_once", lambda *_: [{}])
     assert to_json(plan(graph)) == to_json(made)
 
 
@@ -240,28 +240,30 @@ def test_what_must_be_read_twice_cannot_come_by_rows() -> None:
     """The expansion of the first block reads the image itself."""
     made = Blocks(5, 10, 4)
     graph = made.finish(made.block("image", 4, 32, 3))
-    assert candidates(graph) and what_to_keep(graph, graph.inputs, [macs(graph)]) == [{}]
-    assert plan(graph, stream_inputs=False, max_mac_overhead=2.0).kept
+    assert candidates(graph) and best_channels_once(graph, graph.inputs, [macs(graph)]) == [{}]
+    assert plan(graph, stream_inputs=False, max_mac_overhead=2.0).channels_once
 
 
 def test_others_that_read_what_is_passed_on_keep_it() -> None:
-    net = Net(8, 8, 4)
-    wide = net.conv("image", 16)
-    deep = net.depthwise(wide, 3)
-    pixel = net.op("average_pool_2d", (deep,), (1, 1, 1, 16), kernel=(8, 8), stride=(1, 1), padding=ONE, activation="none")
-    scaled = partial(net.op, "mul", (deep, pixel), (1, 8, 8, 16), activation="none")
-    assert set(candidates(net.finish("alone", scaled()))) == {deep}
-    net.ops = net.ops[:3]
-    assert not candidates(net.finish("read_elsewhere", net.add(scaled(), wide)))
+    row_graph = Net(8, 8, 4)
+    wide = row_graph.conv("image", 16)
+    deep = row_graph.depthwise(wide, 3)
+    pixel = row_graph.op(
+        "average_pool_2d", (deep,), (1, 1, 1, 16), kernel=(8, 8), stride=(1, 1), padding=ONE, activation="none"
+    )
+    scaled = partial(row_graph.op, "mul", (deep, pixel), (1, 8, 8, 16), activation="none")
+    assert set(candidates(row_graph.finish("alone", scaled()))) == {deep}
+    row_graph.ops = row_graph.ops[:3]
+    assert not candidates(row_graph.finish("read_elsewhere", row_graph.add(scaled(), wide)))
 
 
 def test_a_pixel_is_read_by_every_row() -> None:
     graph = one_block()
     op = next(index for index, op in enumerate(graph.ops) if op.kind == "mul")
-    reads = Rows(graph, [variant_for(graph, op).name for op in graph.ops]).reads[op]
+    reads = RowGraph(graph, [variant_for(graph, op).name for op in graph.ops]).accesses[op]
     assert reads is not None and {read.tensor: read for read in reads} == {
-        "depthwise_conv_2d_2": Read("depthwise_conv_2d_2", 1, 1, 0),
-        "conv_2d_6": Read("conv_2d_6", 0, 1, 0),
+        "depthwise_conv_2d_2": Access("depthwise_conv_2d_2", Window(1, 1, 0)),
+        "conv_2d_6": Access("conv_2d_6", Window(1, 0, 0)),
     }
 
 
@@ -274,20 +276,20 @@ def test_a_pixel_that_is_padded_is_a_map() -> None:
     ]
     op = Op("pad_0", "pad", ("pixel", "extents"), ("padded",), {})
     graph = verify(Graph("padded", {t.name: t for t in tensors}, (op,), ("pixel",), ("padded",)))
-    assert Rows(graph, [variant_for(graph, op).name]).reads == [(Read("pixel", 1, 1, 0),)]
+    assert RowGraph(graph, [variant_for(graph, op).name]).accesses == [(Access("pixel", Window(1, 1, 0)),)]
 
 
 def test_the_front_has_such_plans() -> None:
     graph = one_block()
     found = front(graph)
-    assert found[-1].kept and not found[0].kept
+    assert found[-1].channels_once and not found[0].channels_once
     assert found[-1].arena["sram"] <= plan(graph, max_mac_overhead=2.0).arena["sram"]
 
 
 def test_what_is_computed_twice_is_said() -> None:
     graph = one_block()
     made = plan(graph, max_mac_overhead=1.25)
-    ((name, kept),) = made.kept.items()
+    ((name, kept),) = made.channels_once.items()
     assert 0 < kept < 32
     why, what = twice_lines(made)
     assert "computed twice" in why and "less RAM" in why

@@ -1,4 +1,4 @@
-"""Fused stages: paces and rings worked out by hand, growing stages against direct ones, cuts against all cuts, and bytes."""
+"""Fused stages: timings and rings worked out by hand, growing stages against direct ones, cuts against all cuts, and bytes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
+from tinyweave.ops.window import Window
 from tinyweave.planning import Tile, front, plan, plan_in_stages
-from tinyweave.planning.alias.overlap import lags, saved_bytes, views
+from tinyweave.planning.alias.overlap import distances, saved_bytes, views
 from tinyweave.planning.fuse import stages as fuse
-from tinyweave.planning.fuse.access import Read, Rows, joined, macs_again, tile_bytes, tile_sizes
-from tinyweave.planning.fuse.schedule import plan_macs, streaming
+from tinyweave.planning.fuse.access import Access, RowGraph, joined, recomputed_macs, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.schedule import plan_macs, schedule_stage
 from tinyweave.planning.fuse.stages import _growing, best_stages
 from tinyweave.planning.order.search import file_order, live_bytes
-from tinyweave.planning.plan import Pace
+from tinyweave.planning.plan import RowTiming
 
 SEEDS = range(30)
 
 
-def rows_of(graph: Graph, *streamed: str) -> Rows:
-    return Rows(graph, [variant_for(graph, op).name for op in graph.ops], streamed)
+def row_graph_of(graph: Graph, *streamed_inputs: str) -> RowGraph:
+    return RowGraph(graph, [variant_for(graph, op).name for op in graph.ops], streamed_inputs)
 
 
 def by_row(seed: int) -> Graph:
@@ -42,39 +43,39 @@ def by_row(seed: int) -> Graph:
 
 def test_windows_and_strides_by_hand() -> None:
     """A 3x3 convolution with stride 2 on 9 rows, then a 5x5 depthwise one: it waits for two more rows, each two ticks apart."""
-    net = Net(9, 9, 3)
-    first = net.conv("image", 8, 3, 2)
-    last = net.depthwise(first, 5)
-    graph = net.finish("by_hand", last)
-    stream = streaming(rows_of(graph), (0, 1))
-    assert stream is not None
-    assert stream.paces == {0: Pace(0, 1, 5), 1: Pace(2, 1, 5)}
-    assert stream.rings == {first: 5} and stream.schedule.ticks == 7
-    stream = streaming(rows_of(graph, "image"), (0, 1))
-    assert stream is not None
-    assert stream.paces == {"image": Pace(0, 1, 9), 0: Pace(1, 2, 5), 1: Pace(5, 2, 5)}
-    assert stream.rings == {"image": 3, first: 5} and stream.schedule.ticks == 14
+    row_graph = Net(9, 9, 3)
+    first = row_graph.conv("image", 8, 3, 2)
+    last = row_graph.depthwise(first, 5)
+    graph = row_graph.finish("by_hand", last)
+    scheduled = schedule_stage(row_graph_of(graph), (0, 1))
+    assert scheduled is not None
+    assert scheduled.timings == {0: RowTiming(0, 1, 5), 1: RowTiming(2, 1, 5)}
+    assert scheduled.rings == {first: 5} and scheduled.schedule.ticks == 7
+    scheduled = schedule_stage(row_graph_of(graph, "image"), (0, 1))
+    assert scheduled is not None
+    assert scheduled.timings == {"image": RowTiming(0, 1, 9), 0: RowTiming(1, 2, 5), 1: RowTiming(5, 2, 5)}
+    assert scheduled.rings == {"image": 3, first: 5} and scheduled.schedule.ticks == 14
 
 
 def test_a_skip_waits_in_its_ring() -> None:
-    net = Net(20, 4, 2)
-    stem = net.conv("image", 4)
-    body = net.depthwise(net.depthwise(stem, 3), 5)
-    graph = net.finish("skip", net.add(stem, body))
-    stream = streaming(rows_of(graph), (0, 1, 2, 3))
-    assert stream is not None
+    row_graph = Net(20, 4, 2)
+    stem = row_graph.conv("image", 4)
+    body = row_graph.depthwise(row_graph.depthwise(stem, 3), 5)
+    graph = row_graph.finish("skip", row_graph.add(stem, body))
+    scheduled = schedule_stage(row_graph_of(graph), (0, 1, 2, 3))
+    assert scheduled is not None
     # the sum at row r needs row r of the stem, which is at r + 1 + 2 by then
-    assert stream.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
+    assert scheduled.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
 
 
 def test_what_is_read_later_stays_whole() -> None:
-    net = Net(8, 8, 2)
-    stem = net.conv("image", 4)
-    body = net.depthwise(stem, 3)
-    graph = net.finish("later", net.add(stem, net.depthwise(body, 3)))
-    stream = streaming(rows_of(graph), (0, 1))
-    assert stream is not None and stream.rings == {}
-    assert streaming(rows_of(graph), (1, 3)) is None, "the sum reads what comes between"
+    row_graph = Net(8, 8, 2)
+    stem = row_graph.conv("image", 4)
+    body = row_graph.depthwise(stem, 3)
+    graph = row_graph.finish("later", row_graph.add(stem, row_graph.depthwise(body, 3)))
+    scheduled = schedule_stage(row_graph_of(graph), (0, 1))
+    assert scheduled is not None and scheduled.rings == {}
+    assert schedule_stage(row_graph_of(graph), (1, 3)) is None, "the sum reads what comes between"
 
 
 def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
@@ -85,27 +86,29 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
     graph = by_row(seed)
-    net, order = rows_of(graph, *(graph.inputs if brought else ())), file_order(graph)
+    row_graph, order = row_graph_of(graph, *(graph.inputs if brought else ())), file_order(graph)
     grown = {
         (a, end): dict(made)
         for a in range(len(order))
-        for end, is_stage, made in _growing(net, order, a)
+        for end, is_stage, made in _growing(row_graph, order, a)
         if is_stage and end > a + 1
     }
-    direct = {(a, b): found for a, b in intervals(graph) if (found := streaming(net, order[a:b])) is not None}
+    direct = {(a, b): found for a, b in intervals(graph) if (found := schedule_stage(row_graph, order[a:b])) is not None}
     assert set(direct) == set(grown) or brought, "where only a streamed input has readers outside, they differ"
-    for span, stream in direct.items():
-        rows = {name: stream.paces[graph.producer.get(name, name)].rows for name in stream.rings}
-        assert stream.rings == {name: min(grown[span][name].kept, rows[name]) for name in stream.rings}
+    for span, scheduled in direct.items():
+        rows = {name: scheduled.timings[graph.producer.get(name, name)].rows for name in scheduled.rings}
+        assert scheduled.rings == {name: min(grown[span][name].ring_rows, rows[name]) for name in scheduled.rings}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
     graph = by_row(seed)
-    net, order, owner = rows_of(graph), file_order(graph), views(graph)
+    row_graph, order, owner = row_graph_of(graph), file_order(graph), views(graph)
     alone = live_bytes(graph, order, owner)
-    best = best_stages(net, order, owner, alone)
-    found = {most: best_stages(net, order, owner, alone, most=most) for most in range(max(alone), 0, -max(1, max(alone) // 50))}
+    best = best_stages(row_graph, order, owner, alone)
+    found = {
+        most: best_stages(row_graph, order, owner, alone, most=most) for most in range(max(alone), 0, -max(1, max(alone) // 50))
+    }
     within = [most for most, (stages, *_) in found.items() if stages]
     assert all(found[most] == best for most in within)
     assert not within or all(not stages for most, (stages, *_) in found.items() if most < within[-1])
@@ -115,38 +118,38 @@ def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
 def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     """All cuts of a small network, each planned: none needs less than what the dynamic programme found, but for placement."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
-    net, order, owner = rows_of(graph), file_order(graph), views(graph)
+    row_graph, order, owner = row_graph_of(graph), file_order(graph), views(graph)
     variants = [variant_for(graph, op).name for op in graph.ops]
-    saved = partial(saved_bytes, graph, owner, lags(graph, variants, owner))
+    saved = partial(saved_bytes, graph, owner, distances(graph, variants, owner))
     alone = live_bytes(graph, order, owner, (), saved)
-    found, tiles, _ = best_stages(net, order, owner, alone)
+    found, tiles, _ = best_stages(row_graph, order, owner, alone)
     chosen = plan_in_stages(graph, found, tiles=tiles)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
         stages = [order[a:b] for a, b in itertools.pairwise(edges)]
-        if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
+        if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in stages):
             assert chosen.lower_bound <= plan_in_stages(graph, stages).lower_bound, stages
 
 
 def test_a_tile_by_hand() -> None:
     """A block whose widest map is a tile: 3x3 with stride 1 over 9 rows reads each of its rows up to three times."""
-    net = Net(9, 12, 4)
-    wide = net.conv("image", 16)
-    thin = net.conv(net.depthwise(wide, 3), 4)
-    graph = net.finish("block", thin)
-    rows = rows_of(graph)
-    assert joined(rows, (0, 1, 2)) == (Read("image", 1, 3, 1),)
+    row_graph = Net(9, 12, 4)
+    wide = row_graph.conv("image", 16)
+    thin = row_graph.conv(row_graph.depthwise(wide, 3), 4)
+    graph = row_graph.finish("block", thin)
+    rows = row_graph_of(graph)
+    assert joined(rows, (0, 1, 2)) == (Access("image", Window(3, 1, 1)),)
     deep = graph.ops[1].outputs[0]
     assert tile_sizes(rows, Tile((0, 1, 2), 4)) == {deep: (1, 4), wide: (3, 6)}
     assert tile_sizes(rows, Tile((0, 1, 2), 12)) == {deep: (1, 12), wide: (3, 12)}
     assert tile_bytes(rows, Tile((0, 1, 2), 4)) == {deep: 1 * 4 * 16, wide: 3 * 6 * 16}
     # rows 0 and 8 are read twice, the seven between them three times: 16 times again
-    assert macs_again(rows, Tile((0, 1, 2), 4)) == {0: 16 * 12 * 4 * 16, 1: 0}
+    assert recomputed_macs(rows, Tile((0, 1, 2), 4)) == {0: 16 * 12 * 4 * 16, 1: 0}
     # three at a time: rows 0 to 3, 2 to 6, 5 to 8, and so four again
-    assert joined(rows, (0, 1, 2), 3) == (Read("image", 3, 5, 1),)
+    assert joined(rows, (0, 1, 2), 3) == (Access("image", Window(5, 3, 1)),)
     assert tile_sizes(rows, Tile((0, 1, 2), 4, 3)) == {deep: (3, 4), wide: (5, 6)}
-    assert macs_again(rows, Tile((0, 1, 2), 4, 3)) == {0: 4 * 12 * 4 * 16, 1: 0}
-    assert joined(rows, (1, 2)) == (Read(wide, 1, 3, 1),) and macs_again(rows, Tile((1, 2), 4)) == {1: 0}
+    assert recomputed_macs(rows, Tile((0, 1, 2), 4, 3)) == {0: 4 * 12 * 4 * 16, 1: 0}
+    assert joined(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
 
 
 def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
@@ -155,38 +158,41 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
     for index in reversed(run[:-1]):
         out, needed[index] = graph.output(graph.ops[index]), set()
         for reader in (other for other in run if out.name in graph.ops[other].inputs):
-            window = SPECS[graph.ops[reader].kind].window(graph, graph.ops[reader])
-            assert window is not None
-            first = [r * window.stride[0] - window.pad[0] for r in needed[reader]]
-            needed[index] |= {r for top in first for r in range(top, top + window.extent[0]) if 0 <= r < out.shape[1]}
+            windows = SPECS[graph.ops[reader].kind].windows(graph, graph.ops[reader])
+            assert windows is not None
+            extent, stride, pad = windows[0]
+            first = [r * stride - pad for r in needed[reader]]
+            needed[index] |= {r for top in first for r in range(top, top + extent) if 0 <= r < out.shape[1]}
     return [needed[index] for index in run]
 
 
 def spanned(rows: set[int]) -> set[int]:
-    """With those between, which a turn computes as well."""
+    """With those between, which an iteration computes as well."""
     return set(range(min(rows), max(rows) + 1)) if rows else rows
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 5])
+@pytest.mark.parametrize("rows_per_iteration", [1, 2, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_tiles_do_again_is_what_their_rows_need(seed: int, at_once: int) -> None:
+def test_what_tiles_do_again_is_what_their_rows_need(seed: int, rows_per_iteration: int) -> None:
     graph = by_row(seed)
-    net = rows_of(graph)
+    row_graph = row_graph_of(graph)
     for a, b in intervals(graph):
         run = range(a, b)
-        if joined(net, run) is None:
+        if joined(row_graph, run) is None:
             continue
         height = graph.output(graph.ops[b - 1]).shape[1]
         alone = [rows_read(graph, run, row) for row in range(height)]
-        turns = [alone[row : row + at_once] for row in range(0, height, at_once)]
-        needed = [[spanned(set.union(*rows)) for rows in zip(*turn, strict=True)] for turn in turns]
-        for position, (index, again) in enumerate(sorted(macs_again(net, Tile(tuple(run), 3, at_once)).items())):
+        iterations = [alone[row : row + rows_per_iteration] for row in range(0, height, rows_per_iteration)]
+        needed = [[spanned(set.union(*rows)) for rows in zip(*iteration, strict=True)] for iteration in iterations]
+        for position, (index, again) in enumerate(
+            sorted(recomputed_macs(row_graph, Tile(tuple(run), 3, rows_per_iteration)).items())
+        ):
             op = graph.ops[index]
             if op.kind == "conv_2d" and graph.input(op, 1).shape[1:3] == (1, 1):
                 each = SPECS[op.kind].macs(graph, op, True) // graph.output(op).shape[1]
                 assert again == each * (sum(len(rows[position]) for rows in needed) - graph.output(op).shape[1])
             assert again >= 0 or len(set.union(*(rows[position] for rows in needed))) < graph.output(op).shape[1]
-        sizes = tile_sizes(net, Tile(tuple(run), 3, at_once))
+        sizes = tile_sizes(row_graph, Tile(tuple(run), 3, rows_per_iteration))
         for position, (name, (rows, cols)) in enumerate(reversed(sizes.items())):
             assert rows == max(max(r[position], default=-1) - min(r[position], default=0) + 1 for r in needed)
             assert 0 <= cols <= graph.tensors[name].shape[2]
@@ -216,8 +222,8 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
     for most in (fuse.MOST_GROWN, 10 * steps, 1):
         monkeypatch.setattr(fuse, "MOST_GROWN", most)
         grown.clear()
-        net, order = rows_of(graph), file_order(graph)
-        plans.append(best_stages(net, order, views(graph), live_bytes(graph, order, views(graph))))
+        row_graph, order = row_graph_of(graph), file_order(graph)
+        plans.append(best_stages(row_graph, order, views(graph), live_bytes(graph, order, views(graph))))
         counts.append(len(grown))
     assert counts[0] > counts[1] > counts[2]
     assert counts[1] <= (10 + fuse.SHORT) * steps and counts[2] <= 2 * fuse.SHORT * steps
@@ -257,9 +263,9 @@ def test_the_front_and_single_plans_agree(seed: int, brought: bool) -> None:
 
 def test_less_work_than_a_plan_can_do_is_refused() -> None:
     """Of 8 rows two windows of 3 rows read 6; a plan that fuses their map with what reads it computes no more."""
-    net = Net(8, 8, 2)
+    row_graph = Net(8, 8, 2)
     attrs = {"kernel": (3, 3), "stride": (3, 3), "padding": ((0, 0), (0, 0)), "activation": "none"}
-    graph = net.finish("skipped", net.op("average_pool_2d", (net.conv("image", 4),), (1, 2, 2, 4), **attrs))
+    graph = row_graph.finish("skipped", row_graph.op("average_pool_2d", (row_graph.conv("image", 4),), (1, 2, 2, 4), **attrs))
     made, work = plan(graph), macs(graph)
     executed = sum(plan_macs(made))
     assert executed < work
@@ -276,8 +282,10 @@ def test_less_work_than_a_plan_can_do_is_refused() -> None:
 
 def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> None:
     """Of a 1x1 and a depthwise layer in a tile one column is kept, as where a little more work would be allowed."""
-    net = Net(12, 12, 2)
-    graph = net.finish("narrow", net.conv(net.depthwise(net.conv(net.conv("image", 2, 3), 32), 1), 2, 3))
+    row_graph = Net(12, 12, 2)
+    graph = row_graph.finish(
+        "narrow", row_graph.conv(row_graph.depthwise(row_graph.conv(row_graph.conv("image", 2, 3), 32), 1), 2, 3)
+    )
     made, more = plan(graph), plan(graph, max_mac_overhead=1 + 1 / macs(graph))
     assert sum(plan_macs(made)) == sum(plan_macs(more)) == macs(graph)
     assert made.arena == more.arena
@@ -291,15 +299,15 @@ def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
     path.write_bytes(to_tflite(NETWORKS["chain"]()))
     model = api.load(path)
     made = api.plan(model, stream_inputs=True)
-    assert made.streamed == ("image",) and made.buffer("image").bytes == 3 * 8 < model.graph.tensors["image"].bytes
+    assert made.streamed_inputs == ("image",) and made.buffer("image").bytes == 3 * 8 < model.graph.tensors["image"].bytes
     result = api.verify(model, made, count=4, core=core)
     assert result.ok and set(result.touched) == {"host", core}, result.first_difference
 
 
 def test_what_cannot_be_streamed_says_so() -> None:
-    net = Net(8, 8, 2)
-    net.tensors["turned"] = Tensor("turned", (4,), "int32", None, np.array([0, 2, 1, 3], np.int32), "constant")
-    graph = net.finish("columns", net.op("transpose", ("image", "turned"), (1, 8, 8, 2)))
+    row_graph = Net(8, 8, 2)
+    row_graph.tensors["turned"] = Tensor("turned", (4,), "int32", None, np.array([0, 2, 1, 3], np.int32), "constant")
+    graph = row_graph.finish("columns", row_graph.op("transpose", ("image", "turned"), (1, 8, 8, 2)))
     with pytest.raises(CompileError, match="cannot take a network input row by row"):
         plan(graph, stream_inputs=True)
     with pytest.raises(CompileError, match="schedule layer cannot stream inputs"):

@@ -20,9 +20,9 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, from_json, front, plan, plan_in_stages, to_json
-from tinyweave.planning.alias.overlap import lags, saved_bytes, views
-from tinyweave.planning.fuse.access import Rows, can_be_handed
-from tinyweave.planning.fuse.schedule import is_fused, lags_by_stage, streaming, streamings
+from tinyweave.planning.alias.overlap import distances, saved_bytes, views
+from tinyweave.planning.fuse.access import RowGraph, streamable_outputs
+from tinyweave.planning.fuse.schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
 from tinyweave.planning.fuse.stages import best_stages
 from tinyweave.planning.order.search import file_order, live_bytes
 from tinyweave.simulate import compare
@@ -30,8 +30,8 @@ from tinyweave.simulate import compare
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
 
 
-def rows_of(graph: Graph, *handed: str, tiles: tuple[Tile, ...] = ()) -> Rows:
-    return Rows(graph, [variant_for(graph, op).name for op in graph.ops], (), tiles, handed)
+def row_graph_of(graph: Graph, *streamed_outputs: str, tiles: tuple[Tile, ...] = ()) -> RowGraph:
+    return RowGraph(graph, [variant_for(graph, op).name for op in graph.ops], (), tiles, streamed_outputs)
 
 
 def imported(graph: Graph, folder: Path) -> results.Model:
@@ -42,21 +42,21 @@ def imported(graph: Graph, folder: Path) -> results.Model:
 
 def test_a_ring_holds_the_rows_of_a_turn() -> None:
     graph = segmentation()
-    assert can_be_handed(rows_of(graph)) == ("classes",)
+    assert streamable_outputs(row_graph_of(graph)) == ("classes",)
     for ops in (ALL, (2, 3, 4), (4,)):
-        whole, handed = (streaming(rows_of(graph, *names), ops) for names in ((), ("classes",)))
-        assert whole is not None and handed is not None
-        assert handed == replace(whole, rings={**whole.rings, "classes": 1})
-    for rows in (2, 5):  # the last turn has fewer
-        stream = streaming(rows_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
-        assert stream is not None and stream.rings["classes"] == rows
-    assert is_fused(rows_of(graph, "classes"), (4,)) and not is_fused(rows_of(graph), (4,))
+        whole, streamed_outputs = (schedule_stage(row_graph_of(graph, *names), ops) for names in ((), ("classes",)))
+        assert whole is not None and streamed_outputs is not None
+        assert streamed_outputs == replace(whole, rings={**whole.rings, "classes": 1})
+    for rows in (2, 5):  # the last iteration has fewer
+        scheduled = schedule_stage(row_graph_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
+        assert scheduled is not None and scheduled.rings["classes"] == rows
+    assert is_fused(row_graph_of(graph, "classes"), (4,)) and not is_fused(row_graph_of(graph), (4,))
 
 
 def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
     graph = heads()
     made = plan(graph, stream_outputs=True)
-    assert made.handed == ("wide",) and made.buffer("wide").bytes == 10 * 8
+    assert made.streamed_outputs == ("wide",) and made.buffer("wide").bytes == 10 * 8
     assert all(made.buffer(made.places[name].buffer).end == len(made.stages) for name in ("body", "vector", "flat"))
     twice = replace(graph, outputs=(*graph.outputs, "wide"))
     with pytest.raises(CompileError, match="cannot hand out a network output row by row"):
@@ -73,57 +73,60 @@ def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) -> None:
     graph = segmentation()
-    whole, handed = (plan(graph, schedule, stream_inputs=brought, stream_outputs=out) for out in (False, True))
-    assert handed.handed == ("classes",) and handed.streamed == (("image",) if brought else ())
-    assert handed.arena["sram"] < whole.arena["sram"]
-    stage = next(stage for stage in handed.stages if ALL[-1] in stage.ops)
-    assert stage.tiles is not None and handed.buffer("classes").bytes % (12 * 6) == 0
-    text = to_json(handed)
-    assert to_json(from_json(text, graph)) == text and from_json(text, graph).handed == ("classes",)
-    assert from_json(to_json(whole).replace('"handed": [],', ""), graph).handed == ()  # as written before there was the key
+    whole, streamed_outputs = (plan(graph, schedule, stream_inputs=brought, stream_outputs=out) for out in (False, True))
+    assert streamed_outputs.streamed_outputs == ("classes",) and streamed_outputs.streamed_inputs == (
+        ("image",) if brought else ()
+    )
+    assert streamed_outputs.arena["sram"] < whole.arena["sram"]
+    stage = next(stage for stage in streamed_outputs.stages if ALL[-1] in stage.ops)
+    assert stage.tiles is not None and streamed_outputs.buffer("classes").bytes % (12 * 6) == 0
+    text = to_json(streamed_outputs)
+    assert to_json(from_json(text, graph)) == text and from_json(text, graph).streamed_outputs == ("classes",)
 
 
 def test_the_front_hands_out_too() -> None:
     found = front(segmentation(), stream_inputs=True, stream_outputs=True)
-    assert all(made.handed == ("classes",) and made.streamed == ("image",) for made in found)
+    assert all(made.streamed_outputs == ("classes",) and made.streamed_inputs == ("image",) for made in found)
     assert found[0].arena["sram"] <= plan(segmentation(), stream_inputs=True, stream_outputs=True).arena["sram"]
 
 
 def test_a_ring_lies_over_rows_that_are_read() -> None:
     """An op that reads each byte before it writes the same one needs no byte for its ring; a window needs all of them."""
     graph = heads()
-    net, owner = rows_of(graph, "wide"), views(graph)
-    alone = lags(graph, net.variants, owner)
+    row_graph, owner = row_graph_of(graph, "wide"), views(graph)
+    alone = distances(graph, row_graph.variants, owner)
     stages = [(0,), (1,), (2,), (3,)]
-    assert lags_by_stage(net, stages, streamings(net, stages), alone, owner)[1] == {"body": 0}
+    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[1] == {"body": 0}
     graph = segmentation()
-    net, owner = rows_of(graph, "classes"), views(graph)
+    row_graph, owner = row_graph_of(graph, "classes"), views(graph)
     stages = [(index,) for index in ALL]
-    alone = lags(graph, net.variants, owner)
-    assert lags_by_stage(net, stages, streamings(net, stages), alone, owner)[4] == {"sum": 12 * 6}
+    alone = distances(graph, row_graph.variants, owner)
+    assert distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), alone, owner)[4] == {"sum": 12 * 6}
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     """As for whole outputs: of all cuts of a small network none needs less than what the dynamic programme found."""
     graph = random_network(seed, 6, growers=BY_ROW, live=2)
-    handed = can_be_handed(rows_of(graph))
-    net, order, owner = rows_of(graph, *handed), file_order(graph), views(graph)
-    gone = replace(graph, outputs=tuple(name for name in graph.outputs if name not in handed))
-    saved = partial(saved_bytes, gone, owner, lags(gone, net.variants, owner))
-    found, tiles, _ = best_stages(net, order, owner, live_bytes(gone, order, owner, (), saved))
-    chosen = plan_in_stages(graph, found, tiles=tiles, handed=handed)
+    streamed_outputs = streamable_outputs(row_graph_of(graph))
+    row_graph, order, owner = row_graph_of(graph, *streamed_outputs), file_order(graph), views(graph)
+    gone = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streamed_outputs))
+    saved = partial(saved_bytes, gone, owner, distances(gone, row_graph.variants, owner))
+    found, tiles, _ = best_stages(row_graph, order, owner, live_bytes(gone, order, owner, (), saved))
+    chosen = plan_in_stages(graph, found, tiles=tiles, streamed_outputs=streamed_outputs)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
         stages = [order[a:b] for a, b in itertools.pairwise(edges)]
-        if all(len(ops) == 1 or streaming(net, ops) is not None for ops in stages):
-            made = plan_in_stages(graph, stages, handed=handed)
+        if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in stages):
+            made = plan_in_stages(graph, stages, streamed_outputs=streamed_outputs)
             assert chosen.lower_bound <= made.lower_bound, stages
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_tile_of_several_rows_hands_out_all_of_them(rows: int, tmp_path: Path) -> None:
-    made = plan_in_stages(segmentation(), [ALL], streamed=("image",), tiles=(Tile((3, 4), 5, rows),), handed=("classes",))
+    made = plan_in_stages(
+        segmentation(), [ALL], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, rows),), streamed_outputs=("classes",)
+    )
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     assert compare.verify(made, tmp_path, "m", compare.samples(made.graph, 3, 0), cores=()).ok
@@ -136,7 +139,7 @@ def test_rows_handed_out_are_the_bytes(core: str, brought: bool, tmp_path: Path)
     model = imported(segmentation(), tmp_path)
     for optimize in ("size", "speed"):
         made = api.plan(model, stream_inputs=brought, stream_outputs=True, optimize=optimize, core=core)
-        assert made.handed == ("classes",)
+        assert made.streamed_outputs == ("classes",)
         result = api.verify(model, made, count=3, core=core)
         assert result.ok and set(result.touched) == {"host", core}, result.first_difference
 
@@ -147,7 +150,7 @@ def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> N
     model = imported(segmentation(2, head), tmp_path)
     whole, made = (api.plan(model, stream_inputs=True, stream_outputs=out) for out in (False, True))
     assert made.arena["sram"] < whole.arena["sram"] and made.buffer("classes").bytes == 12 * 6
-    assert is_fused(rows_of(model.graph, *made.handed), made.stages[-1].ops)
+    assert is_fused(row_graph_of(model.graph, *made.streamed_outputs), made.stages[-1].ops)
     result = api.verify(model, made, count=3, core=None)
     assert result.ok, result.first_difference or dict(result.touched)
 
@@ -155,7 +158,7 @@ def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("tiles", [(), (Tile((3, 4), 5, 5),), (Tile((1, 2), 7), Tile((3, 4), 7, 2, cached=False))])
 def test_turns_of_several_rows_are_the_bytes(tiles: tuple[Tile, ...], tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
-    made = plan_in_stages(model.graph, [ALL], streamed=("image",), tiles=tiles, handed=("classes",))
+    made = plan_in_stages(model.graph, [ALL], streamed_inputs=("image",), tiles=tiles, streamed_outputs=("classes",))
     result = api.verify(model, made, count=2, core=None)
     assert result.ok, result.first_difference or dict(result.touched)
 
@@ -163,7 +166,7 @@ def test_turns_of_several_rows_are_the_bytes(tiles: tuple[Tile, ...], tmp_path: 
 def test_some_outputs_are_handed_out_and_others_are_not(tmp_path: Path) -> None:
     model = imported(heads(), tmp_path)
     made = api.plan(model, stream_inputs=True, stream_outputs=True)
-    (wide,) = made.handed
+    (wide,) = made.streamed_outputs
     result = api.verify(model, made, count=3, core=None)
     assert result.ok, result.first_difference
     header = api.source(model, made).files["heads.h"]
@@ -211,10 +214,10 @@ def test_random_networks_hand_out_what_they_can(seed: int) -> None:
     """Each plan is followed by the check, whatever the schedule and the kernels."""
     rng = random.Random(seed)
     graph = random_network(seed, rng.randint(4, 10), growers=BY_ROW, live=2)
-    wanted = can_be_handed(rows_of(graph))
+    wanted = streamable_outputs(row_graph_of(graph))
     if not wanted:
         with pytest.raises(CompileError, match="cannot hand out a network output"):
             plan(graph, stream_outputs=True)
         return
     made = plan(graph, rng.choice(("best", "stream2d")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
-    assert made.handed == wanted
+    assert made.streamed_outputs == wanted

@@ -194,7 +194,7 @@ def _compare_callback(graph: Graph, call: Call, events: list[Access]) -> None:
 
 
 def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Access]) -> None:
-    """One turn of an op."""
+    """One iteration of an op."""
     graph, variant = made.graph, made.variants[made.graph.ops.index(op)]
     operands = [name for name in op.inputs if name in made.places]
     call = calls.pop(0)
@@ -247,13 +247,19 @@ def random_plan(seed: int, core: str) -> Plan:
 
 
 PLANS = {
-    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed=("image",)),
+    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed_inputs=("image",)),
     "tiles": lambda: plan_in_stages(
-        segmentation(), [ALL], streamed=("image",), tiles=(Tile((1, 2), 7), Tile((3, 4), 5, 2)), handed=("classes",)
+        segmentation(),
+        [ALL],
+        streamed_inputs=("image",),
+        tiles=(Tile((1, 2), 7), Tile((3, 4), 5, 2)),
+        streamed_outputs=("classes",),
     ),
     "patches": lambda: plan_in_stages(segmentation(), [ALL], tiles=(Tile(ALL, 5, 4, cached=False),)),
-    "an enlarged map": lambda: plan_in_stages(segmentation(2, "transpose_conv"), [ALL], handed=("classes",)),
-    "an op by itself": lambda: plan_in_stages(heads(), [(0,), (1,), (2,), (3,)], streamed=("image",), handed=("wide",)),
+    "an enlarged map": lambda: plan_in_stages(segmentation(2, "transpose_conv"), [ALL], streamed_outputs=("classes",)),
+    "an op by itself": lambda: plan_in_stages(
+        heads(), [(0,), (1,), (2,), (3,)], streamed_inputs=("image",), streamed_outputs=("wide",)
+    ),
 }
 
 

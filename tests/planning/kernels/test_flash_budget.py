@@ -35,7 +35,7 @@ def network() -> Graph:
     return verify(replace(graph, tensors=filled))
 
 
-def roomy(made: Plan) -> list[str]:
+def flash_heavy(made: Plan) -> list[str]:
     return [op.name for op, name in zip(made.graph.ops, made.variants, strict=True) if name == ROOMY]
 
 
@@ -46,7 +46,7 @@ def graph() -> Graph:
 
 def test_flash_goes_where_it_saves_most(graph: Graph):
     alone = [op.name for op in graph.ops if op.kind == "conv_2d" and op.attrs["stride"] == (1, 1)][:3]
-    found = [roomy(plan(graph, "unfused", core=CORE, flash=flash, other_flash=0)) for flash in range(0, 60_000, 1_000)]
+    found = [flash_heavy(plan(graph, "unfused", core=CORE, flash=flash, other_flash=0)) for flash in range(0, 60_000, 1_000)]
     assert found[0] == [] and found[-1] == alone and [alone[0]] in found
     assert all(set(less) <= set(more) or len(less) == len(more) for less, more in pairwise(found))
 
@@ -79,11 +79,11 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
         folder.mkdir()
         counts.append(api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1))
     most, least = (done.profile.flash for done in counts)
-    assert roomy(counts[0].plan) and not roomy(counts[1].plan) and not counts[1].fits
+    assert flash_heavy(counts[0].plan) and not flash_heavy(counts[1].plan) and not counts[1].fits
     for flash in (most + SPARE, most - 1, (most + least) // 2):
         folder = tmp_path / str(flash)
         folder.mkdir()
         done = api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1)
         assert done.fits and done.verification.ok
         assert (done.plan.variants == counts[0].plan.variants) == (flash > most)
-        assert (folder / f"{ROOMY}.c").exists() == bool(roomy(done.plan))
+        assert (folder / f"{ROOMY}.c").exists() == bool(flash_heavy(done.plan))

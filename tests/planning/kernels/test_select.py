@@ -60,9 +60,9 @@ def test_memory_that_is_short_costs_time(model: results.Model):
 @pytest.mark.parametrize("seed", range(20))
 def test_more_memory_never_costs_time(seed: int):
     graph = random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
-    free = plan(graph, core=CORE, slack=0.2)
+    free = plan(graph, core=CORE, max_slowdown=1.2)
     limits = [size(free) * tenths // 10 for tenths in (5, 8, 9, 10, 20)]
-    plans = [plan(graph, core=CORE, slack=0.2, most=limit) for limit in limits]
+    plans = [plan(graph, core=CORE, max_slowdown=1.2, ram_limit=limit) for limit in limits]
     taken = [cycles(made) for made, limit in zip(plans, limits, strict=True) if size(made) <= limit]
     assert taken == sorted(taken, reverse=True) and taken[-1] == cycles(free)
 
@@ -77,7 +77,7 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back():
     net = Net(64, 64, 8)
     graph = net.finish("input", net.conv(net.conv(net.conv("image", 4, 3, 4), 6, 3, 2), 8, 3, 2))
     told: list[tuple[str, int, int]] = []
-    made = plan(graph, core=CORE, most=100, progress=lambda *step: told.append(step))
+    made = plan(graph, core=CORE, ram_limit=100, progress=lambda *step: told.append(step))
     assert size(made) == size(plan(graph))
     assert made.variants[:3] == ("tw_conv_2d_s8", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
     assert told == [("plans compared", number, 0) for number in range(3)], "all fast, none fast, and those that may be"

@@ -17,7 +17,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
 from tinyweave.planning import Plan, check, from_json, plan, to_json
-from tinyweave.planning.alias.overlap import lags, views
+from tinyweave.planning.alias.overlap import distances, views
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.order.search import file_order
 from tinyweave.planning.place.place import Rule
@@ -55,11 +55,12 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 
 
 def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: Path) -> None:
-    """Each output lies its lag below its input, so that without moves all lags add up."""
+    """Each output lies its overlap distance below its input; without moves all of them add up."""
     made, layer = plan(separable()), plan(separable(), "layer")
-    distances = [lag for of_op in lags(layer.graph, layer.variants, views(layer.graph)) for lag in of_op.values()]
-    assert len(distances) == 8 and min(distances) > 0
-    assert made.arena["sram"] == made.lower_bound == 720 + max(distances)
+    by_op = distances(layer.graph, layer.variants, views(layer.graph))
+    every = [distance for of_op in by_op for distance in of_op.values()]
+    assert len(every) == 8 and min(every) > 0
+    assert made.arena["sram"] == made.lower_bound == 720 + max(every)
     assert len(moves(made)) <= 7
     run_on_host(made, tmp_path, 0)
 

@@ -1,4 +1,4 @@
-"""What tw_depthwise_conv_2d_s8_dsp works with: its stream of weights, its blocks of columns, its scratch, and its lag.
+"""What tw_depthwise_conv_2d_s8_dsp works with: stream of weights, blocks of columns, scratch and overlap distance.
 
 In: a depthwise convolution without depth multiplier. Out: as the header of the kernel has it.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size, weights_zero
-from .. import lag
+from .. import overlap_distance as distance
 from . import dense
 
 LINE_WORDS = 16  # TW_LINE_WORDS
@@ -153,7 +153,7 @@ def flash(graph: Graph, op: Op) -> int:
     return 4 * channels * (3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2))
 
 
-def lags(graph: Graph, op: Op) -> lag.Lags:
+def distances(graph: Graph, op: Op) -> distance.Distances:
     """Strip by strip, block by block, four channels are read before they are written; the last four begin at c - 4."""
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -162,7 +162,7 @@ def lags(graph: Graph, op: Op) -> lag.Lags:
     c, columns, rows = x.shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
     tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)
     channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)
-    first = lag.first_inside(tops * stride[0] - pad[0], 1, h)[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
+    first = distance.first_inside(tops * stride[0] - pad[0], 1, h)[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
     last = np.minimum(tops + rows, out_h)[:, None] * out_w - out_w + np.minimum(begins + columns, out_w) - 1
     read, written = (pixel[..., None] * c + channel for pixel in (first, last))
-    return {0: lag.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))}
+    return {0: distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))}

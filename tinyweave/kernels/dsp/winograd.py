@@ -1,4 +1,4 @@
-"""What tw_conv_2d_s8_winograd_dsp works with: its stream of weights, when their outputs are exact, its scratch, and its lag.
+"""What tw_conv_2d_s8_winograd_dsp works with: stream of weights, when outputs are exact, scratch and overlap distance.
 
 In: a 3x3 convolution of stride 1. Out: its weights, biases and multipliers in the order of tw_winograd.h; a filter has 16
 numbers of 16 bits per channel instead of 9 of 8: fewer products for more Flash.
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops import SPECS, conv
-from ...ops.spec import Window
-from .. import lag
-from ..lag import Lags
+from ...ops.window import Window
+from .. import overlap_distance as distance
+from ..overlap_distance import Distances
 from . import dense
 
 KERNEL, TILE, WINDOW = 3, 2, 4
@@ -80,20 +80,21 @@ def scratch_of(depth: int, units: int) -> int:
     return 2 * POSITIONS * 2 * depth + 2 * half + -(-units // 4) * 4 + 2 * depth
 
 
-def lags(graph: Graph, op: Op) -> Lags:
+def distances(graph: Graph, op: Op) -> Distances:
     """The windows of two tiles are read before either is written; tiles follow each other row by row."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    return {} if window is None else {0: _lag(x.shape[1:], out.shape[1:], window.pad)}
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    return {} if windows is None else {0: _distance(x.shape[1:], out.shape[1:], (windows[0].pad, windows[1].pad))}
 
 
 @lru_cache(maxsize=1 << 12)
-def _lag(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
+def _distance(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
     (h, w, depth), (out_h, out_w, units) = size, out
     tiles = -(-out_h // TILE), -(-out_w // TILE)
     # of a window the first of a row reads all columns, others the last two: they have the rest from the one before
-    windows = (Window((WINDOW, WINDOW - skip), (TILE, TILE), (pad[0], pad[1] - skip)) for skip in (0, WINDOW - TILE))
-    first, read = (lag.first_pixels((h, w), tiles, window, (1, 1)).reshape(tiles) for window in windows)
+    down = Window(WINDOW, TILE, pad[0])
+    across = (Window(WINDOW - skip, TILE, pad[1] - skip) for skip in (0, WINDOW - TILE))
+    first, read = (distance.first_pixels((h, w), tiles, (down, window), (1, 1)).reshape(tiles) for window in across)
     read[:, 0] = first[:, 0]
     rows, cols = (np.minimum(np.arange(1, count + 1) * TILE, extent) for count, extent in zip(tiles, out, strict=False))
     written = (rows[:, None] - 1) * out_w + cols
-    return lag.in_twos(read.ravel() * depth, written.ravel() * units)
+    return distance.in_twos(read.ravel() * depth, written.ravel() * units)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...ir import Graph, Op
 from ...ops import SPECS
 from ...ops.conv import groups, kernel_size, weights_zero
-from .. import lag
+from .. import overlap_distance as distance
 from ..dsp import dense
 
 LANES = 16  # TW_MVE_LANES
@@ -51,34 +51,34 @@ def scratch(graph: Graph, op: Op) -> int:
 
 def scratch_of(rows: int, cols: int, depth: int) -> int:
     """Bytes: some windows."""
-    return windows(rows, cols, depth) * up(rows * cols * depth)
+    return windows_at_once(rows, cols, depth) * up(rows * cols * depth)
 
 
-def windows(rows: int, cols: int, depth: int) -> int:
+def windows_at_once(rows: int, cols: int, depth: int) -> int:
     """How many windows are gathered before they are multiplied: of those that are small some, since a call has its costs."""
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
-def lags(graph: Graph, op: Op) -> lag.Lags:
+def distances(graph: Graph, op: Op) -> distance.Distances:
     """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
     for every four outputs of both, in rows if the stride is not 1, but for the last ones whose vectors reach beyond them."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if x.shape[0] != 1 or window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if x.shape[0] != 1 or windows is None:
         return {}
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
-    first = lag.first_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"])
+    first = distance.first_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"])
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
-    are_pixels = rows == cols == 1 and window.pad == (0, 0) and inside
-    at_once, run = windows(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
+    are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
+    at_once, run = windows_at_once(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
     if are_pixels and units >= FILTERS:
         step = stride[1] * depth
         vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
-        again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, lag.NEVER)
+        again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, distance.NEVER)
         read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
-    return {0: lag.trailing(read, ends)}
+    return {0: distance.trailing(read, ends)}
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
@@ -144,25 +144,28 @@ def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
     return taps_stream(dense.filters(graph, op), op.attrs["stride"][1])
 
 
-def taps_lags(graph: Graph, op: Op) -> lag.Lags:
+def taps_distances(graph: Graph, op: Op) -> distance.Distances:
     """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if x.shape[0] != 1 or window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if x.shape[0] != 1 or windows is None:
         return {}
     c, (h, w) = x.shape[3], out.shape[1:3]
-    first = lag.first_pixels(x.shape[1:3], (h, w), window, op.attrs["dilation"])
+    first = distance.first_pixels(x.shape[1:3], (h, w), windows, op.attrs["dilation"])
     at_once = pixels_at_once(c, op.attrs["stride"][1])
     if at_once == 1:
         begins = np.arange(0, c, LANES)
-        read = np.minimum(first[:, None] * c + begins, lag.NEVER)
-        return {0: lag.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())}
+        read = np.minimum(first[:, None] * c + begins, distance.NEVER)
+        return {
+            0: distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
+        }
     # some pixels at once where all of their windows are inside
-    pad, end = window.pad[1], min(w, x.shape[2] - window.extent[1] + window.pad[1] + 1)
+    extent, _, pad = windows[1]
+    end = min(w, x.shape[2] - extent + pad + 1)
     together = range(pad, end - at_once + 1, at_once)
     cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]
     begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()
-    read = np.minimum(np.minimum.reduceat(first, begins) * c, lag.NEVER)
-    return {0: lag.trailing(read, np.append(begins[1:], h * w) * c)}
+    read = np.minimum(np.minimum.reduceat(first, begins) * c, distance.NEVER)
+    return {0: distance.trailing(read, np.append(begins[1:], h * w) * c)}
 
 
 def rescales_once(graph: Graph, op: Op) -> bool:

@@ -97,30 +97,30 @@ static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw
 /* [begin, end) */
 typedef struct { int32_t begin, end; } tw_span;
 
-/* How a layer of a fused stage gets on: its next turn, `at_once` rows, falls due at tick `due`, those after it every `every`
- * ticks. The last turn computed rows [begin, end). */
-typedef struct { int32_t due, every, at_once, begin, end, rows; } tw_pace;
+/* How a layer of a fused stage gets on: its next iteration falls due at tick `due`, those after it every `every` ticks. The last
+ * iteration computed rows [begin, end). */
+typedef struct { int32_t due, every, rows_per_iteration, begin, end, rows; } tw_timing;
 
-/* Whether a turn falls due at this tick. If so, `pace` moves on and `out`, where the rows go, has slots for them; tw_row says
- * which they are. */
-static inline int tw_is_due(tw_pace *pace, int32_t tick, tw_view *out)
+/* Whether an iteration falls due at this tick. If so, `timing` moves on and `out`, where the rows go, has slots for them;
+ * tw_row says which they are. */
+static inline int tw_is_due(tw_timing *timing, int32_t tick, tw_view *out)
 {
-    if (tick != pace->due || pace->end == pace->rows) {
+    if (tick != timing->due || timing->end == timing->rows) {
         return 0;
     }
-    pace->due += pace->every;
-    pace->begin = pace->end;
-    pace->end = tw_min(pace->begin + pace->at_once, pace->rows);
-    if (pace->end > out->first_row + out->ring_height) {
+    timing->due += timing->every;
+    timing->begin = timing->end;
+    timing->end = tw_min(timing->begin + timing->rows_per_iteration, timing->rows);
+    if (timing->end > out->first_row + out->ring_height) {
         out->first_row += out->ring_height;
     }
     return 1;
 }
 
 /* Columns [col_begin, col_end) of the rows that fell due last. */
-static inline tw_range tw_row(const tw_pace *pace, int32_t col_begin, int32_t col_end)
+static inline tw_range tw_row(const tw_timing *timing, int32_t col_begin, int32_t col_end)
 {
-    tw_range range = {pace->begin, pace->end, col_begin, col_end};
+    tw_range range = {timing->begin, timing->end, col_begin, col_end};
     return range;
 }
 

@@ -1,5 +1,6 @@
 """Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of, and
-per op, how an output may overlap the operands that die with it: by the lag of its kernel (`kernels/lag.py`)."""
+per op, how an output may overlap the operands that die with it: by the overlap distance of its kernel
+(`kernels/overlap_distance.py`)."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from ..place.relocation_ops import is_move
 from ..plan import Buffer
 from .subtensors import ALIGN, Aliases, with_parts
 
-ANY_LAG = 1 << 62
-NO_LAG = ANY_LAG // 2  # what is more than any arena
+ANY_DISTANCE = 1 << 62
+NO_LAG = ANY_DISTANCE // 2  # what is more than any arena
 
 
 def is_view(op: Op) -> bool:
@@ -91,11 +92,11 @@ def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[st
         owner.update(dict.fromkeys(same_bytes, state))
 
 
-def lags(
+def distances(
     graph: Graph,
     variants: Sequence[str],
     owner: Mapping[str, str],
-    most: int = ANY_LAG,
+    most: int = ANY_DISTANCE,
     offset: Mapping[str, int] | None = None,
 ) -> list[dict[str, int]]:
     """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
@@ -105,19 +106,19 @@ def lags(
     """
     found = []
     for op, name in zip(graph.ops, variants, strict=True):
-        all_of_op = _lags(graph, op, name, owner, offset or {}) if name else {}
-        found.append({other: lag for other, lag in all_of_op.items() if lag <= most and lag < NO_LAG})
+        all_of_op = _distances(graph, op, name, owner, offset or {}) if name else {}
+        found.append({other: distance for other, distance in all_of_op.items() if distance <= most and distance < NO_LAG})
     return found
 
 
-def _lags(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
+def _distances(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
-    known, found = BY_NAME[variant].lag(graph, op), dict[str, int]()
+    known, found = BY_NAME[variant].distance(graph, op), dict[str, int]()
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
             inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)
-            found[owner[name]] = max(known.get(index, ANY_LAG) + inside, found.get(owner[name], 0))
+            found[owner[name]] = max(known.get(index, ANY_DISTANCE) + inside, found.get(owner[name], 0))
     return found
 
 
@@ -125,18 +126,21 @@ def rules(
     graph: Graph,
     stages: Sequence[Sequence[int]],
     owner: Mapping[str, str],
-    lag: Sequence[Mapping[str, int]],
+    distances: Sequence[Mapping[str, int]],
     buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """How the output of each stage may lie over the operands that nothing needs after it; lag: per stage, as `lags` per op."""
+    """How the output of each stage may lie over the operands that nothing needs after it.
+
+    distances: per stage, as the function of that name has them per op.
+    """
     found = []
     home = {buffer.name: buffer for buffer in buffers}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
-    kept = state.union(owner[name] for name in graph.outputs if name in owner)
+    persistent = state.union(owner[name] for name in graph.outputs if name in owner)
     for step, ops in enumerate(stages):
         target = owner[graph.ops[ops[-1]].outputs[0]]
-        for source, distance in lag[step].items() if target not in state and home[target].start == step else ():
-            if source not in kept and source != target and home[source].end == step + 1:
+        for source, distance in distances[step].items() if target not in state and home[target].start == step else ():
+            if source not in persistent and source != target and home[source].end == step + 1:
                 found.append(Rule(target, source, distance))
                 if is_move(graph.ops[ops[-1]]):  # it may go up as well
                     found.append(Rule(source, target, distance))
@@ -144,14 +148,16 @@ def rules(
 
 
 def saved_bytes(
-    graph: Graph, owner: Mapping[str, str], lag: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
+    graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
 ) -> int:
     """By how much an op's output and the operands that die with it need less than their sum, stacked by rising distances."""
     target = owner[graph.ops[index].outputs[0]]
     if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
         return 0
     out = graph.tensors[target].bytes
-    return shared_bytes(out, [(d, graph.tensors[name].bytes) for name, d in lag[index].items() if name in dying - {target}])
+    return shared_bytes(
+        out, [(d, graph.tensors[name].bytes) for name, d in distance[index].items() if name in dying - {target}]
+    )
 
 
 def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:

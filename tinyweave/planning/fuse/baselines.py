@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...ir import CompileError
 from ..plan import Tile
-from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
-from .schedule import streaming
+from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_words
+from .schedule import schedule_stage
 from .stages import Cut
 
 
 def patches(
-    net: Rows,
+    row_graph: RowGraph,
     order: Sequence[int],
     owner: Mapping[str, str],
-    alone: Sequence[int],
+    step_bytes: Sequence[int],
     *,
     budget: int,
     grid: int = 0,
@@ -32,20 +32,24 @@ def patches(
 ) -> Cut:
     """As many layers in as many patches as need least memory, with no more than `budget` multiply-accumulates done again.
 
-    grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. alone: bytes that
+    grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
     each step needs by itself. Empty where no patches can be, or more than `most` bytes are needed.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
         run = tuple(order[:count])
-        if count > len(order) or (read := joined(net, run)) is None or not set(net.streamed) <= {r.tensor for r in read}:
+        if (
+            count > len(order)
+            or (read := joined(row_graph, run)) is None
+            or not set(row_graph.streamed_inputs) <= {r.tensor for r in read}
+        ):
             continue
-        _, h, w, _ = net.graph.output(net.graph.ops[run[-1]]).shape
+        _, h, w, _ = row_graph.graph.output(row_graph.graph.ops[run[-1]]).shape
         for rows, cols in _sides(h, w, grid):
             tile = Tile(run, cols, rows, cached=False)
-            again = sum(macs_again(net, tile).values())
+            again = sum(recomputed_macs(row_graph, tile).values())
             if again <= budget:
-                size = max(_bytes(net, tile, joined(net, run, rows) or ()), *alone[count:], 0)
+                size = max(_bytes(row_graph, tile, joined(row_graph, run, rows) or ()), *step_bytes[count:], 0)
                 if best is None or (size, again) < best[:2]:
                     best = size, again, tile
     if best is None and (grid or layers):
@@ -64,25 +68,28 @@ def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
     yield from sorted(sides, reverse=True)
 
 
-def _bytes(net: Rows, tile: Tile, reads: Sequence[Read]) -> int:
+def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
     """What the layers of a tile need together, the image by rows if it is streamed."""
-    graph = net.graph
-    rows = {r.tensor: min(r.extent, net.height[r.tensor]) if r.tensor in net.streamed else net.height[r.tensor] for r in reads}
+    graph = row_graph.graph
+    heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
+    rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}
     around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
-    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(net, tile)
+    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(row_graph, tile)
 
 
-def first_rows(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, most: int) -> Cut:
+def first_rows(
+    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, most: int
+) -> Cut:
     """As many of the first layers in one stage that runs row by row as need least memory; arguments as for `patches`."""
     best: tuple[int, int] | None = None
-    for count in range(1 if net.streamed else 2, len(order) + 1):
-        stream = streaming(net, order[:count])
-        if stream is None:
+    for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
+        scheduled = schedule_stage(row_graph, order[:count])
+        if scheduled is None:
             continue
-        tensors, ops = net.graph.tensors, [net.graph.ops[index] for index in order[:count]]
+        tensors, ops = row_graph.graph.tensors, [row_graph.graph.ops[index] for index in order[:count]]
         held = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
-        size = sum(stream.rings[x] * row_bytes(tensors[x]) if x in stream.rings else tensors[x].bytes for x in held)
-        size = max(size + net.sums[order[count - 1]], *alone[count:], 0)
+        size = sum(scheduled.rings[x] * row_bytes(tensors[x]) if x in scheduled.rings else tensors[x].bytes for x in held)
+        size = max(size + row_graph.sums[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count
     if best is None or best[0] > most:

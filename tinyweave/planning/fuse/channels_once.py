@@ -13,12 +13,12 @@ from functools import cache, partial
 
 from ...ir import Graph, rebuild
 from ...ops import macs
-from ..alias.overlap import lags, saved_bytes, shared_in
+from ..alias.overlap import distances, saved_bytes, shared_in
 from ..kernel_choice import scratch_of, variants_in
 from ..liveness import Life, lifetimes
 from ..order.search import each_its_own, file_order, live_bytes
-from .access import Rows
-from .rematerialise import candidates, with_kept
+from .access import RowGraph
+from .rematerialise import candidates, with_channels_once
 from .stages import NEVER, best_stages
 
 NOTCHES = 16  # of a map's channels
@@ -26,20 +26,20 @@ ALIGNED = 4  # channels, which kernels take at a time
 PRECISE = 1 / 128  # of the arena
 
 
-def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
+def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
     """Per budget, the least first: map -> channels of it that are kept, where computing the rest twice makes the arena smaller.
 
     The copies, and the tiles that are planned for what is left, do no more than the budget's multiply-accumulates again.
     """
-    parts = _parts(graph, streamed) if any(budgets) else {}
+    parts = _parts(graph, streamed_inputs) if any(budgets) else {}
     if not parts:
         return [{} for _ in budgets]
 
     @cache
-    def cost(name: str, kept: int) -> tuple[int, int]:
+    def cost(name: str, once: int) -> tuple[int, int]:
         """Bytes that the part of the graph around a map needs, and multiply-accumulates that are done again."""
         part = parts[name]
-        twice = with_kept(part, _less(part, {name: kept}))
+        twice = with_channels_once(part, _less(part, {name: once}))
         return _least(twice, (), 0), macs(twice) - macs(part)
 
     def fitting(name: str, most: int) -> int:
@@ -47,27 +47,27 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]
         notches = _notches(parts[name], name)
         if cost(name, notches[-1])[0] <= max(most, cost(name, 0)[0]):
             return notches[-1]
-        return notches[max(bisect_right(notches, most, key=lambda kept: cost(name, kept)[0]) - 1, 0)]
+        return notches[max(bisect_right(notches, most, key=lambda once: cost(name, once)[0]) - 1, 0)]
 
-    def needed(kept: Mapping[str, int], budget: int, most: int = NEVER) -> int:
+    def needed(once: Mapping[str, int], budget: int, most: int = NEVER) -> int:
         """Bytes that the whole graph needs; NEVER where more is done again than may be."""
-        left = budget - sum(cost(name, count)[1] for name, count in kept.items())
-        return NEVER if left < 0 else _least(with_kept(graph, kept), streamed, left, most)
+        left = budget - sum(cost(name, count)[1] for name, count in once.items())
+        return NEVER if left < 0 else _least(with_channels_once(graph, once), streamed_inputs, left, most)
 
     best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
     for budget in budgets:
         low = 0
         while high - low > max(1, high * PRECISE):
             most = (low + high) // 2
-            kept, left = dict[str, int](), budget
+            once, left = dict[str, int](), budget
             for name in parts:
                 if left >= 0:
-                    kept[name] = fitting(name, most)
-                    left -= cost(name, kept[name])[1]
-            kept = _less(graph, kept)
-            found = needed(kept, budget, most)
+                    once[name] = fitting(name, most)
+                    left -= cost(name, once[name])[1]
+            once = _less(graph, once)
+            found = needed(once, budget, most)
             if found <= most:
-                best, high = kept, found
+                best, high = once, found
             else:
                 low = most
         for name in list(best):  # what need not be done again after all
@@ -77,9 +77,9 @@ def what_to_keep(graph: Graph, streamed: Collection[str], budgets: Sequence[int]
     return every
 
 
-def _less(graph: Graph, kept: Mapping[str, int]) -> dict[str, int]:
+def _less(graph: Graph, once: Mapping[str, int]) -> dict[str, int]:
     """Those of which less than all is kept."""
-    return {name: count for name, count in kept.items() if count < graph.tensors[name].shape[-1]}
+    return {name: count for name, count in once.items() if count < graph.tensors[name].shape[-1]}
 
 
 def _notches(graph: Graph, name: str) -> list[int]:
@@ -88,17 +88,19 @@ def _notches(graph: Graph, name: str) -> list[int]:
     return [*sorted({channels * notch // NOTCHES // ALIGNED * ALIGNED for notch in range(NOTCHES)}), channels]
 
 
-def _least(graph: Graph, streamed: Collection[str], budget: int, most: int = NEVER) -> int:
+def _least(graph: Graph, streamed_inputs: Collection[str], budget: int, most: int = NEVER) -> int:
     """Bytes that the busiest stage needs in the file's order with kernels for all cores; more than `most`, if they are."""
     order = file_order(graph)
     shared = shared_in(graph, order, parts=False)
     variants = variants_in(graph, shared)
-    saved = partial(saved_bytes, graph, shared.owner, lags(graph, variants, shared.owner))
-    needs = live_bytes(graph, order, shared.owner, scratch_of(graph, variants), saved)
-    return best_stages(Rows(graph, variants, streamed), order, shared.owner, needs, budget=budget, most=most).bytes
+    saved = partial(saved_bytes, graph, shared.owner, distances(graph, variants, shared.owner))
+    step_bytes = live_bytes(graph, order, shared.owner, scratch_of(graph, variants), saved)
+    return best_stages(
+        RowGraph(graph, variants, streamed_inputs), order, shared.owner, step_bytes, budget=budget, most=most
+    ).bytes
 
 
-def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
+def _parts(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
     """Map that may be computed twice -> the ops around it, from the first that makes it up to where least is alive before the
     next such map; none that read what comes by rows, which would have to come twice."""
     found, twices = {}, candidates(graph)
@@ -111,11 +113,11 @@ def _parts(graph: Graph, streamed: Collection[str]) -> dict[str, Graph]:
         alive = {step: _across(lives, step) for step in (begin, *range(past, next_one + 1))}
         end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
         ops = graph.ops[begin:end]
-        if not any(x in streamed for op in ops for x in op.inputs):
+        if not any(x in streamed_inputs for op in ops for x in op.inputs):
             found[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
     return found
 
 
 def _across(lives: Mapping[str, Life], step: int) -> list[str]:
     """What is there before a step and needed from it on."""
-    return [name for name, life in lives.items() if life.begin < step and (step < life.end or life.kept)]
+    return [name for name, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]

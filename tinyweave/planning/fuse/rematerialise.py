@@ -42,10 +42,10 @@ def is_again(op: Op) -> bool:
     return "again" in op.attrs
 
 
-def with_kept(graph: Graph, kept: Mapping[str, int]) -> Graph:
+def with_channels_once(graph: Graph, kept: Mapping[str, int]) -> Graph:
     """The graph in which of each of these maps so many channels, the first ones, are kept, and the rest is computed twice."""
     for name, count in kept.items():
-        graph = _with_kept(graph, name, count)
+        graph = _with_channels_once(graph, name, count)
     return graph
 
 
@@ -118,7 +118,7 @@ class _Part(NamedTuple):
     own: frozenset[str]
 
 
-def _with_kept(graph: Graph, name: str, kept: int) -> Graph:
+def _with_channels_once(graph: Graph, name: str, kept: int) -> Graph:
     twice, channels = _twice(graph, name), (graph.tensors[name].shape or (0,))[-1]
     if twice is None:
         raise CompileError("cannot be computed twice", "plan again", tensor=name)

@@ -16,8 +16,8 @@ from ...ir import CompileError
 from ..alias.overlap import shared_bytes
 from ..liveness import Life, lifetimes
 from ..plan import Tile
-from .access import Read, Rows, joined, macs_again, row_bytes, tile_words
-from .schedule import bytes_written, is_fused, lags, paced, rows_needed
+from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_words
+from .schedule import bytes_written, distances, is_fused, rows_needed, schedule_rows
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -62,10 +62,10 @@ class Cut(NamedTuple):
 
 
 def best_stages(
-    net: Rows,
+    row_graph: RowGraph,
     order: Sequence[int],
     owner: Mapping[str, str],
-    alone: Sequence[int],
+    step_bytes: Sequence[int],
     *,
     budget: int = 0,
     most: int = NEVER,
@@ -76,24 +76,26 @@ def best_stages(
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
-    owner: activation -> the tensor that owns its bytes. alone: bytes that each step needs by itself, what is handed out as
+    owner: activation -> the tensor that owns its bytes. step_bytes: bytes that each step needs by itself, what is handed out as
     what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. columns: the
     fewest that a tile has. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts, memory
     being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are followed, as
     if each had the same overlap of its output with what dies.
     """
-    candidates = [[]] * len(order) if whole_rows else _candidates(net, order, budget, blocks=blocks, columns=columns)
-    edges = _edges(net, order, owner, alone, candidates, spend=budget, most=most, blocks=blocks)
+    candidates = [[]] * len(order) if whole_rows else _candidates(row_graph, order, budget, blocks=blocks, columns=columns)
+    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
         return Cut([], (), worst)
-    return _cut(net, order, _cheapest(edges, worst) or [], worst)
+    return _cut(row_graph, order, _cheapest(edges, worst) or [], worst)
 
 
-def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone: Sequence[int], *, budget: int) -> list[Cut]:
+def stage_front(
+    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, budget: int
+) -> list[Cut]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
-    candidates = _candidates(net, order, budget, blocks=False)
-    edges = _edges(net, order, owner, alone, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
+    candidates = _candidates(row_graph, order, budget, blocks=False)
+    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
     sizes = sorted({edge.bytes for found in edges for edge in found})
     sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
     paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
@@ -107,25 +109,25 @@ def stage_front(net: Rows, order: Sequence[int], owner: Mapping[str, str], alone
             spent[middle] = sum(edge.choice.macs for edge in paths[middle])
             waiting += [(low, middle), (middle, high)]
     least = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
-    return [_cut(net, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
+    return [_cut(row_graph, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
 
 
-def _cut(net: Rows, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
+def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
     """The stages and tiles of a path, these as wide as `worst` bytes allow."""
     stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
     for edge in path:
         stages.append(tuple(order[begin : edge.end]))
         spare = worst - edge.bytes + edge.choice.tile
-        tiles += [_widened(net, tile, spare) for tile in edge.choice.tiles]
+        tiles += [_widened(row_graph, tile, spare) for tile in edge.choice.tiles]
         begin = edge.end
     return Cut(stages, tuple(tiles), worst)
 
 
 def _edges(
-    net: Rows,
+    row_graph: RowGraph,
     order: Sequence[int],
     owner: Mapping[str, str],
-    alone: Sequence[int],
+    step_bytes: Sequence[int],
     candidates: Sequence[Sequence[_Candidate]],
     *,
     spend: int,
@@ -135,17 +137,19 @@ def _edges(
 ) -> list[list[_Edge]]:
     """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
     done again; candidates: the tiles that end with each step; choices: how many of a stage's are followed."""
-    steps, single = len(order), list(alone)
-    lives = lifetimes(net.graph, [(index,) for index in order], owner, by_rows=net.handed)
-    size = {name: net.graph.tensors[name].bytes for name in lives}
-    for name in (*net.streamed, *net.handed):  # they come and go by rows: no step needs them whole
+    steps, single = len(order), list(step_bytes)
+    lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
+    size = {name: row_graph.graph.tensors[name].bytes for name in lives}
+    for name in (*row_graph.streamed_inputs, *row_graph.streamed_outputs):  # they come and go by rows: no step needs them whole
         for step in range(max(lives[name].begin, 0), lives[name].end):
             single[step] -= size[name]
-    by_rows = [is_fused(net, (index,)) for index in order]
-    begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in net.streamed)
-    floor = max(begun, *(single[step] for step, index in enumerate(order) if net.reads[index] is None), 0)  # no less will do
+    by_rows = [is_fused(row_graph, (index,)) for index in order]
+    begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in row_graph.streamed_inputs)
+    floor = max(
+        begun, *(single[step] for step, index in enumerate(order) if row_graph.accesses[index] is None), 0
+    )  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
-    most = most if any(by_rows) else min(most, max(alone))
+    most = most if any(by_rows) else min(most, max(step_bytes))
     limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
     for longest in (SHORT, limit):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
@@ -155,23 +159,27 @@ def _edges(
             if least[begin] > most:
                 continue
             fronts = [[_Choice(0, 0, 0)]]
-            for end, is_stage, stage in _growing(net, order[: begin + longest], begin):
+            for end, is_stage, stage in _growing(row_graph, order[: begin + longest], begin):
                 if blocks:
-                    fronts.append(_block(net, candidates[end - 1], stage, begin, is_op=end == begin + 1))
+                    fronts.append(_block(row_graph, candidates[end - 1], stage, begin, is_op=end == begin + 1))
                 else:
-                    fronts.append(_front(net, fronts, candidates[end - 1], stage, begin, choices=choices))
+                    fronts.append(_front(row_graph, fronts, candidates[end - 1], stage, begin, choices=choices))
                 if is_stage and (end > begin + 1 or by_rows[begin]):
-                    needs = _needs(
-                        net, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
+                    stage_bytes = _stage_bytes(
+                        row_graph, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
                     )
-                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in needs]
+                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in stage_bytes]
             for edge in edges[-1]:
                 least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
             if most == NEVER and all(size == NEVER for size in least[begin + 1 :]):
                 break  # no stage takes what comes by rows: nothing further on can be reached
         most = min(most, _least_worst(edges, spend))
     if most == NEVER:
-        op = next(net.graph.ops[i] for i in order if not set(net.streamed).isdisjoint(net.graph.ops[i].inputs))
+        op = next(
+            row_graph.graph.ops[i]
+            for i in order
+            if not set(row_graph.streamed_inputs).isdisjoint(row_graph.graph.ops[i].inputs)
+        )
         other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
         raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
     return edges
@@ -222,42 +230,45 @@ class _Candidate(NamedTuple):
     tile: Tile
     bytes: int
     macs: int
-    reads: tuple[Read, ...]
+    reads: tuple[Access, ...]
 
 
 def _candidates(
-    net: Rows, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
+    row_graph: RowGraph, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
 ) -> list[list[_Candidate]]:
     """The tiles that end with each step, of so many columns, and compute no more again than they may. blocks: of a row, however
     many ops they have."""
     found: list[list[_Candidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
-    turns = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
+    iterations = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
         found.append([])
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
-            reads, least = joined(net, run), None
-            if reads is None or not (budget or blocks or _is_chain(net, run)):
+            reads, least = joined(row_graph, run), None
+            if reads is None or not (budget or blocks or _is_chain(row_graph, run)):
                 break  # a skip within a tile pays where rows are computed again
-            for rows in turns:
+            for rows in iterations:
                 tile = Tile(run, columns, rows)
-                reads, macs = joined(net, run, rows) if rows > 1 else reads, sum(macs_again(net, tile).values())
+                reads, macs = (
+                    joined(row_graph, run, rows) if rows > 1 else reads,
+                    sum(recomputed_macs(row_graph, tile).values()),
+                )
                 if reads is None or (least is not None and macs >= least):
                     break
                 least = macs
                 if macs <= budget:
-                    found[-1].append(_Candidate(begin, tile, tile_words(net, tile), macs, reads))
+                    found[-1].append(_Candidate(begin, tile, tile_words(row_graph, tile), macs, reads))
     return found
 
 
-def _is_chain(net: Rows, run: Sequence[int]) -> bool:
+def _is_chain(row_graph: RowGraph, run: Sequence[int]) -> bool:
     """Whether of what the ops pass on each tensor has one reader."""
-    return all(len(net.users[net.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
+    return all(len(row_graph.users[row_graph.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
 
 
 def _front(
-    net: Rows,
+    row_graph: RowGraph,
     fronts: Sequence[Sequence[_Choice]],
     candidates: Iterable[_Candidate],
     stage: Mapping[str, _Made],
@@ -269,7 +280,7 @@ def _front(
     found = list(fronts[-1])
     for candidate in candidates:
         if candidate.begin >= first:
-            saved = _saved(net, candidate, stage)
+            saved = _saved(row_graph, candidate, stage)
             if saved > 0:
                 for choice in fronts[candidate.begin - first]:
                     tiles = (*choice.tiles, candidate.tile)
@@ -285,37 +296,39 @@ def _front(
 
 
 def _block(
-    net: Rows, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
+    row_graph: RowGraph, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
 ) -> list[_Choice]:
     """The choice of a stage that is one tile, or one op."""
     whole = [each for each in candidates if each.begin == first]
-    found = [_Choice(_saved(net, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
+    found = [_Choice(_saved(row_graph, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
     return [_Choice(0, 0, 0)] if is_op else found
 
 
-def _saved(net: Rows, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
+def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
     """Bytes that the rings of a stage need less when ops run together."""
-    graph, saved = net.graph, 0
+    graph, saved = row_graph.graph, 0
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
-        saved += min(stage[tensor.name].kept, tensor.shape[1]) * row_bytes(tensor)
+        saved += min(stage[tensor.name].ring_rows, tensor.shape[1]) * row_bytes(tensor)
     inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
-    tick = max((made.start + made.every * (read.extent - 1 - read.pad) for read, made in inside), default=0)  # its first row's
+    tick = max((made.start + made.every * read.window.reach for read, made in inside), default=0)  # its first row's
     for read, made in inside:
-        height, rows = net.height[read.tensor], (tick - made.start) // made.every + read.pad + 1
-        saved -= (min(max(made.kept, rows), height) - min(made.kept, height)) * row_bytes(graph.tensors[read.tensor])
+        height, rows = row_graph.height[read.tensor], (tick - made.start) // made.every + read.window.pad + 1
+        saved -= (min(max(made.ring_rows, rows), height) - min(made.ring_rows, height)) * row_bytes(graph.tensors[read.tensor])
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
-        saved -= (min(stage[out.name].kept + more, out.shape[1]) - min(stage[out.name].kept, out.shape[1])) * row_bytes(out)
+        saved -= (
+            min(stage[out.name].ring_rows + more, out.shape[1]) - min(stage[out.name].ring_rows, out.shape[1])
+        ) * row_bytes(out)
     return saved
 
 
-def _widened(net: Rows, tile: Tile, most: int) -> Tile:
+def _widened(row_graph: RowGraph, tile: Tile, most: int) -> Tile:
     """The tile with as many columns as so many bytes hold: the fewer calls."""
-    width = net.graph.output(net.graph.ops[tile.ops[-1]]).shape[2]
+    width = row_graph.graph.output(row_graph.graph.ops[tile.ops[-1]]).shape[2]
     while tile.cols < width:
         wider = replace(tile, cols=min(2 * tile.cols, width))
-        if tile_words(net, wider) > most:
+        if tile_words(row_graph, wider) > most:
             break
         tile = wider
     return tile
@@ -329,41 +342,41 @@ class _Made(NamedTuple):
     first: int
     lead: bool
     start: int
-    kept: int = 1
+    ring_rows: int = 1
 
 
-def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
+def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
     """Stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it makes)."""
     made: dict[str, _Made] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
     unread: set[str] = set()
     for end in range(begin + 1, len(order) + 1):
-        found = net.reads[order[end - 1]]
+        found = row_graph.accesses[order[end - 1]]
         if found is None:
             return
-        out, inside = net.graph.ops[order[end - 1]].outputs[0], []
+        out, inside = row_graph.graph.ops[order[end - 1]].outputs[0], []
         for read in found:
-            if read.tensor in net.streamed and read.tensor not in made:
+            if read.tensor in row_graph.streamed_inputs and read.tensor not in made:
                 made[read.tensor] = _Made(1, 0, True, 0)
                 group[read.tensor] = read.tensor
             if read.tensor in made:
                 inside.append(read)
-        if any(not read.stride for read in inside):
+        if any(not read.window.stride for read in inside):
             return
         for read in inside[1:]:
-            own, other = made[inside[0].tensor].every * inside[0].stride, made[read.tensor].every * read.stride
-            kept, joined = group[inside[0].tensor], group[read.tensor]
-            if kept == joined and own != other:
+            own, other = made[inside[0].tensor].every * inside[0].window.stride, made[read.tensor].every * read.window.stride
+            lead, joined = group[inside[0].tensor], group[read.tensor]
+            if lead == joined and own != other:
                 return  # two ways of different strides lead to the same rows
-            if kept != joined:
-                ticks = {kept: other // gcd(own, other), joined: own // gcd(own, other)}
+            if lead != joined:
+                ticks = {lead: other // gcd(own, other), joined: own // gcd(own, other)}
                 for name in [name for name, number in group.items() if number in ticks]:
-                    factor, group[name] = ticks[group[name]], kept
+                    factor, group[name] = ticks[group[name]], lead
                     every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
                     made[name] = made[name]._replace(every=every, first=first, start=start)
-        at = [made[read.tensor].first + made[read.tensor].every * (read.extent - 1 - read.pad) for read in inside]
-        every = made[inside[0].tensor].every * inside[0].stride if inside else 1
+        at = [made[read.tensor].first + made[read.tensor].every * read.window.reach for read in inside]
+        every = made[inside[0].tensor].every * inside[0].window.stride if inside else 1
         first = max(at, default=0)
         made[out] = _Made(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
@@ -371,23 +384,23 @@ def _growing(net: Rows, order: Sequence[int], begin: int) -> Iterator[tuple[int,
             source = made[read.tensor]
             unread.discard(read.tensor)
             if source.lead:
-                waits.setdefault(read.tensor, []).append((out, read.extent - 1 - read.pad, read.pad))
+                waits.setdefault(read.tensor, []).append((out, read.window.reach, read.window.pad))
             else:
-                rows = (made[out].first - source.first) // source.every + read.pad + 1
-                made[read.tensor] = source._replace(kept=max(source.kept, rows))
+                rows = (made[out].first - source.first) // source.every + read.window.pad + 1
+                made[read.tensor] = source._replace(ring_rows=max(source.ring_rows, rows))
         for name in {read.tensor for read in inside if made[read.tensor].lead}:  # a lead runs no earlier than it is needed
             step, readers = made[name].every, waits[name]
             first = min(made[reader].first - waited * step for reader, waited, _ in readers)
             rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(kept=rows, start=first)
+            made[name] = made[name]._replace(ring_rows=rows, start=first)
         yield end, not unread, made
-        if net.sums[order[end - 1]]:
+        if row_graph.sums[order[end - 1]]:
             return
         unread.add(out)
 
 
-def _needs(
-    net: Rows,
+def _stage_bytes(
+    row_graph: RowGraph,
     order: Sequence[int],
     lives: Mapping[str, Life],
     owner: Mapping[str, str],
@@ -404,42 +417,44 @@ def _needs(
     """
     begin, end = span
     ops, total, dying = order[begin:end], 0, dict[str, int]()
-    inner = {name for name in stage if net.users[name].issubset(ops)}
-    reads = {index: net.reads[index] or () for index in ops}
-    rows = rows_needed(net, reads, {name: net.graph.producer.get(name, name) for name in stage}, inner)
+    inner = {name for name in stage if row_graph.users[name].issubset(ops)}
+    reads = {index: row_graph.accesses[index] or () for index in ops}
+    rows = rows_needed(row_graph, reads, {name: row_graph.graph.producer.get(name, name) for name in stage}, inner)
     for name, life in lives.items():
         if life.begin >= end or life.end <= begin:
             continue
-        if name in net.streamed:
+        if name in row_graph.streamed_inputs:
             if name not in stage:
                 continue
-            if not net.users[name] <= set(ops):
+            if not row_graph.users[name] <= set(ops):
                 return
-            total += min(stage[name].kept, rows[name]) * row_bytes(net.graph.tensors[name])
-        elif life.begin >= begin and life.end <= end and not life.kept:
-            total += min(stage[name].kept, rows[net.graph.producer[name]]) * row_bytes(net.graph.tensors[name])
+            total += min(stage[name].ring_rows, rows[name]) * row_bytes(row_graph.graph.tensors[name])
+        elif life.begin >= begin and life.end <= end and not life.persistent:
+            total += min(stage[name].ring_rows, rows[row_graph.graph.producer[name]]) * row_bytes(row_graph.graph.tensors[name])
         else:
-            total += net.graph.tensors[name].bytes
-            if life.begin < begin and life.end <= end and not life.kept:
-                dying[name] = net.graph.tensors[name].bytes
-    out, total = net.graph.output(net.graph.ops[order[end - 1]]).bytes, total + net.sums[order[end - 1]]
+            total += row_graph.graph.tensors[name].bytes
+            if life.begin < begin and life.end <= end and not life.persistent:
+                dying[name] = row_graph.graph.tensors[name].bytes
+    out, total = row_graph.graph.output(row_graph.graph.ops[order[end - 1]]).bytes, total + row_graph.sums[order[end - 1]]
 
-    def shared(net: Rows) -> int:
+    def shared(row_graph: RowGraph) -> int:
         """Bytes of the last op's output that lie over what dies."""
-        stream = paced(net, ops)
-        if stream is None:
+        scheduled = schedule_rows(row_graph, ops)
+        if scheduled is None:
             return 0
-        distances = lags(net, stream, ops, owner).items()
-        return shared_bytes(bytes_written(net, stream, ops[-1]), [(lag, dying[x]) for x, lag in distances if x in dying])
+        below = distances(row_graph, scheduled, ops, owner).items()
+        return shared_bytes(
+            bytes_written(row_graph, scheduled, ops[-1]), [(distance, dying[x]) for x, distance in below if x in dying]
+        )
 
     if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
         return
-    least = total - shared(net) if dying else total  # tiles read more rows at a time, so that with them no more is shared
+    least = total - shared(row_graph) if dying else total  # tiles read more rows at a time, so that with them no more is shared
     if least <= floor:
         front = [choice for choice in front if not choice.tiles]
     for choice in front:
         size = least - choice.saved + choice.tile
         if dying and choice.tiles and size <= most:
-            size += total - least - shared(net.with_tiles(choice.tiles))
+            size += total - least - shared(row_graph.with_tiles(choice.tiles))
         if size <= most:
             yield choice, size

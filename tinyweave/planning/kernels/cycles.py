@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from ...kernels.layer_cycles import Part, layer_cycles
 from ...kernels.table import variant_for
-from ..fuse.access import Spans, parts
-from ..fuse.schedule import rows_of
+from ...ops.window import Spans
+from ..fuse.access import parts
+from ..fuse.schedule import row_graph_of
 from ..plan import Plan, RowSchedule, Stage
 
 Call = tuple[int, Part, int]
@@ -66,19 +67,19 @@ def kernel_calls(plan: Plan) -> Iterator[Call]:
 
 
 def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]:
-    net, paces = rows_of(plan), schedule.paces
+    net, timings = row_graph_of(plan), schedule.timings
     tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
     for index in stage.ops:
         tile = tiles.get(index)
         if net.sums[index]:
             yield index, None, 1
         elif tile is None:
-            pace, cols = paces[index], plan.graph.output(plan.graph.ops[index]).shape[2]
-            yield index, (1, cols), pace.rows
+            timing, cols = timings[index], plan.graph.output(plan.graph.ops[index]).shape[2]
+            yield index, (1, cols), timing.rows
         else:
-            down, across = parts(net, tile, 0, paces[tile.ops[-1]].rows)[0], parts(net, tile, 1)[0]
-            for height, turns in _lengths(down[index]):
-                yield from ((index, (height, width), turns * blocks) for width, blocks in _lengths(across[index]))
+            down, across = parts(net, tile, 0, timings[tile.ops[-1]].rows)[0], parts(net, tile, 1)[0]
+            for height, iterations in _lengths(down[index]):
+                yield from ((index, (height, width), iterations * blocks) for width, blocks in _lengths(across[index]))
 
 
 def _lengths(spans: Spans) -> list[tuple[int, int]]:

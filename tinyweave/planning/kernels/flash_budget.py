@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ...ir import Graph, Op
 from ...kernels.layer_cycles import Part, layer_cycles
-from ...kernels.table import BY_NAME, alike, code_bytes, variant_for
+from ...kernels.table import BY_NAME, code_bytes, cost_model_core, variant_for
 from ..alias.overlap import shared_in
 from ..kernel_choice import Kernels, variants_in
 from ..order.search import file_order
@@ -83,7 +83,7 @@ def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
 
 def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     """The kernels for `core`, but where their constants are too many: there those for all cores, where that costs least."""
-    kernels, like = Kernels(core), alike(core)
+    kernels, model_core = Kernels(core), cost_model_core(core)
     variants = one_by_one(graph, kernels)
     over = constant_bytes(graph, variants) - flash
     if over <= 0:
@@ -92,7 +92,7 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     for op, name, other in zip(graph.ops, variants, one_by_one(graph, Kernels()), strict=True):
         saved = BY_NAME[name].flash(graph, op) - BY_NAME[other].flash(graph, op) if name else 0
         if saved > 0:
-            rates.append((_gain(graph, op, (other, name), like) / saved, saved, op.name))
+            rates.append((_gain(graph, op, (other, name), model_core) / saved, saved, op.name))
     for _, saved, name in sorted(rates):
         if over > 0:
             portable_ops.add(name)
@@ -103,7 +103,7 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
 def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], core: str, flash: int) -> frozenset[str]:
     """The names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these, which
     make these calls."""
-    like, spare = alike(core), flash - constant_bytes(graph, variants)
+    model_core, spare = cost_model_core(core), flash - constant_bytes(graph, variants)
     others: dict[int, str] = {}
     for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
         other = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
@@ -112,7 +112,7 @@ def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], co
     gains: dict[int, float] = defaultdict(float)
     for index, part, count in calls:
         if index in others:
-            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), like, part)
+            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), model_core, part)
     rates, found = list[tuple[float, int, str]](), set[str]()
     for index, gain in gains.items():
         op = graph.ops[index]

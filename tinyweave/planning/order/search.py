@@ -69,14 +69,14 @@ def live_bytes(
     """Per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
-    needs = [sum(map(size.__getitem__, names)) for names in live]
-    kept = {name for name in owner.values() if graph.tensors[name].role == "state"}.union(
+    step_bytes = [sum(map(size.__getitem__, names)) for names in live]
+    persistent = {name for name in owner.values() if graph.tensors[name].role == "state"}.union(
         owner.get(n, n) for n in graph.outputs
     )
     for step, index in enumerate(order):
-        dying = frozenset(live[step]).difference(live[step + 1] if step + 1 < len(order) else kept)
-        needs[step] += (scratch[index] if scratch else 0) - (saved(index, dying) if saved else 0)
-    return needs
+        dying = frozenset(live[step]).difference(live[step + 1] if step + 1 < len(order) else persistent)
+        step_bytes[step] += (scratch[index] if scratch else 0) - (saved(index, dying) if saved else 0)
+    return step_bytes
 
 
 def best_order(
@@ -97,12 +97,12 @@ def best_order(
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
     net = network_of(graph, owner, scratch, saved)
     net.most, net.deadline = sets, time.monotonic() + seconds
-    needs, least = live_bytes(graph, file_order(graph), owner, scratch, saved), least_needs(net)
+    step_bytes, least = live_bytes(graph, file_order(graph), owner, scratch, saved), least_needs(net)
     bound = max(least)
-    if max(needs) == bound:
+    if max(step_bytes) == bound:
         return Order(file_order(graph), bound, bound)
     net.runs = runs_of(net)
-    parts = _parts(net, needs, least)
+    parts = _parts(net, step_bytes, least)
     while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
         if worst.lower == worst.peak or _spent(net):
             break
@@ -126,12 +126,12 @@ class _Part:
     budget: int
 
 
-def _parts(net: Network, needs: list[int], least: list[int]) -> list[_Part]:
+def _parts(net: Network, step_bytes: list[int], least: list[int]) -> list[_Part]:
     """The network between its cuts, in the file's order, which needs `needs` bytes per step and at least `least` per op."""
     parts = []
     for start, goal in pairwise(net.cuts):
         order = tuple(bits(goal & ~start))
-        peak = max(needs[step] for step in range(start.bit_count(), goal.bit_count()))
+        peak = max(step_bytes[step] for step in range(start.bit_count(), goal.bit_count()))
         parts.append(_Part(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
     return parts
 
@@ -201,8 +201,8 @@ def _beam(net: Network, part: _Part, lowest: int, backward: bool) -> tuple[int, 
                 after, height, now = done | run.mask, max(peak, live + need), live + change
                 if after not in longer or longer[after][:2] > (height, now):
                     longer[after] = (height, now, (ready, position), (run, way))
-        kept = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, part.budget // SETS_PER_WIDTH)]
-        beam = dict(kept)
+        persistent = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, part.budget // SETS_PER_WIDTH)]
+        beam = dict(persistent)
     way, runs = min(ended, key=lambda item: item[0])[1], []
     while way is not None:
         runs.append(way[0])
@@ -331,9 +331,9 @@ class _Walk:
         self.net, self.backward = net, backward
         self.done, self.target = (net.everything & ~goal, net.everything & ~start) if backward else (start, goal)
         home = {index: position for position, run in enumerate(net.runs) for index in run.ops}
-        self.needs = [run.after if backward else run.before for run in net.runs]
+        self.step_bytes = [run.after if backward else run.before for run in net.runs]
         followers = [sorted({home[index] for index in bits(run.before if backward else run.after)}) for run in net.runs]
-        self.next = [[(p, self.needs[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
+        self.next = [[(p, self.step_bytes[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
         self.known = [(run.relevant, run.undone if backward else run.effects) for run in net.runs]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
@@ -367,7 +367,7 @@ class _Walk:
         return tuple(
             position
             for position, run in enumerate(self.net.runs)
-            if not run.mask & self.done and not run.mask & ~self.target and not self.needs[position] & ~self.done
+            if not run.mask & self.done and not run.mask & ~self.target and not self.step_bytes[position] & ~self.done
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
@@ -376,7 +376,7 @@ class _Walk:
         if position == START:
             return ready
         at, missing = ready.index(position), ~done
-        return (*ready[:at], *ready[at + 1 :], *[p for p, needs in self.next[position] if not needs & missing])
+        return (*ready[:at], *ready[at + 1 :], *[p for p, step_bytes in self.next[position] if not step_bytes & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
         """Whether no set between two has fewer live bytes than the higher one; False also when that takes too long."""
@@ -389,7 +389,7 @@ class _Walk:
                 return False
             children = []
             for position, run in inside:
-                if run.mask & done or self.needs[position] & ~done:
+                if run.mask & done or self.step_bytes[position] & ~done:
                     continue
                 change = self.effect(position, done)[1]
                 children.append((done | run.mask, live + change))

@@ -1,9 +1,10 @@
 """How far the writes of a kernel must trail its reads: what makes it safe to let the output overlap a dying input.
 
-In: an op, and what its kernel reads and writes in which order. Out: per input the lag in bytes: an output that begins at least
-this far below the input never overwrites an element that is still to be read. Inputs without one must not overlap. A lag is the
-smallest, or 0, for its kernel's real order of reads and writes (tests/kernels/test_lag.py runs them at the lag and one
-element below it); only copies that could write an element over itself leave that aside.
+In: an op, and what its kernel reads and writes in which order. Out: per input the overlap distance in bytes: an output that
+begins at least this far below the input never overwrites an element that is still to be read. Inputs without one must not
+overlap. A distance is the smallest, or 0, for its kernel's real order of reads and writes
+(tests/kernels/test_overlap_distance.py runs them at it and one element below it); only copies that could write an element over
+itself leave that aside.
 Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners know special cases of it; the derivation is ours.
 """
 
@@ -17,27 +18,27 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
-from ..ops.spec import Window
+from ..ops.window import Windows
 from . import copies
 
 Numbers = NDArray[np.int64]
-Lags = dict[int, int]
+Distances = dict[int, int]
 """Input of the op, by its number -> bytes by which the output must begin below it when both overlap."""
 NEVER = 1 << 40  # reads no element
 
 
-def none(graph: Graph, op: Op) -> Lags:
+def none(graph: Graph, op: Op) -> Distances:
     """The kernel may read any of its inputs after any write."""
     return {}
 
 
-def moved(graph: Graph, op: Op) -> Lags:
+def moved(graph: Graph, op: Op) -> Distances:
     """tw_move: all bytes arrive whichever way the two overlap."""
     return {0: 0}
 
 
 def trailing(read: Numbers, written: Numbers) -> int:
-    """The lag of steps that each first read from byte `read` on and then have written all below byte `written` at most."""
+    """Return the distance of steps that first read from byte `read` on and then have written at most all below `written`."""
     later = np.minimum.accumulate(read[::-1])[::-1]
     return int((written[:-1] - later[1:]).max(initial=0))
 
@@ -47,7 +48,7 @@ def _numbered(tensor: Tensor) -> Numbers:
     return np.arange(tensor.elements).reshape(tensor.shape)
 
 
-def elementwise(graph: Graph, op: Op) -> Lags:
+def elementwise(graph: Graph, op: Op) -> Distances:
     """Element by element, in order: all that an output element is computed from is read before it is written.
 
     Operands that broadcast are read again and again. Stores of one type may be moved over loads of another by a C compiler,
@@ -84,26 +85,26 @@ def _per_byte(tensor: Tensor) -> int:
     return 2 if tensor.dtype == "int4" else 1
 
 
-def by_channel(graph: Graph, op: Op) -> Lags:
+def by_channel(graph: Graph, op: Op) -> Distances:
     """Pools: an output channel, of int4 maps two, is written when its input channel of the window has been read."""
     return _by_some_channels(graph, op, _per_byte(graph.output(op)))
 
 
-def by_four_channels(graph: Graph, op: Op) -> Lags:
+def by_four_channels(graph: Graph, op: Op) -> Distances:
     """Depthwise convolutions: four output channels are written when what they read of the window has been read."""
     return _by_some_channels(graph, op, 4)
 
 
-def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Lags:
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Distances:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     shapes, share = (x.shape[1:3], out.shape[1:3]), _per_byte(x)
     dilation = op.attrs.get("dilation", (1, 1))
-    return {0: windowed(*shapes, window, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
+    return {0: windowed(*shapes, windows, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
 
 
-def resized(graph: Graph, op: Op) -> Lags:
+def resized(graph: Graph, op: Op) -> Distances:
     """resize_bilinear: channel by channel of the four pixels around a place."""
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -122,35 +123,35 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
     return max(int(own.max(initial=0)), int(later.max(initial=0)))
 
 
-def by_pixel(graph: Graph, op: Op) -> Lags:
+def by_pixel(graph: Graph, op: Op) -> Distances:
     """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
-    return {0: size * windowed(*shapes, window, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
+    return {0: size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
-def by_two_pixels(graph: Graph, op: Op) -> Lags:
+def by_two_pixels(graph: Graph, op: Op) -> Distances:
     """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
-    x, out, window = graph.input(op), graph.output(op), SPECS[op.kind].window(graph, op)
-    if window is None:
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
         return {}
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
-    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], window, op.attrs["dilation"], **pixels)}
+    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)}
 
 
 @lru_cache(maxsize=1 << 12)
 def _two_pixels(
-    size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int], *, depth: int, units: int
+    size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
-    first = first_pixels(size, out_size, window, dilation)
+    first = first_pixels(size, out_size, windows, dilation)
     return in_twos(first * depth, np.arange(1, len(first) + 1) * units)
 
 
 def in_twos(read: Numbers, written: Numbers) -> int:
-    """The lag of steps, as in `trailing`, of which two each first read and then both write."""
+    """Return the distance of steps, as in `trailing`, of which two each first read and then both write."""
     both = np.minimum(read[0::2], np.append(read, NEVER)[1::2])
     return trailing(both, np.maximum(written[0::2], np.append(written, 0)[1::2]))
 
@@ -159,7 +160,7 @@ def in_twos(read: Numbers, written: Numbers) -> int:
 def windowed(
     size: tuple[int, ...],
     out_size: tuple[int, ...],
-    window: Window,
+    windows: Windows,
     dilation: tuple[int, int],
     *,
     depth: int,
@@ -168,15 +169,15 @@ def windowed(
     at_once: int = 1,
     share: int = 1,
 ) -> int:
-    """The lag over one map in elements, or bytes that `share` of them share: of dense groups, or channel by channel when there
-    are none."""
-    first = first_pixels(size, out_size, window, dilation)
+    """Return the distance over one map in elements, or bytes that `share` of them share: of dense groups, or channel by channel
+    when there are none."""
+    first = first_pixels(size, out_size, windows, dilation)
     if groups:
         return _dense(first, depth, units, groups, at_once, share=share)
     return _channels(first, depth, units, at_once, share)
 
 
-def by_row(graph: Graph, op: Op) -> Lags:
+def by_row(graph: Graph, op: Op) -> Distances:
     """fully_connected: like a dense convolution whose pixels are the batch entries."""
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
@@ -188,29 +189,29 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
     return _dense(np.arange(count), depth, units, share=share)
 
 
-def by_row_of_ones(graph: Graph, op: Op) -> Lags:
+def by_row_of_ones(graph: Graph, op: Op) -> Distances:
     """fully_connected that reads a row for each of its outputs."""
     return _row_for_some(graph, op, 1)
 
 
-def by_row_of_fours(graph: Graph, op: Op) -> Lags:
+def by_row_of_fours(graph: Graph, op: Op) -> Distances:
     """fully_connected that reads a row for every four of its outputs, then for the rest."""
     return _row_for_some(graph, op, 4)
 
 
-def by_row_of_eights(graph: Graph, op: Op) -> Lags:
+def by_row_of_eights(graph: Graph, op: Op) -> Distances:
     """fully_connected that reads a row for every eight of its outputs, then for the rest."""
     return _row_for_some(graph, op, 8)
 
 
-def _row_for_some(graph: Graph, op: Op, at_once: int) -> Lags:
+def _row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
     units, depth = graph.input(op, 1).shape
     rows = np.arange(graph.input(op).elements // depth)
     written = rows[:, None] * units + [(units - 1) // at_once * at_once, units]
     return {0: trailing((rows * depth).repeat(2), written.ravel())}
 
 
-def by_time(graph: Graph, op: Op) -> Lags:
+def by_time(graph: Graph, op: Op) -> Distances:
     """unidirectional_sequence_lstm: each cell reads all of the step's input."""
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
@@ -219,7 +220,7 @@ def by_time(graph: Graph, op: Op) -> Lags:
     return {0: _dense(np.arange(extents[time]), depth, cells, at_once=1)}
 
 
-def by_meeting(graph: Graph, op: Op) -> Lags:
+def by_meeting(graph: Graph, op: Op) -> Distances:
     """transpose_conv: an output pixel reads those that meet its window, all channels for every four of its own."""
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
@@ -251,9 +252,12 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
     return trailing(read.repeat(2), steps.ravel())
 
 
-def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], window: Window, dilation: tuple[int, int]) -> Numbers:
+def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int]) -> Numbers:
     """[pixels of the output]: the number of the first input pixel that its window reads."""
-    rows, cols = (first_inside(np.arange(out_size[a]) * window.stride[a] - window.pad[a], dilation[a], size[a]) for a in (0, 1))
+    rows, cols = (
+        first_inside(np.arange(count) * window.stride - window.pad, step, extent)
+        for extent, count, window, step in zip(size, out_size, windows, dilation, strict=True)
+    )
     return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
 
 
@@ -263,7 +267,7 @@ def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
     return np.where(first < size, first, NEVER)
 
 
-def reduced(graph: Graph, op: Op) -> Lags:
+def reduced(graph: Graph, op: Op) -> Distances:
     """mean and the like: an output element is written when all that it is computed from has been read."""
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
@@ -271,7 +275,7 @@ def reduced(graph: Graph, op: Op) -> Lags:
     return {0: trailing(read * itemsize(x.dtype), np.arange(1, read.size + 1) * itemsize(out.dtype))}
 
 
-def multiplied(graph: Graph, op: Op) -> Lags:
+def multiplied(graph: Graph, op: Op) -> Distances:
     """batch_matmul: a row of one operand and a column of the other for each element."""
     a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
     rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
@@ -284,7 +288,7 @@ def multiplied(graph: Graph, op: Op) -> Lags:
 # copies: a run of bytes that lies together is read whole before it is written, by memmove
 
 
-def gathered(graph: Graph, op: Op) -> Lags:
+def gathered(graph: Graph, op: Op) -> Distances:
     """Runs from all over the input, in equal steps."""
     read, sizes = [], []
     pieces = copies.moved(graph, op)
@@ -296,7 +300,7 @@ def gathered(graph: Graph, op: Op) -> Lags:
     return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
-def looked_up(graph: Graph, op: Op) -> Lags:
+def looked_up(graph: Graph, op: Op) -> Distances:
     """Runs from places in tables, or padding."""
     read, sizes = [], []
     for piece in copies.listed(graph, op):
@@ -307,7 +311,7 @@ def looked_up(graph: Graph, op: Op) -> Lags:
     return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
-def padded(graph: Graph, op: Op) -> Lags:
+def padded(graph: Graph, op: Op) -> Distances:
     """Rows, or pixels where channels are padded; the padding before one is written before it is read."""
     out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
@@ -316,7 +320,7 @@ def padded(graph: Graph, op: Op) -> Lags:
     return {0: itemsize(out.dtype) * trailing(read, np.append(begins, out.elements))}
 
 
-def joined(graph: Graph, op: Op) -> Lags:
+def joined(graph: Graph, op: Op) -> Distances:
     """Rows, or pixels where channels are joined, one input after the other."""
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):

@@ -1,8 +1,8 @@
 """Runs every kernel for some cores only beside the portable one of its kind, on random shapes, offsets, multipliers, extremes.
 
-`python -m kernels.twins LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the kernels
-named if any are. Like rings.py, which it also does for these kernels, it is a program of its own so that the library can be
-built with sanitizers.
+`python -m kernels.variant_pairs LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the
+kernels named if any are. Like ring_views.py, which it also does for these kernels, it is a program of its own so that the
+library can be built with sanitizers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from kernels import rings
-from kernels.rings import Call, Rng, Span, Trial
+from kernels import ring_views
+from kernels.ring_views import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
 from tinyweave.kernels.dsp import dense, dense_w4, depthwise, winograd
@@ -38,7 +38,7 @@ def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarr
     return rng.integers(-128 if kind == 2 else -127, 128, shape).astype(np.int8)
 
 
-def inputs(rng: Rng, operand: rings.Operand) -> rings.Operand:
+def inputs(rng: Rng, operand: ring_views.Operand) -> ring_views.Operand:
     """Any, or of the largest magnitude."""
     if rng.integers(4) == 0:
         operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
@@ -81,7 +81,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
         if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
-    geometry, inside, outside, reads = rings.windowed(rng, depth, False, **chosen)
+    geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, **chosen)
     rows, cols = geometry["kernel"]
     axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
@@ -98,23 +98,26 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
-    bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
+    portable = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = (
         depthwise.stream(given, rows, stride)
         if is_depthwise
         else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
     )
     words = winograd.stream(given) if tiled else words
-    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
+    fast = ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
     if is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
-        fast = rings.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
+        fast = ring_views.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = depthwise.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
         functions = (("line", depthwise.function(rows, cols, stride)),)
-    source, plain = inputs(rng, rings.operand(rng, inside, reads)), "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp")
+    source, plain = (
+        inputs(rng, ring_views.operand(rng, inside, reads)),
+        "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp"),
+    )
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
@@ -124,7 +127,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
 def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
     """One on int4 maps, of pixels of whole words."""
     depth, units = 8 * int(rng.integers(1, 6)), int(rng.integers(1, 23))
-    geometry, inside, outside, reads = rings.windowed(rng, depth, False)
+    geometry, inside, outside, reads = ring_views.windowed(rng, depth, False)
     (rows, cols), most = geometry["kernel"], int(rng.choice([0, 100, 1 << 16]))
     taps = rows * cols * depth
     filters, bias = weights(rng, (units, taps), int4=True), rng.integers(-most, most + 1, units).astype(np.int32)
@@ -140,11 +143,11 @@ def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
     tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = rings.build("tw_conv", **geometry, **shapes, **quantised, **tables)
-    bare = rings.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
+    portable = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = dense_w4.stream(given)
-    fast = rings.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
-    source, out = inputs(rng, rings.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
+    fast = ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
+    source, out = inputs(rng, ring_views.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
     return (
         Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], out, tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), dense_w4.scratch_of(taps, units))], [source], out, (words,)),
@@ -161,7 +164,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen["kernel"] = (3, 3) if is_depthwise else (1, 1)
         chosen["stride"] = (1, 1) if rng.integers(2) else tuple(rng.integers(1, 3, 2).tolist())
     chosen["padded"] = bool(rng.integers(2))
-    geometry, inside, outside, reads = rings.windowed(rng, depth, is_depthwise and not rng.integers(4), **chosen)
+    geometry, inside, outside, reads = ring_views.windowed(rng, depth, is_depthwise and not rng.integers(4), **chosen)
     rows, cols = geometry["kernel"]
     taps, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
     filters, most = weights(rng, (units, taps)), int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
@@ -176,16 +179,18 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     common = {**shapes, **geometry, **quantised}
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = rings.build("tw_conv", **common, **tables)
-    bare = rings.build("tw_conv", **common, **dict.fromkeys(tables))
+    portable = ring_views.build("tw_conv", **common, **tables)
+    bare = ring_views.build("tw_conv", **common, **dict.fromkeys(tables))
     sign = -int(quantised["out_min"] < quantised["out_zero"])
     if is_depthwise:
         words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
-        fast = rings.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
+        fast = ring_views.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
     else:
         words, scratch = mve.stream(given), mve.scratch_of(rows, cols, depth)
-        fast = rings.build("tw_conv_mve", conv=bare, stream=words, sign=sign, windows=mve.windows(rows, cols, depth))
-    source = inputs(rng, rings.operand(rng, inside, reads))
+        fast = ring_views.build(
+            "tw_conv_mve", conv=bare, stream=words, sign=sign, windows=mve.windows_at_once(rows, cols, depth)
+        )
+    source = inputs(rng, ring_views.operand(rng, inside, reads))
     return (
         Trial([Call(kernel.removesuffix("_mve"), portable, (0,))], [source], shapes["out"], tuple(tables.values())),
         Trial([Call(kernel, fast, (0,), scratch)], [source], shapes["out"], (words,)),
@@ -208,12 +213,12 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
-    portable = rings.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
+    portable = ring_views.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
     words = mve.wrapped(given.bias) if vectors else (dense_w4 if int4 else dense).eight_at_a_time(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
-    fast = rings.build("tw_fully_connected", **{**common, **quantised, **own})
-    fast = fast if vectors else rings.build("tw_fully_connected_dsp", dense=fast, stream=words)
-    source, keep = inputs(rng, rings.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
+    fast = ring_views.build("tw_fully_connected", **{**common, **quantised, **own})
+    fast = fast if vectors else ring_views.build("tw_fully_connected_dsp", dense=fast, stream=words)
+    source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
     calls = Call(re.sub("_(dsp|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
@@ -231,15 +236,15 @@ def add(rng: Rng, kernel: str) -> Twins:
     sides = (other, half) if swapped else (half, other)
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
-    portable = rings.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
+    portable = ring_views.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
     if kernel.endswith("_mve"):
-        fast = rings.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
+        fast = ring_views.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
         own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
-        fast = rings.build("tw_add_dsp", shape=shape, **own, **out)
-    sources = [inputs(rng, rings.operand(rng, shape)) for _ in range(2)]
+        fast = ring_views.build("tw_add_dsp", shape=shape, **own, **out)
+    sources = [inputs(rng, ring_views.operand(rng, shape)) for _ in range(2)]
     return (
         Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
         Trial([Call(kernel, fast, (swapped, 1 - swapped))], sources, shape),
@@ -247,14 +252,14 @@ def add(rng: Rng, kernel: str) -> Twins:
 
 
 def mul(rng: Rng, kernel: str) -> Twins:
-    trial = rings.binary(rng, "tw_mul_s8")
+    trial = ring_views.binary(rng, "tw_mul_s8")
     (call,), sources = trial.calls, [inputs(rng, source) for source in trial.inputs]
     (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
     given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
     given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
-    portable = rings.build("tw_mul", **given)
+    portable = ring_views.build("tw_mul", **given)
     own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
-    fast = rings.build("tw_mul_dsp", mul=portable, **own)
+    fast = ring_views.build("tw_mul_dsp", mul=portable, **own)
     return (
         Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
         Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
@@ -277,8 +282,8 @@ def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
     """The output of a run over whole maps."""
     h, w, pixel = trial.out
     out = np.zeros((h, w, pixel), np.uint8)
-    views = [rings.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
-    rings.run(library, trial, views, rings.View(out.ctypes.data, w * pixel, h, 0, 0), Span(0, h, 0, w))
+    views = [ring_views.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
+    ring_views.run(library, trial, views, ring_views.View(out.ctypes.data, w * pixel, h, 0, 0), Span(0, h, 0, w))
     return out
 
 
@@ -297,7 +302,7 @@ def main(path: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
             expected, found = (whole(library, trial) for trial in twins)
             assert np.array_equal(expected, found), about
             if tried % RINGS_EVERY == 0:
-                rings.check(library, twins[1], rng, about)
+                ring_views.check(library, twins[1], rng, about)
 
 
 if __name__ == "__main__":

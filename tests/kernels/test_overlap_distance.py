@@ -17,13 +17,13 @@ import pytest
 from cases.draw import constant
 from cases.ops import Case, cases
 from cases.rows import cases_of, union
+from tinyweave.kernels.distance import NEVER, first_pixels
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
-from tinyweave.kernels.lag import NEVER, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
-from tinyweave.ops.spec import Window
+from tinyweave.ops.window import Window
 from tinyweave.passes import run_passes
 from tinyweave.planning import Buffer, Place, Plan, Stage, plan, scratch_name
 from tinyweave.simulate import compare, emulated, host
@@ -49,8 +49,8 @@ class Trial(NamedTuple):
     index: int
 
     @property
-    def lag(self) -> int:
-        return self.row.lag(self.case.graph, self.case.graph.ops[0])[self.index]
+    def distance(self) -> int:
+        return self.row.distance(self.case.graph, self.case.graph.ops[0])[self.index]
 
 
 def up(size: int, align: int) -> int:
@@ -64,11 +64,11 @@ def trials(row: Variant) -> list[Trial]:
         graph, op = case.graph, case.graph.ops[0]
         if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1 or not graph.output(op).bytes:
             continue
-        for index in row.lag(graph, op):
+        for index in row.distance(graph, op):
             tensor = graph.input(op, index)
             if tensor.data is None and tensor.bytes and op.inputs.count(tensor.name) == 1:
                 drawn.append(Trial(case, row, index))
-    apart = [trial for trial in drawn if trial.lag] or drawn
+    apart = [trial for trial in drawn if trial.distance] or drawn
     return apart[:: max(len(apart) // TRIALS, 1)]
 
 
@@ -79,8 +79,8 @@ def overlapped(chosen: Sequence[Trial]) -> Plan:
     for trial, op in zip(chosen, graph.ops, strict=True):
         x, out = graph.input(op, trial.index), graph.output(op)
         element = itemsize(out.dtype)
-        offsets[x.name] = begin + up(trial.lag + element, ALIGN)
-        offsets[out.name] = offsets[x.name] - up(trial.lag, element)
+        offsets[x.name] = begin + up(trial.distance + element, ALIGN)
+        offsets[out.name] = offsets[x.name] - up(trial.distance, element)
         begin = up(max(offsets[x.name] + x.bytes, offsets[out.name] + out.bytes) + GAP, ALIGN)
         rest = [name for name in (*op.inputs, *op.outputs) if name is not None and graph.tensors[name].data is None]
         sizes |= {name: graph.tensors[name].bytes for name in rest}
@@ -147,7 +147,9 @@ def wrong(chosen: Sequence[Trial], folder: Path, core: str = "") -> list[str]:
         for sample, arrays in enumerate(rounds):
             values = ops.run(graph, dict(zip(graph.inputs, arrays[number], strict=True)), state=state)
             if runs[sample][cursor:end] != [values[name].tobytes() for name in graph.outputs]:
-                found.append(f"{trial.row.name}, {trial.case.id}, input {trial.index}, distance {trial.lag}, sample {sample}")
+                found.append(
+                    f"{trial.row.name}, {trial.case.id}, input {trial.index}, distance {trial.distance}, sample {sample}"
+                )
         cursor = end
     return found
 
@@ -176,7 +178,9 @@ def test_outputs_at_their_distance_are_right_on_the_core(core: str, tmp_path: Pa
 def test_a_distance_too_small_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One element less gives other bytes in most cases that have a distance."""
     chosen = [trial for row in VARIANTS if row.name == "tw_conv_2d_s8" for trial in trials(row)]
-    monkeypatch.setattr(Trial, "lag", property(lambda trial: trial.row.lag(trial.case.graph, trial.case.graph.ops[0])[0] - 1))
+    monkeypatch.setattr(
+        Trial, "distance", property(lambda trial: trial.row.distance(trial.case.graph, trial.case.graph.ops[0])[0] - 1)
+    )
     found = wrong(chosen, tmp_path)
     assert len({text.partition(",")[2] for text in found}) >= len(chosen) // 2
 
@@ -226,7 +230,7 @@ def test_first_pixels_by_brute_force() -> None:
                 for a, o in ((0, y), (1, x))
             )
             first.append(min((r * size[1] + c for r in rows for c in cols), default=NEVER))
-        found = first_pixels(size, out, Window(extent, stride, pad), dilation)
+        found = first_pixels(size, out, tuple(map(Window, extent, stride, pad)), dilation)
         inside = np.array(first) < NEVER
         assert (found == first)[inside].all(), (size, extent, stride, pad, out)
 
@@ -236,4 +240,4 @@ def test_a_batch_of_several_maps_has_no_lag() -> None:
     x = case.graph.tensors[case.graph.inputs[0]]
     several = {**case.graph.tensors, x.name: replace(x, shape=(2, *x.shape[1:]))}
     graph = replace(case.graph, tensors=several)
-    assert variant_for(case.graph, case.graph.ops[0]).lag(graph, graph.ops[0]) == {}
+    assert variant_for(case.graph, case.graph.ops[0]).distance(graph, graph.ops[0]) == {}

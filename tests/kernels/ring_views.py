@@ -1,7 +1,7 @@
-"""Runs every kernel that takes views over random row chunks and column strips, through rings of exactly the needed height.
+"""Runs every kernel that takes views over random row chunks and column strips, through rings of exactly the height needed.
 
-`python rings.py LIBRARY SEED` raises where a byte differs from the kernel's run over whole maps, or where a byte changes that
-was not to be written. It is a program of its own so that the library can be built with sanitizers. Parameter structs are
+`python ring_views.py LIBRARY SEED` raises where a byte differs from the kernel's run over whole maps, or where a byte changes
+that was not to be written. It is a program of its own so that the library can be built with sanitizers. Parameter structs are
 read from the headers. All bytes around and between the data are noise, so what reads them differs as well.
 """
 
