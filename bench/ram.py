@@ -112,7 +112,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--io", default="model", choices=api.IO, help="keep the edges of the file, or strip them to int8")
+    parser.add_argument(
+        "--io", default="model", choices=("model", "int8"), help="keep the edges of the file, or strip them to int8"
+    )
     parser.add_argument("--json", type=Path, help="also write all rows here")
     options = parser.parse_args()
     rows: list[dict] = []

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from cases import maps
 
-from tinyweave import advice, api, results
+from tinyweave import api, results
+from tinyweave.api import advice
 from tinyweave.cli import main
+from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.nas.arch import Arch, Group, blocks
@@ -95,7 +97,7 @@ def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsy
     boards = [each for each in proposals if "--device" in each["changes"]]
     assert boards and all(each["fits"] for each in boards)
     check_commands(capsys, proposals)
-    ram = {board.name: board.ram for board in api.all_devices()}
+    ram = {board.name: board.ram for board in all_devices()}
     for proposal in boards:
         name = proposal["changes"][proposal["changes"].index("--device") + 1]
         smaller = [other for other, size in ram.items() if size < proposal["ram"]]
@@ -165,7 +167,9 @@ def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobil
 def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monkeypatch):
     made = []
     plan = api.plan
-    monkeypatch.setattr(api, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options))
+    monkeypatch.setattr(
+        "tinyweave.api.plans.plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
+    )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
     record = advised(capsys, model, "--device", "stm32f412")
     assert record["excess"]["ram"] == 339_968 and len(made) <= 7

@@ -23,7 +23,11 @@ from cases import maps, tiny
 from cases.graphs import Net
 
 from tinyweave import api
-from tinyweave.cli import main, read_inputs
+from tinyweave.api import runs
+from tinyweave.cli import main
+from tinyweave.cli.samples import read_inputs
+from tinyweave.codegen import identifier
+from tinyweave.devices import all_devices
 from tinyweave.devices.device import Memory
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph
@@ -411,7 +415,7 @@ def test_the_command_in_the_c_gives_the_same_bytes_in_another_folder(chain, tmp_
         (folder / f"{name}.tflite").write_bytes(chain.read_bytes())
         (folder / "mine.toml").write_text(board)
     words = [str(word).format(folder=here) for word in options]
-    c_name = "other" if "other" in words else api.identifier(name)
+    c_name = "other" if "other" in words else identifier(name)
     assert run("compile", here / f"{name}.tflite", *words, "-o", here / "out" / c_name) == 0
     monkeypatch.chdir(there)
     assert run(*printed_command(here / "out" / c_name)) == 0
@@ -562,7 +566,7 @@ def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(api, "with_edges", broken)  # what every verb calls that reads a model
+    monkeypatch.setattr("tinyweave.api.models.with_edges", broken)  # what every verb calls that reads a model
     assert run("inspect", chain) == 70
     assert "mistake of tinyweave" in capsys.readouterr().err
 
@@ -698,13 +702,13 @@ def test_deploy_that_does_not_fit_once_measured_says_by_how_much(capsys, chain, 
 @pytest.mark.emulator
 def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
     built: list[str] = []
-    build = api.emulated.build
-    monkeypatch.setattr(api.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
+    build = runs.emulated.build
+    monkeypatch.setattr(runs.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
     assert run("compare", chain, "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    if api.emulated.missing("cortex-m55") is None:  # else another core stands for it, too
+    if runs.emulated.missing("cortex-m55") is None:  # else another core stands for it, too
         assert sorted(built) == sorted([*set(built), "cortex-m4"]), "the M4 with its own kernels, and with those of an ESP32"
-    assert {board["name"] for board in found["compare"]} == {device.name for device in api.all_devices()}
+    assert {board["name"] for board in found["compare"]} == {device.name for device in all_devices()}
     assert {board["measured_on"] for board in found["compare"]} == set(built)
     by_name = {board["name"]: board for board in found["compare"]}
     assert by_name["stm32l4r5"]["instructions"] < by_name["esp32"]["instructions"]
@@ -723,10 +727,8 @@ def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and
 def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys, tmp_path, emulator, monkeypatch):
     path = tmp_path / "chain.tflite"
     path.write_bytes(to_tflite(tiny.chain()))
-    board = replace(
-        api.all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512))
-    )
-    monkeypatch.setattr(api, "all_devices", lambda: (board,))
+    board = replace(all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512)))
+    monkeypatch.setattr(runs, "all_devices", lambda: (board,))
     assert run("compare", path, "--json") == 1
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is False and found["boards"] == []
@@ -795,6 +797,7 @@ def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
         return replace(emitted, files=files)
 
     monkeypatch.setattr(api, "source", wrong)
+    monkeypatch.setattr(runs, "source", wrong)
     assert run("verify", chain, "--json", "--optimize", "size") == 1
     record = json.loads(capsys.readouterr().out)
     assert record["verify"]["ok"] is False and record["verify"]["max_abs_diff"] > 0

@@ -43,11 +43,11 @@ MAY_IMPORT = {
         "devices",
         "api",
         "results",
-        "advice",
         "version",
     },
     "results": {"ir", "notebook", "devices", "passes", "planning", "simulate"},
     "api": {
+        "lazy",
         "results",
         "files",
         "ir",
@@ -66,10 +66,8 @@ MAY_IMPORT = {
     "options": set(),
     "verbs": {"api", "devices", "ir", "manifest", "options", "planning", "results", "simulate"},
     "manifest": {"files", "ir", "version"},
-    "advice": {"api", "results", "devices", "ir", "planning"},
     "cli": {
         "lazy",
-        "advice",
         "api",
         "results",
         "toolchain",

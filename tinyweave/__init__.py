@@ -10,8 +10,9 @@ There is one function for each command of the command line. Each takes a model o
 (`tinyweave.devices` has the known ones), and the fields of PlanOptions as keyword arguments.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import attributes
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -44,25 +45,19 @@ __all__ = [
     "reorder",
     "verify",
 ]
-# where a name lies: importing tinyweave imports nothing until a name is used
-_ROOMS = {
-    "verbs": ("compare", "compile", "deploy", "load", "pareto", "plan", "profile", "reorder", "verify"),
-    "results": ("Deployment", "Fit", "Model", "Profile", "Reordering"),
-    "simulate.compare": ("Verification",),
-    "planning": ("Plan",),
-    "options": ("PlanOptions",),
-    "devices": ("Device",),
-    "ir": ("CompileError",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    room = next((room for room, names in _ROOMS.items() if name in names), None)
-    if room is None:
-        raise AttributeError(f"tinyweave has no '{name}'; it has {', '.join(__all__)}")
-    value = getattr(import_module(f".{room}", __name__), name)
-    globals()[name] = value
-    return value
+# importing tinyweave imports nothing of it until a name is used
+__getattr__ = attributes(
+    __name__,
+    {
+        "verbs": "compare compile deploy load pareto plan profile reorder verify",
+        "results": "Deployment Fit Model Profile Reordering",
+        "simulate.compare": "Verification",
+        "planning": "Plan",
+        "options": "PlanOptions",
+        "devices": "Device",
+        "ir": "CompileError",
+    },
+)
 
 
 def __dir__() -> list[str]:

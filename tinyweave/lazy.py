@@ -1,10 +1,13 @@
-"""Modules that are imported when they are first used, so that a command loads no more than it needs."""
+"""Modules and names that are imported when they are first used, so that a command loads no more than it needs."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
+from typing import Any
 
 
 def lazy(name: str) -> ModuleType:
@@ -20,3 +23,20 @@ def lazy(name: str) -> ModuleType:
     sys.modules[full] = module
     spec.loader.exec_module(module)
     return module
+
+
+def attributes(package: str, rooms: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__`, which imports a name when it is first used.
+
+    rooms: module of the package -> the names that it has, with spaces between them.
+    """
+    home = {name: room for room, names in rooms.items() for name in names.split()}
+
+    def imported(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
+        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return imported

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .devices import Device
 from .ir import Graph
@@ -15,8 +15,10 @@ from .passes import TensorMap
 from .planning import Plan
 from .planning.memories import excess as memory_excess
 from .planning.order.search import Order, live_owners
-from .simulate.compare import Verification
 from .simulate.instruction_timing import Cycles
+
+if TYPE_CHECKING:  # what `inspect` does not need
+    from .simulate.compare import Verification
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,11 @@ import pytest
 from cases.draw import constant
 from cases.ops import Case, cases
 from cases.rows import cases_of, union
-from tinyweave.kernels.distance import NEVER, first_pixels
 
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
+from tinyweave.kernels.overlap_distance import NEVER, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
 from tinyweave.ops.window import Window
 from tinyweave.passes import run_passes

@@ -13,9 +13,9 @@ from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.report.record import Record, record
-from tinyweave.report.text import profile_rows
 from tinyweave.report.trace import trace
-from tinyweave.simulate import emulated
+from tinyweave.report.words import profile_rows
+from tinyweave.simulate import compare, emulated
 
 pytestmark = pytest.mark.emulator
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
@@ -55,8 +55,8 @@ def test_the_loop_is_what_the_compiler_put_into_invoke(model: results.Model, tmp
     plan = plan_in_stages(model.graph, [ALL])
     api.write(api.source(model, plan), tmp_path)
     firmware = emulated.build(tmp_path, model.name, "cortex-m4", trace=True)
-    sample = api.compare.pack(model.graph, api.samples(model, 1, 0)[0])
-    sizes = api.compare.output_bytes(model.graph)
+    sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
+    sizes = compare.output_bytes(model.graph)
     names = {op.name: 0 for op in model.graph.ops}
     run = emulated.invoke(firmware, plan.arena, sample, sizes, layers=names)
     assert set(run.per_part) == {(0, ""), *((0, name) for name in names)}

@@ -9,8 +9,8 @@ import pytest
 from cases import tiny
 from fuzz.generate import random_network
 
-from tinyweave import api
-from tinyweave.ir import Graph, Op
+from tinyweave import api, planning
+from tinyweave.ir import CompileError, Graph, Op
 from tinyweave.ops import macs, macs_original, macs_per_op
 from tinyweave.report.tables import graph_layers, peak, plan_layers
 
@@ -68,7 +68,7 @@ def test_constants_are_counted_where_they_are_read():
 
 def test_a_plan_adds_scratch_and_instructions():
     model = tiny.chain()
-    plan = api.planning.plan(model, "layer")
+    plan = planning.plan(model, "layer")
     names = [op.name for op in model.ops]
     counts = [dict(zip(names, range(first, 60, 10), strict=True)) for first in (10, 11)]
     rows = plan_layers(plan, "cortex-m4", *counts)
@@ -85,8 +85,8 @@ def test_a_plan_adds_scratch_and_instructions():
 @pytest.mark.parametrize("seed", range(20))
 def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
     graph = random_network(seed, 12)
-    for schedule in api.planning.SCHEDULES:
-        plan = api.planning.plan(graph, schedule)
+    for schedule in planning.SCHEDULES:
+        plan = planning.plan(graph, schedule)
         for layer in plan_layers(plan):
             alive = [b for b in plan.buffers if b.start <= layer.step < b.end]
             covered = set().union(*(range(plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in alive))
@@ -104,7 +104,7 @@ def test_peaks_of_real_models(shared):
             continue
         try:
             model = api.load(shared / "models" / entry["file"])
-        except api.CompileError:
+        except CompileError:
             continue
         summit = peak(graph_layers(model.original))
         assert summit is not None

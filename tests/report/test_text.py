@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.report.text import (
+from tinyweave.report.columns import align, bar, clean, fitted, hanging, rounded, size
+from tinyweave.report.words import (
     ablation_rows,
-    align,
-    bar,
     bound_line,
-    clean,
     cycle_lines,
-    fitted,
     foreseen_lines,
-    hanging,
     instructions_line,
     memory_rows,
     proof_lines,
-    rounded,
-    size,
     verdict_lines,
 )
 

@@ -3,6 +3,7 @@
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
+from .kernels.select import Progress
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import MOST_OVERHEAD, SCHEDULES, front, plan
 from .serialize import from_json, to_json
@@ -13,6 +14,7 @@ __all__ = [
     "Buffer",
     "Place",
     "Plan",
+    "Progress",
     "Stage",
     "Tile",
     "check",

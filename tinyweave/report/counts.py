@@ -6,8 +6,8 @@ from collections import Counter
 
 from ..ir import Graph
 from ..papers.counts import Counted, Row
+from .columns import align
 from .record import Record
-from .text import align
 
 TITLES = {"fusion_paper": "multi-stage fusion, arXiv 2505.11483", "patch_paper": "patches, MCUNet thesis, arXiv 2110.15352"}
 NONE = "none"

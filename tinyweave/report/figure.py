@@ -12,8 +12,9 @@ from html import escape
 from itertools import chain
 
 from ..ir import CompileError
+from .columns import clean
 from .record import Record
-from .text import by_rows, clean
+from .words import by_rows
 
 WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the room for what is alive at the peak
 HEAD, FOOT = 34, 40  # of a panel: its title, and its steps

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .columns import align, clean
 from .record import Record
-from .text import align, clean, cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
+from .words import cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
 
 WIDE = 160
 

@@ -10,21 +10,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__, api, results
-from ..advice import Proposal
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
 from ..planning import Plan
-from ..planning.explain import Explanation
 from ..planning.fuse.schedule import plan_macs
 from ..planning.kernels.cycles import plan_cycles
-from ..simulate.compare import Verification
 from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
 from .tables import Layer, graph_layers, peak, plan_layers
+
+if TYPE_CHECKING:  # what `inspect` does not need
+    from ..api.advice import Proposal
+    from ..planning.explain import Explanation
+    from ..simulate.compare import Verification
 
 Record = dict[str, Any]
 

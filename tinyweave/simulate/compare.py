@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, array_type, limits, packed, unpacked
-from ..planning import Plan
+from ..planning import Plan, Progress
 from .litert import CannotRunError
 from .run import Inference
 from .target import HOST, Build, Caches, Run, build, invoke, run, with_trace
@@ -23,7 +23,6 @@ from .target import output_bytes as output_bytes  # noqa: PLC0414 - beside `pack
 
 Sample = Sequence[np.ndarray]
 Arrays = list[np.ndarray]
-Progress = Callable[[str, int, int], None]
 Reference = Callable[[Sequence[Sample]], "list[Arrays]"]
 
 LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"

@@ -23,7 +23,7 @@ from tinyweave.planning.fuse.channels_once import best_channels_once
 from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_channels_once
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.report.explanation import explanation_lines
-from tinyweave.report.text import twice_lines
+from tinyweave.report.words import twice_lines
 from tinyweave.simulate import compare
 
 SEEDS = range(8)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from . import api, results
-from .devices import Device, all_devices
-from .ir import CompileError
-from .planning import Plan
+from .. import results
+from ..devices import Device, all_devices
+from ..ir import CompileError
+from ..planning import Plan, Progress
+from . import models, plans
 
 Options = Mapping[str, Any]  # by the names that the command line has, with _ for -
 # tried where nothing else fits, with the smallest kernels: work that is done twice takes long to plan, and to run
@@ -55,7 +56,7 @@ class _Search:
     board: Device | None
     limits: results.Limits
     options: Options
-    progress: api.Progress | None
+    progress: Progress | None
     models: dict[tuple[str, str], results.Model] = field(default_factory=dict)
     tried: list[Proposal] = field(default_factory=list)
 
@@ -63,7 +64,7 @@ class _Search:
         """Return the model with the edges that these options give it, imported once."""
         io, layout = (changes.get(name, self.options[name]) for name in ("io", "layout"))
         if (io, layout) not in self.models:
-            self.models[io, layout] = api.with_edges(self.model, io, layout)
+            self.models[io, layout] = models.with_edges(self.model, io, layout)
         return self.models[io, layout]
 
     def needs_more(self, changes: Options) -> bool:
@@ -81,10 +82,10 @@ class _Search:
         if self.progress:
             said = " ".join(f"{name}={value}" for name, value in changes.items())
             self.progress(f"trying {said}".replace("_", "-").replace("=True", ""), len(self.tried), 0)
-        target, limits = board or self.board, api.device_limits(board) if board else self.limits
+        target, limits = board or self.board, plans.device_limits(board) if board else self.limits
         chosen = {name: value for name, value in {**self.options, **changes}.items() if name not in ("io", "layout", "device")}
         try:
-            plan = api.plan(self.edged(changes), limits=limits, core=target.core if target else api.DEFAULT_CORE, **chosen)
+            plan = plans.plan(self.edged(changes), limits=limits, core=target.core if target else plans.DEFAULT_CORE, **chosen)
         except CompileError:
             return None
         proposal = _judged(changes, plan, target, limits)
@@ -99,11 +100,11 @@ def advise(
     board: Device | None,
     limits: results.Limits,
     options: Options,
-    progress: api.Progress | None = None,
+    progress: Progress | None = None,
 ) -> list[Proposal]:
     """Return what to change about a `plan` of `model` with these options that does not fit, the best first.
 
-    `options` are those of `api.plan`, and `io` and `layout`. Where nothing fits the proposals are those that need least:
+    `options` are those of `plans.plan`, and `io` and `layout`. Where nothing fits the proposals are those that need least:
     either the Flash is too small whatever the options, or the RAM is.
     """
     search = _Search(model, board, limits, options, progress)
@@ -114,7 +115,7 @@ def advise(
     is_flash_enough = not all(each.need.excess(limits.flash) for each in (base, smallest) if each)
     start = SMALLEST if is_flash_enough and base.need.excess(limits.flash) else {}
     done = _search_options(search, start, needs_flash=is_flash_enough)
-    if board is not None and limits == api.device_limits(board):  # who names other limits knows what the board leaves
+    if board is not None and limits == plans.device_limits(board):  # who names other limits knows what the board leaves
         cheap = [each for each in search.tried if each.fits_ram and "max_mac_overhead" not in each.changes]
         best = min(cheap, key=lambda each: each.rank[2:], default=None)
         for other in (base, best):
@@ -197,7 +198,7 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _judged(changes: Options, plan: Plan, board: Device | None, limits: results.Limits) -> Proposal:
-    over, need = limits.ram_excess(plan.arena), api.flash_need(plan, board)
+    over, need = limits.ram_excess(plan.arena), plans.flash_need(plan, board)
     too_much = need.excess(limits.flash)
     fits = results.verdict((over, too_much), is_open=limits.flash is not None and too_much is None)
     return Proposal(changes, plan, sum(plan.arena.values()), need, fits, not over)

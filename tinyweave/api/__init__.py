@@ -1,0 +1,52 @@
+"""The verbs, joined from the rooms. In: paths, devices, options. Out: results, which Python and the command line show.
+
+A name is looked up in its module when it is first used, so that `inspect` loads no compiler and `plan` no emulator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import attributes
+
+if TYPE_CHECKING:
+    from .advice import advise as advise
+    from .models import load as load
+    from .models import look_at as look_at
+    from .models import read as read
+    from .models import with_edges as with_edges
+    from .plans import DEFAULT_CORE as DEFAULT_CORE
+    from .plans import OPTIMIZE as OPTIMIZE
+    from .plans import ablation as ablation
+    from .plans import counted as counted
+    from .plans import counted_chain as counted_chain
+    from .plans import device_limits as device_limits
+    from .plans import explain as explain
+    from .plans import flash_need as flash_need
+    from .plans import front as front
+    from .plans import limits_of as limits_of
+    from .plans import plan as plan
+    from .plans import read_plan as read_plan
+    from .plans import reorder as reorder
+    from .runs import boards_that_fit as boards_that_fit
+    from .runs import compare_boards as compare_boards
+    from .runs import deploy as deploy
+    from .runs import emulated_core as emulated_core
+    from .runs import profile as profile
+    from .runs import run as run
+    from .runs import samples as samples
+    from .runs import source as source
+    from .runs import together as together
+    from .runs import verify as verify
+    from .runs import write as write
+
+__getattr__ = attributes(
+    __name__,
+    {
+        "advice": "advise",
+        "models": "load look_at read with_edges",
+        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain device_limits explain flash_need front "
+        "limits_of plan read_plan reorder",
+        "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
+    },
+)

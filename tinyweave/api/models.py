@@ -1,0 +1,105 @@
+"""Models: from a file to a graph after the passes.
+
+In: the path of a .tflite file, and what its edges are to be. Out: a Model, or one error that names all that cannot be compiled.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..codegen.names import identifier
+from ..files import read_file
+from ..importers import tflite
+from ..ir import CompileError
+from ..kernels.table import without_kernel
+from ..passes import run_passes, run_tolerantly
+from ..results import Model
+
+IO = ("model", "int8")
+LAYOUTS = ("model", "nhwc")
+
+
+def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
+    """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
+    _check_edges(io, layout)
+    path = Path(path)
+    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
+    try:
+        return with_edges(_imported(path, file, name), io, layout)
+    except CompileError as error:
+        reasons = _tolerated(path, file, error)[1]
+        raise (_cannot_compile(path, reasons) if reasons else error) from error
+
+
+def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
+    """Import a .tflite file as far as that can be done, to be inspected; and per op that cannot be compiled the reason.
+
+    Where there are reasons other than missing kernels, such ops are of the kind `ir.UNSUPPORTED`, and the graph is as the file
+    has it but for what the first passes do.
+    """
+    _check_edges(io, layout)
+    path = Path(path)
+    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
+    try:
+        model = with_edges(_imported(path, file, None), io, layout)
+    except CompileError as error:
+        model, reasons = _tolerated(path, file, error)
+        if not reasons:
+            raise
+        return model, reasons
+    return model, without_kernel(model.graph)
+
+
+def read(path: str | Path, name: str | None = None) -> Model:
+    """Import a .tflite file as it is, also one that cannot be compiled: what `reorder` needs."""
+    path = Path(path)
+    return _imported(path, read_file(path, tflite.MAX_FILE, "give a readable .tflite file"), name)
+
+
+def with_edges(model: Model, io: str, layout: str) -> Model:
+    """Return an imported model after the passes that give it these edges, see `load`."""
+    graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
+    return replace(model, graph=graph, tensors=tensors, io=io, layout=layout)
+
+
+def check_kernels(model: Model) -> None:
+    """Raise CompileError where an op of the model has no kernel."""
+    if reasons := without_kernel(model.graph):
+        raise _cannot_compile(model.path, reasons)
+
+
+def _check_edges(io: str, layout: str) -> None:
+    if io not in IO:
+        raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
+    if layout not in LAYOUTS:
+        raise CompileError(f"--layout {layout} is unknown", f"it is one of {', '.join(LAYOUTS)}")
+
+
+def _imported(path: Path, file: bytes, name: str | None) -> Model:
+    graph = tflite.from_tflite(file, path.stem)
+    return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
+
+
+def _tolerated(path: Path, file: bytes, error: CompileError) -> tuple[Model, list[CompileError]]:
+    """Return the model as far as it can be read, and the reasons that ops give; raise `error` where it is damaged."""
+    reasons: list[CompileError] = []
+    try:
+        graph = run_tolerantly(tflite.from_tflite(file, path.stem, reasons), reasons)
+    except CompileError:
+        raise error from None
+    # what has no kernel for its shape may get one by the other passes; a type stays
+    reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
+    return Model(identifier(path.stem), graph, graph, {}, path, file, "model"), reasons
+
+
+def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:
+    """The one line for a model with ops that are not supported."""
+    kinds = Counter(error.op.kind for error in reasons if error.op)
+    counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
+    count = sum(kinds.values())
+    why = f"{count} op{'s' if count > 1 else ''} cannot be compiled: {counts}; {reasons[0]}"
+    return CompileError(why, f"'tinyweave inspect {shlex.quote(str(path))}' lists all")

@@ -1,0 +1,212 @@
+"""Plans: of a model within limits, and what can be said of one without building it.
+
+In: a Model, a device or its limits, options. Out: checked Plans, and explanations, counts and orders.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from .. import planning
+from ..codegen import constant_bytes
+from ..devices import Device, parse_size
+from ..exporters import tflite as tflite_exporter
+from ..files import read_file
+from ..ir import CompileError, shortened
+from ..kernels.table import foreign
+from ..ops import macs
+from ..papers import counts
+from ..papers.chain import Chain, chain_of
+from ..planning import Plan, Progress
+from ..planning.ablation import ablation as planning_ablation
+from ..planning.alias.overlap import views
+from ..planning.explain import Explanation
+from ..planning.explain import explain as explain_tensor
+from ..planning.kernels.flash_budget import code_range
+from ..planning.order.search import best_order, each_its_own
+from ..results import FlashNeed, Limits, Model, Reordering
+from .models import check_kernels
+
+DEFAULT_CORE = "cortex-m4"
+OPTIMIZE = {"balanced": 1.2, "speed": 1.05, "size": 1.0}  # times the fewest cycles that a plan may take, to save memory
+TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
+MAX_PLAN = 1 << 26  # bytes of a file
+COUNTS = {"live": views, "working_set": each_its_own}
+PLAN_COUNTS = ("live", *counts.COUNTS)
+
+
+def plan(
+    model: Model,
+    schedule: str = "best",
+    limits: Limits | None = None,
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
+    optimize: str = "balanced",
+    core: str = DEFAULT_CORE,
+    other_flash: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """The checked memory plan of a model, in the memories of `limits` if there are several.
+
+    With `stream_inputs` a callback brings its inputs row by row, with `stream_outputs` one takes those outputs row by row of
+    which that can be done: Plan.handed says which. It executes at most `max_mac_overhead` times the
+    multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
+    `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
+    others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
+    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %. Where kernels
+    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than TFLite Micro needs with the
+    model's file; other_flash: what lies there besides the constants of the layers, estimated if left out.
+    """
+    check_kernels(model)
+    allowed = limits or Limits(None, None)
+    sizes = [allowed.flash, len(model.file) + TFLITE_MICRO_CODE if optimize == "balanced" else None]
+    return planning.plan(
+        model.graph,
+        schedule,
+        maps=allowed.maps,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        core=core_with_kernels(optimize, core),
+        ram_limit=allowed.ram,
+        flash=min((size for size in sizes if size is not None), default=None),
+        other_flash=other_flash,
+        max_slowdown=OPTIMIZE[optimize],
+        progress=progress,
+    )
+
+
+def front(
+    model: Model,
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float = planning.MOST_OVERHEAD,
+    progress: Progress | None = None,
+) -> list[Plan]:
+    """Return the plans of `optimize="size"` of which none needs less RAM with as few multiply-accumulates, the fewest first.
+
+    Other options as for `plan`; all in one memory.
+    """
+    check_kernels(model)
+    return planning.front(
+        model.graph,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        progress=progress,
+    )
+
+
+def core_with_kernels(optimize: str, core: str) -> str:
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    return "" if optimize == "size" else core
+
+
+def limits_of(device: Device | None, ram: int | str | None = None, flash: int | str | None = None) -> Limits:
+    """Return the limits that are given, in bytes or as text such as "64k", else those of the device, if there is one."""
+    limits = device_limits(device) if device else Limits(None, None)
+    if ram is not None:
+        limits = replace(limits, ram=_bytes(ram), maps=())
+    return limits if flash is None else replace(limits, flash=_bytes(flash))
+
+
+def _bytes(size: int | str) -> int:
+    return parse_size(size) if isinstance(size, str) else size
+
+
+def device_limits(device: Device) -> Limits:
+    """Return what a device has: nothing is limited where it is a core alone."""
+    maps = device.memory_maps
+    return Limits(sum(maps[0].values()) if maps else None, device.flash, maps)
+
+
+def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
+    """Return what a plan needs of Flash, on the core of `device` or a Cortex-M4."""
+    constants = constant_bytes(plan)
+    least, most = code_range(plan, device.core if device else DEFAULT_CORE)
+    return FlashNeed(constants, constants + least, constants + most)
+
+
+def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
+    """Return the plan of a file that `plan.to_json` wrote for this model, checked; nothing is proved of its size.
+
+    Raise CompileError where it is damaged, made for another model, or, with a `core`, has kernels that this core cannot run.
+    """
+    file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
+    try:
+        made = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
+        if core is not None and (others := foreign(made.variants, core)):
+            raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
+    except (CompileError, UnicodeDecodeError) as error:
+        raise CompileError(f"{path}: {error}") from error
+    return made
+
+
+def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
+    """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
+    return planning_ablation(model.graph, made, schedule)
+
+
+def explain(model: Model, made: Plan, name: str) -> Explanation:
+    """Why a tensor of a plan lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
+    graph = made.graph
+    known = {buffer.name: buffer.name for buffer in made.buffers} | {tensor: tensor for tensor in made.places}
+    for position, tensor in enumerate(graph.inputs):
+        known.setdefault("input" if len(graph.inputs) == 1 else f"input_{position}", tensor)
+    for op in graph.ops:
+        for position, tensor in enumerate(op.outputs):
+            known.setdefault(f"{op.name}_{position}" if position else op.name, tensor)
+    if name in known:
+        return explain_tensor(made, known[name])
+    if name in graph.tensors:
+        size = graph.tensors[name].bytes
+        raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
+    if name in model.original.tensors:
+        raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
+    raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
+
+
+def counted_chain(model: Model, count: str) -> Chain | None:
+    """What a paper's count is of in a model; None for `live`, which counts everything."""
+    if count not in PLAN_COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
+    if count == "live":
+        return None
+    with _counting(count):
+        return chain_of(model.graph)
+
+
+def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+    """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
+    with _counting(count):
+        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+
+
+@contextmanager
+def _counting(count: str) -> Iterator[None]:
+    """What a count is not defined for is said with its name."""
+    try:
+        yield
+    except CompileError as error:
+        raise CompileError(f"--count {count}: {error}") from error
+
+
+def reorder(model: Model, count: str = "live") -> Reordering:
+    """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
+
+    `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
+    """
+    if count not in COUNTS:
+        raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")
+    owner = COUNTS[count](model.original)
+    best = best_order(model.original, owner)
+    return Reordering(model, count, owner, best, tflite_exporter.reordered(model.file, best.ops))

@@ -1,0 +1,297 @@
+"""Runs: the C of a plan, built and run, and what is read off the runs.
+
+In: a Model and its Plan. Out: C files, a Verification, a Profile, a Deployment, or how the model does on each board.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import planning
+from ..codegen import Origin, Source, emit
+from ..devices import Device, all_devices
+from ..ir import CompileError
+from ..kernels.table import foreign, own_kernels
+from ..passes import source as tensor_source
+from ..passes.edges import as_in_file, as_other_sign
+from ..planning import Plan, Progress
+from ..results import Deployment, Fit, Limits, Model, Profile, excess
+from ..simulate import compare, emulated, litert, target
+from ..simulate.compare import Verification
+from ..simulate.run import Part
+from .plans import DEFAULT_CORE, core_with_kernels, device_limits, plan
+
+REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
+Count = TypeVar("Count")
+
+
+def source(model: Model, plan: Plan, command: str = "", device: Device | None = None, *, kernel_prefix: str = "") -> Source:
+    """The C of a plan; with a prefix, the names of its kernels begin with that."""
+    origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
+    return emit(plan, model.name, origin, kernel_prefix)
+
+
+def together(sources: Sequence[Source]) -> dict[str, str]:
+    """Return the files of models that are to lie in one folder, in which a kernel that several use lies once.
+
+    Raise CompileError where two models have a file of the same name.
+    """
+    for index, one in enumerate(sources):
+        for other in sources[:index]:
+            if clash := sorted(set(one.own) & set(other.files) | set(other.own) & set(one.files)):
+                raise CompileError(
+                    f"the models '{other.name}' and '{one.name}' both have a file {clash[0]}", "rename one of the files"
+                )
+    return {file: text for source in sources for file, text in source.files.items()}
+
+
+def write(source: Source, folder: Path) -> None:
+    """Write the emitted files into `folder`, which exists."""
+    for name, text in source.files.items():
+        (folder / name).write_text(text, encoding="ascii", newline="\n")
+
+
+def samples(model: Model, count: int, seed: int, given: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
+    """Inputs to verify with: the given ones, then edge values, then random ones, `count` in all but never fewer than given."""
+    return compare.samples(model.graph, count, seed, given)
+
+
+def verify(
+    model: Model,
+    plan: Plan,
+    *,
+    inputs: Sequence[Sequence[np.ndarray]] = (),
+    count: int = 5,
+    seed: int = 0,
+    core: str | Sequence[str] | None = DEFAULT_CORE,
+    progress: Progress | None = None,
+) -> Verification:
+    """Run samples through the reference, the C on the host and on an emulated core, several or none; compare every byte."""
+    cases, cores = samples(model, count, seed, inputs), [core] if isinstance(core, str) else core or ()
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(source(model, plan), Path(folder))
+        return compare.verify(plan, Path(folder), model.name, cases, cores=cores, reference=_litert(model), progress=progress)
+
+
+def _litert(model: Model) -> compare.Reference:
+    """LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
+
+    def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+        fed = [[_fed(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases]
+        as_filed = model.io == "model" and model.layout == "model"
+        runs = litert.run(model.file, fed, keep=not as_filed)
+        if as_filed:
+            return [run.outputs for run in runs]
+        homes = [tensor_source(model.tensors, name)[0] for name in model.graph.outputs]
+        ops = [model.original.producer[home] for home in homes]
+        places = [model.original.ops[op].outputs.index(home) for op, home in zip(ops, homes, strict=True)]
+        dtypes = [model.graph.tensors[name].dtype for name in model.graph.outputs]
+        wanted = list(zip(ops, places, dtypes, strict=True))
+        return [[as_other_sign(run.layers[op][place], dtype) for op, place, dtype in wanted] for run in runs]
+
+    return run
+
+
+def _fed(model: Model, name: str, values: np.ndarray) -> np.ndarray:
+    """Return what the file's input must hold so that the network's input `name` holds these values."""
+    fed = as_in_file(model.original, model.tensors, name, values)
+    if fed is None:
+        raise litert.CannotRunError("no input of the file gives these int8 values", "verify with --io model", tensor=name)
+    return fed
+
+
+def run(
+    model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
+) -> list[list[np.ndarray]]:
+    """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
+    built = target.build(plan, folder, model.name, core)
+    if not inputs:
+        return []
+    *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
+    return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
+
+
+def profile(
+    model: Model,
+    plan: Plan,
+    core: str = DEFAULT_CORE,
+    sample: Sequence[np.ndarray] | None = None,
+    *,
+    device: Device | None = None,
+) -> Profile:
+    """Measure one invoke on an emulated core; its cycles are estimated, with the Flash of `device` if that has such a core."""
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        write(source(model, plan), Path(folder))
+        built = target.build(plan, Path(folder), model.name, core)
+        return _profile(_measured(model, built, sample, device), device)
+
+
+def compare_boards(
+    model: Model,
+    devices: Sequence[Device] | None = None,
+    *,
+    sample: Sequence[np.ndarray] | None = None,
+    progress: Progress | None = None,
+    **chosen: Any,
+) -> list[Fit]:
+    """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
+    kernels, built and run where the kernels taken or the emulated core differ."""
+    boards = all_devices() if devices is None else devices
+    with_kernels = {own_kernels(device.core): device.core for device in boards}
+    made = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
+    plans = {device.core: made[own_kernels(device.core)] for device in boards}
+    runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
+    profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
+    for device, run in runs.items():
+        if run in profiles:
+            continue
+        if progress:
+            progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
+        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+            write(source(model, plans[device.core]), Path(folder))
+            built = target.build(plans[device.core], Path(folder), model.name, run[1])
+            profiles[run] = _profile(_measured(model, built, sample), by_step=False)
+    return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
+
+
+def _measured(
+    model: Model, built: target.Build, sample: Sequence[np.ndarray] | None, device: Device | None = None
+) -> target.Run:
+    """Run a build for a core on one sample, edge values if left out."""
+    cases = [sample if sample is not None else samples(model, 1, 0)[0]]
+    return compare.run_samples(built, cases, caches=_caches(built.target, device))
+
+
+def _waits(core: str, device: Device | None) -> int | None:
+    """Return the cycles that a read of the Flash of `device` waits, if it has this core and they are known."""
+    return device.flash_waits if device and device.core == core else None
+
+
+def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
+    """Return the caches between this core and the Flash of `device` where what they miss takes time."""
+    caches = device.caches if device and _waits(core, device) else ()
+    return {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in caches}
+
+
+def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = True) -> Profile:
+    """Read a profile off a run on a core, whose first inference `_caches` watched.
+
+    The totals come from the build that ships. The split by step and layer takes another build and run, with the trace hook,
+    whose calls are instructions too.
+    """
+    built, whole = run.build, run.first
+    plan, core, waits = built.plan, built.target, _waits(built.target, device)
+    traced = whole
+    if by_step:
+        fused = [(step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
+        layers = {plan.graph.ops[index].name: step for step, stage in fused for index in stage.ops}
+        traced = target.invoke(target.with_trace(built), run.sample, caches=_caches(core, device), layers=layers)
+    others = foreign(plan.variants, core)
+    in_all, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (whole, traced))
+    steps = emulated.by_step(parts)
+    assert whole.instructions is not None and whole.stack is not None
+    return Profile(
+        core=core,
+        compiler=built.compiler,
+        foreign=tuple(others),
+        instructions=whole.instructions,
+        per_step=tuple(traced.per_step),
+        per_layer=_by_layer(plan, traced.per_step, traced.per_part),
+        cycles=next(iter(in_all.values()), None),
+        cycles_per_step=tuple(steps),
+        cycles_per_layer=_by_layer(plan, steps, parts),
+        waits=waits,
+        arena=dict(plan.arena),
+        stack=whole.stack,
+        **built.sizes,
+    )
+
+
+def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[Part, Count]) -> dict[str, Count]:
+    """Return the count of each layer: of the step that it is, or in a stage that runs row by row of its own part."""
+    found = {layer: count for (_, layer), count in parts.items() if layer}
+    alone = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
+    return found | {plan.graph.ops[stage.ops[0]].name: count for stage, count in alone}
+
+
+def deploy(
+    model: Model,
+    folder: Path,
+    *,
+    device: Device | None = None,
+    limits: Limits | None = None,
+    schedule: str = "best",
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
+    optimize: str = "balanced",
+    inputs: Sequence[Sequence[np.ndarray]] = (),
+    count: int = 5,
+    seed: int = 0,
+    command: str = "",
+    kernel_prefix: str = "",
+    planned: Plan | None = None,
+    progress: Progress | None = None,
+) -> Deployment:
+    """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
+
+    `planned` is the plan with these options, where it was made before.
+    """
+    allowed = limits or (device_limits(device) if device else Limits(None, None))
+    kernels = device.core if device else DEFAULT_CORE
+    how = partial(
+        plan,
+        model,
+        schedule,
+        allowed,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        optimize=optimize,
+        core=kernels,
+    )
+    made, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
+    emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
+    write(emitted, folder)
+    built = target.build(made, folder, model.name, core)
+    for _ in range(REBUILDS if planning.trades_flash(model.graph, core_with_kernels(optimize, kernels)) else 0):
+        again = how(other_flash=_other_flash(built, kernels))
+        if again.variants == made.variants:
+            break
+        made = again
+        for name in emitted.files:
+            (folder / name).unlink()
+        emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
+        write(emitted, folder)
+        built = target.build(made, folder, model.name, core)
+    right = compare.truth(model.graph, cases, _litert(model), progress)
+    here = compare.run_samples(target.build(made, folder, model.name, target.HOST), cases, progress=progress)
+    there = compare.run_samples(built, cases, caches=_caches(core, device), progress=progress)
+    verification = compare.verdict(right, cases, [here, there], progress)
+    return Deployment(model, made, _profile(there, device), verification, device, allowed)
+
+
+def _other_flash(built: target.Build, kernels: str) -> int:
+    """Return the bytes of Flash beside the constants of layers: measured, for what was built, and the code that may be added
+    for kernels of the core `kernels`, estimated."""
+    plan, sizes = built.plan, built.sizes
+    constants = planning.constant_bytes(plan.graph, plan.variants)
+    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(plan, kernels)
+
+
+def boards_that_fit(profile: Profile) -> list[Device]:
+    """The listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
+    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash)).values())]
+
+
+def emulated_core(device: Device | None) -> str:
+    """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
+    if device is None:
+        return DEFAULT_CORE
+    return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

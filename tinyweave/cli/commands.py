@@ -1,0 +1,494 @@
+"""The commands: one function per verb, each calls the public API and shows what it returned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..lazy import lazy
+from . import steps
+from .options import (
+    BAD_INPUT,
+    DIFFERS,
+    DOES_NOT_FIT,
+    SAMPLES,
+    SEED,
+    SHARED,
+    CompareWith,
+    Inputs,
+    Json,
+    KernelPrefix,
+    ModelFile,
+    Name,
+    Options,
+    Out,
+    PlanFile,
+    Samples,
+    Seed,
+    TraceFile,
+    check_planned,
+    command_line,
+    edge_options,
+    schedule_options,
+    scheduled,
+    with_options,
+)
+
+if TYPE_CHECKING:
+    from .. import api, devices, files, ir, manifest, planning, results, toolchain
+    from ..report import columns, counts, figure, markdown, record, tables, text, trace, words
+    from . import samples as sample_files
+else:  # a verb loads what it uses: `--help` nothing of it
+    api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
+    manifest, planning, results, toolchain = map(lazy, ("manifest", "planning", "results", "toolchain"))
+    sample_files = lazy("cli.samples")
+    columns, counts, figure, markdown, record, tables, text, trace, words = (
+        lazy(f"report.{name}")
+        for name in ("columns", "counts", "figure", "markdown", "record", "tables", "text", "trace", "words")
+    )
+
+
+app = typer.Typer(
+    name="tinyweave",
+    help="Fits int8 neural networks into microcontrollers: plans the memory, writes plain C, proves every byte.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+@with_options(edge_options)
+def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
+    """Show a model layer by layer.
+
+    Shapes, MACs, and where the memory goes, before any planning. Of a model with ops that are not supported it shows what it
+    can, and which they are and why, and exits with 2.
+
+    Example: tinyweave inspect kws.tflite
+    """
+    with steps.told(model):
+        loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
+    found = record.record(loaded, unsupported=reasons)
+    if as_json:
+        steps.print_json(found)
+    else:
+        out = text.console()
+        text.show_model(out, found)
+        text.show_layers(out, found)
+        text.show_unsupported(out, found)
+    return BAD_INPUT if reasons else 0
+
+
+@app.command()
+@with_options(*SHARED)
+def plan(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    tensor: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
+    ] = None,
+    pareto: Annotated[bool, typer.Option("--pareto", help="Show what more work, up to twice, saves of RAM.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="With --pareto: draw it, as .svg, or .png with cairosvg.")
+    ] = None,
+    count: Annotated[
+        str,
+        typer.Option("--count", metavar="live|fusion_paper|patch_paper", help="Show what a paper finds by its count, too."),
+    ] = "live",
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plan itself as JSON.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Plan the memory and draw it.
+
+    Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves; with --explain
+    why one tensor lies where it lies; with --pareto the least RAM for each amount of work. Exits with 1 if the arena exceeds
+    the RAM limit.
+
+    Example: tinyweave plan kws.tflite --device stm32f412
+    """
+    if picture is not None:
+        figure.check_figure(picture.name)
+    of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--flash": chosen["flash"]}
+    for option, value in of_one.items():
+        if pareto and value:
+            raise ir.CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")
+    if picture is not None and not pareto:
+        raise ir.CompileError("--figure draws what --pareto finds", "add --pareto, or leave out --figure")
+    board, limits = steps.target_of(chosen)
+    loaded = steps.load_model(model, chosen)
+    chain = api.counted_chain(loaded, count)
+    if pareto:
+        return steps.show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
+    with steps.progress_bar() as report:
+        planned = steps.make_plan(loaded, board, limits, chosen, report)
+    overhead = chosen["max_mac_overhead"] or 1.0
+    ends = {"max_mac_overhead": overhead, "ram": limits.ram}
+    compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
+    explained = None if tensor is None else api.explain(loaded, planned, tensor)
+    saved = api.ablation(loaded, planned, chosen["schedule"]) if explained is None else None
+    found = record.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    found["explain"] = record.explanation_record(explained) if explained else None
+    found["count"] = counts.count_record(compared) if compared else None
+    if found["fits"] is False and not explained:
+        found["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
+    if out is not None:
+        files.write_file(out, planning.to_json(planned))
+    if as_json:
+        steps.print_json(found)
+    elif explained:
+        text.show_explanation(text.console(), planned, explained)
+    else:
+        screen = text.console()
+        text.show_plan(screen, planned, found)
+        text.show_verdict(screen, found)
+        text.show_advice(screen, found)
+    if compared and not as_json:
+        print()
+        text.show_lines(text.console(), counts.count_lines(loaded.graph, compared, overhead, limits.ram))
+    return DOES_NOT_FIT if found["fits"] is False else 0
+
+
+@app.command(name="compile")
+@with_options(*SHARED)
+def compile_model(
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite file, or several that share one folder and its kernels.")
+    ],
+    *,
+    chosen: Options,
+    name: Name = None,
+    kernel_prefix: KernelPrefix = None,
+    plan_file: PlanFile = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Write the C of a model, or of several.
+
+    The folder holds <name>.h, <name>.c, <name>_weights.h of each and the kernels that they use, and no others. What an earlier
+    run wrote there and is no longer part of it is removed, unless somebody has changed it.
+
+    Example: tinyweave compile kws.tflite -o firmware/kws
+    """
+    if len(models) > 1 and name is not None:
+        raise ir.CompileError("--name is of one model", "leave it out: the names come from the files")
+    if len(models) > 1 and out is None:
+        raise ir.CompileError("several models share one folder", "give it with -o")
+    if plan_file is not None:
+        check_planned(models, chosen)
+    board, limits = steps.target_of(chosen)
+    loaded = [steps.load_model(path, chosen, name) for path in models]
+    if plan_file is not None:
+        plans = [api.read_plan(plan_file, loaded[0], board.core if board else None)]
+    else:
+        plans = [steps.make_plan(model, board, limits, chosen) for model in loaded]
+    options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
+    sources = [
+        api.source(model, planned, command_line("compile", [path], chosen, **options), board, kernel_prefix=kernel_prefix or "")
+        for model, planned, path in zip(loaded, plans, models, strict=True)
+    ]
+    emitted, folder = api.together(sources), out or Path("out") / loaded[0].name
+    with manifest.generated_folder(
+        folder, command_line("compile", models, chosen, **options), steps.origins(loaded)
+    ) as written:
+        for source in sources:
+            api.write(source, written.scratch)
+    found = [
+        record.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+    ]
+    if as_json:
+        steps.warn_of_changed(folder, written)
+        paths = {"files": (*emitted, manifest.MANIFEST), "removed": written.removed}
+        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
+        return steps.print_json({"tinyweave": __version__, "models": found, **about} if len(found) > 1 else found[0] | about)
+    screen = text.console()
+    text.heading(screen, f"wrote {len(emitted) + 1} files to {folder}")
+    for file, content in emitted.items():
+        print(f"  {file}  {len(content):,} B")
+    print(f"  {manifest.MANIFEST}  lists them")
+    steps.say_removed(folder, written)
+    if len(found) == 1:
+        print(f"arena: {columns.size(found[0]['ram']['arena'])}")
+    else:
+        for one in found:
+            print(f"arena of {one['model']['name']}: {columns.size(one['ram']['arena'])}")
+        print("models that do not run at the same time can share one arena, as large as the largest")
+    for one in found:
+        if one["fits"] is False:
+            text.show_verdict(screen, one)
+    return 0
+
+
+@app.command()
+@with_options(*SHARED)
+def verify(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    inputs: Inputs = None,
+    samples: Samples = SAMPLES,
+    seed: Seed = SEED,
+    as_json: Json = False,
+) -> int:
+    """Prove that the C computes the right bytes.
+
+    The C runs on this machine and on an emulated core, and is compared with LiteRT's reference. Exits with 1 if it differs.
+
+    Example: tinyweave verify kws.tflite --device stm32f746 --samples 20
+    """
+    board, limits = steps.target_of(chosen)
+    loaded = steps.load_model(model, chosen)
+    planned = steps.make_plan(loaded, board, limits, chosen)
+    given = sample_files.read_inputs(inputs, loaded)
+    with steps.progress_bar() as report:
+        result = api.verify(
+            loaded, planned, inputs=given, count=samples, seed=seed, core=api.emulated_core(board), progress=report
+        )
+    found = record.record(loaded, plan=planned, verification=result, device=board, limits=limits)
+    if as_json:
+        steps.print_json(found)
+    else:
+        text.show_proof(text.console(), found)
+    return 0 if result.ok else DIFFERS
+
+
+@app.command()
+@with_options(*SHARED)
+def profile(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    inputs: Inputs = None,
+    compare_with: CompareWith = None,
+    trace_file: TraceFile = None,
+    as_json: Json = False,
+) -> int:
+    """Measure one inference on an emulated core.
+
+    Instructions by layer, with the kernel that took them, the cycles and milliseconds that they are estimated to take on the
+    device, stack, and the sizes of code and data.
+
+    Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
+    """
+    if compare_with and as_json:
+        raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
+    before = steps.read_record(compare_with) if compare_with else None
+    board, limits = steps.target_of(chosen)
+    loaded = steps.load_model(model, chosen)
+    planned = steps.make_plan(loaded, board, limits, chosen)
+    given = sample_files.read_inputs(inputs, loaded)
+    with steps.progress_bar() as report:
+        report("building and running on the emulated core", 0, 1)
+        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
+    found = record.record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+    if trace_file:
+        files.write_file(trace_file, json.dumps(trace.trace(found), indent=1) + "\n")
+    if as_json:
+        return steps.print_json(found)
+    screen = text.console()
+    text.show_profile(screen, found, before)
+    text.show_memory(screen, found)
+    text.show_instructions(screen, found)
+    return 0
+
+
+@app.command()
+@with_options(*SHARED)
+def deploy(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    inputs: Inputs = None,
+    samples: Samples = SAMPLES,
+    seed: Seed = SEED,
+    name: Name = None,
+    kernel_prefix: KernelPrefix = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Do the whole job: C that is proved, measured and judged.
+
+    Plans, writes C, builds it, runs it here and on an emulated core, compares every output byte, measures RAM, Flash and
+    instructions, and leaves the C and a report. Exits with 1 if it does not fit or if a byte differs.
+
+    Example: tinyweave deploy kws.tflite --device stm32f746 -o firmware/kws
+    """
+    board, limits = steps.target_of(chosen)
+    loaded = steps.load_model(model, chosen, name)
+    given = sample_files.read_inputs(inputs, loaded)
+    options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
+    with steps.progress_bar() as report:
+        planned = steps.make_plan(loaded, board, limits, chosen, report)
+    found = record.record(loaded, plan=planned, device=board, limits=limits)
+    if found["fits"] is False:  # no build can change that
+        found["advice"] = steps.advise(
+            "deploy", model, loaded, planned, board=board, limits=limits, chosen=chosen, **options, out=out
+        )
+        if as_json:
+            steps.print_json(found)
+        else:
+            text.show_misfit(text.console(), found)
+        return DOES_NOT_FIT
+    folder = out or Path("out") / loaded.name
+    command = command_line("deploy", [model], chosen, **options)
+    with manifest.generated_folder(folder, command, steps.origins([loaded])) as written:
+        with steps.progress_bar() as report:
+            done = api.deploy(
+                loaded,
+                written.scratch,
+                device=board,
+                limits=limits,
+                **scheduled(chosen),
+                inputs=given,
+                count=samples,
+                seed=seed,
+                command=command,
+                kernel_prefix=kernel_prefix or "",
+                planned=planned,
+                progress=report,
+            )
+        found = record.record(
+            loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
+        )
+        (written.scratch / "report.md").write_text(markdown.markdown(found, words.picture(done.plan)), encoding="utf-8")
+        (written.scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        steps.warn_of_changed(folder, written)
+        steps.print_json(found)
+    else:
+        screen = text.console()
+        text.show_target(screen, found)
+        text.show_memory(screen, found)
+        text.show_instructions(screen, found)
+        text.show_proof(screen, found)
+        text.show_verdict(screen, found)
+        print(f"C and the report with every layer: {folder}")
+        steps.say_removed(folder, written)
+    return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
+
+
+@app.command()
+def reorder(
+    model: ModelFile,
+    *,
+    count: Annotated[
+        str, typer.Option("--count", metavar="live|working_set", help="Views lie in their source, or each tensor by itself.")
+    ] = "live",
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The reordered .tflite to write.")] = None,
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write both orders as CSV.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE", help="Draw memory over time: .svg, or .png with cairosvg.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Put a model's ops in the order that needs the least memory.
+
+    The new file computes the same; nothing in it changes but the order. Any runtime that frees tensors gains by it.
+
+    Example: tinyweave reorder kws.tflite -o kws_reordered.tflite --figure kws.svg
+    """
+    if picture is not None:
+        figure.check_figure(picture.name)
+    with steps.told(model):
+        loaded = api.read(model)
+    done = api.reorder(loaded, count)
+    found = record.reorder_record(done, out)
+    drawn = figure.figure(found, picture.name) if picture else b""
+    wanted = {out: done.file, table: tables.order_csv(found), picture: drawn}
+    files.write_files({path: content for path, content in wanted.items() if path is not None})
+    if as_json:
+        return steps.print_json(found)
+    text.show_reordering(text.console(), found)
+    return 0
+
+
+@app.command()
+@with_options(schedule_options, edge_options)
+def compare(
+    model: ModelFile,
+    *,
+    chosen: Options,
+    inputs: Inputs = None,
+    as_json: Json = False,
+) -> int:
+    """Hold a model against every known board.
+
+    Plans, builds and runs it once per core, and says for each board how long it takes there (estimated), and what is left of
+    its RAM and Flash, or what is missing. Exits with 1 if it fits none.
+
+    Example: tinyweave compare kws.tflite
+    """
+    loaded = steps.load_model(model, chosen)
+    given = sample_files.read_inputs(inputs, loaded)
+    with steps.progress_bar() as report:
+        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **scheduled(chosen))
+    planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
+    found = record.comparison_record(loaded, planned, boards)
+    if as_json:
+        steps.print_json(found)
+    else:
+        text.show_comparison(text.console(), found)
+    return 0 if found["fits"] else DOES_NOT_FIT
+
+
+@app.command(name="devices")
+def list_devices(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """List the known boards, or show one.
+
+    Example: tinyweave devices stm32h743
+    """
+    chosen = [devices.find(name)] if name else list(devices.all_devices())
+    if as_json:
+        return steps.print_json([record.device_record(device) for device in chosen])
+    if name:
+        text.show_device(text.console(), chosen[0])
+    else:
+        text.show_devices(text.console(), chosen)
+    return 0
+
+
+@app.command()
+def cache(
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove everything in it.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show the folder of built programs and its size, or empty it.
+
+    Example: tinyweave cache --clear
+    """
+    if clear:
+        toolchain.clear_cache()
+    folder, size, limit = toolchain.cache_folder(), toolchain.cache_bytes(), toolchain.BUILDS_BYTES + toolchain.ZIG_BYTES
+    if as_json:
+        return steps.print_json({"folder": str(folder), "bytes": size, "limit": limit})
+    print(f"{columns.clean(str(folder), 400)}: {size:,} B, kept below about {limit:,} B")
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tinyweave {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -1,0 +1,163 @@
+"""What several commands do: read a model, plan it, tell what to change about it, report progress, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..lazy import lazy
+from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, target_options
+
+if TYPE_CHECKING:
+    from .. import api, devices, files, ir, manifest, planning, results
+    from ..report import columns, figure, record, text, words
+else:
+    api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
+    columns, figure, record = map(lazy, ("report.columns", "report.figure", "report.record"))
+    text, words = map(lazy, ("report.text", "report.words"))
+
+MAX_RECORD = 1 << 26  # bytes of a file of `profile --json`
+
+
+def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
+    """Import a model and run the passes."""
+    with told(path):
+        return api.load(path, chosen["io"], name, layout=chosen["layout"])
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a model is said with the file's name."""
+    try:
+        yield
+    except ir.CompileError as error:
+        if str(path) in str(error):
+            raise
+        raise ir.CompileError(f"{path}: {error}") from error
+
+
+def make_plan(
+    model: results.Model,
+    board: devices.Device | None,
+    limits: results.Limits,
+    chosen: Options,
+    progress: planning.Progress | None = None,
+) -> planning.Plan:
+    core = board.core if board else api.DEFAULT_CORE
+    return api.plan(model, limits=limits, core=core, progress=progress, **scheduled(chosen))
+
+
+def advise(
+    verb: str,
+    path: Path,
+    model: results.Model,
+    plan: planning.Plan,
+    *,
+    board: devices.Device | None,
+    limits: results.Limits,
+    chosen: Options,
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """Return what to change about a plan that does not fit, as complete commands of the same verb, the best first."""
+    options = {name: value for name, value in chosen.items() if name not in signature(target_options).parameters}
+    with progress_bar() as report:
+        proposals = api.advise(model, plan, board=board, limits=limits, options=options, progress=report)
+    found = []
+    for proposal in proposals:
+        # limits that were given for one board say nothing of another
+        changed = {**chosen, **({"ram": None, "flash": None} if "device" in proposal.changes else {}), **proposal.changes}
+        words = ["tinyweave", verb, str(path), *option_words(changed | more)]
+        changes = (list(option_words({name: value})) or [f"--{name}", str(value)] for name, value in proposal.changes.items())
+        said = [word for words_of_one in changes for word in words_of_one]
+        found.append(record.proposal_record(proposal, " ".join(map(quoted, words)), said))
+    return found
+
+
+def target_of(chosen: Options) -> tuple[devices.Device | None, results.Limits]:
+    """Return the device and the limits: those of the options, else the device's."""
+    board = devices.find(chosen["device"]) if chosen["device"] else None
+    return board, api.limits_of(board, chosen["ram"], chosen["flash"])
+
+
+def show_front(
+    model: results.Model,
+    board: devices.Device | None,
+    limits: results.Limits,
+    chosen: Options,
+    *,
+    picture: Path | None,
+    as_json: bool,
+) -> int:
+    """`plan --pareto`: the front as a table, a picture, or JSON."""
+    if chosen["schedule"] != "best":
+        raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
+    if chosen["optimize"] == "speed":
+        raise ir.CompileError("--pareto finds the least RAM: it is of --optimize size, not of speed", "leave out --optimize")
+    overhead = chosen["max_mac_overhead"]
+    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs")}
+    options |= {} if overhead is None else {"max_mac_overhead": overhead}
+    plans = api.front(model, **options)
+    found = record.front_record(model, plans, limits, board)
+    if picture is not None:
+        files.write_file(picture, figure.figure(found, picture.name))
+    if as_json:
+        print_json(found)
+    else:
+        text.show_front(text.console(), found)
+    return DOES_NOT_FIT if limits.ram is not None and not any(point["fits"] for point in found["points"]) else 0
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record that `profile --json` printed into a file."""
+    try:
+        found = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
+    except (ValueError, RecursionError) as error:
+        raise ir.CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
+    if not words.can_be_compared(found):
+        raise ir.CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
+    return dict(found)
+
+
+def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
+    """Return the file and its SHA-256 of each model, by the model's name in C."""
+    return {model.name: (model.path.name, model.sha256) for model in models}
+
+
+def say_removed(folder: Path, written: manifest.Written) -> None:
+    if written.removed:
+        print(f"removed what an earlier run left there: {', '.join(written.removed)}")
+    warn_of_changed(folder, written)
+
+
+def warn_of_changed(folder: Path, written: manifest.Written) -> None:
+    """Name the files that an earlier run wrote and that stay, on standard error."""
+    for name in written.kept:
+        path = columns.clean(str(folder / name), 400)
+        print(f"tinyweave: warning: '{path}' is of an earlier run, and was changed since: it stays", file=sys.stderr)
+
+
+def print_json(value: Any) -> int:
+    print(json.dumps(value, indent=2))
+    return 0
+
+
+@contextmanager
+def progress_bar() -> Iterator[planning.Progress]:
+    """A reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=columns.clean(what, 40), completed=done, total=total or None
+        )

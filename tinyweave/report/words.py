@@ -1,0 +1,403 @@
+"""What a record says, in words: the lines and the rows of cells that the terminal and the Markdown report both show."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..codegen.model import buffer_labels
+from ..ir import shortened
+from ..planning import Plan
+from ..planning.picture import memory_picture
+from ..simulate.instruction_timing import milliseconds
+from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, rounded
+from .record import Record, costs
+
+PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
+TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
+NUMBERS = (
+    ("MACs", "macs"),
+    ("instructions", "instructions"),
+    ("constants", "constants"),
+    ("in", "bytes_in"),
+    ("out", "bytes_out"),
+    ("live", "live"),
+)
+
+
+def clock(device: Record) -> str:
+    """Return the clock of a device's record."""
+    return f"{device['clock_hz'] / 1e6:g} MHz"
+
+
+def target_text(device: Record) -> str:
+    """Return a device's name with its core and its clock, as far as they say more."""
+    facts = [] if device["name"] == device["core"] else [device["core"]]
+    facts += [] if device["clock_hz"] is None else [clock(device)]
+    return device["name"] + (f" ({', '.join(facts)})" if facts else "")
+
+
+def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
+    """The layer table as cells, headed, and which columns are numbers."""
+    columns: list[tuple[str, Callable[[Record], str]]] = [
+        ("step", lambda layer: str(layer["step"] + 1)),
+        ("layer", lambda layer: layer["name"]),
+        ("output", lambda layer: clean(layer["output"], 24)),
+        ("window", lambda layer: layer["window"]),
+        *((head, lambda layer, key=key: f"{layer[key]:,}" if layer[key] else "-") for head, key in NUMBERS),
+    ]
+    measured = any(layer["instructions"] is not None for layer in record["layers"])
+    left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
+    kept = [column for column in columns if column[0] != left_out]
+    rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
+    return rows, frozenset({0, *range(4, len(kept))})
+
+
+def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
+    """What each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
+    clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
+    rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
+    for layer in costs(record):
+        count, cycles, macs = layer["instructions"], layer["cycles"], layer["macs"]
+        each = f"{count / macs:.2f}" if count and macs else "-"
+        ms = f"{milliseconds(cycles, clock_hz):.2f}" if cycles is not None and clock_hz else "-"
+        cells = [
+            str(layer["step"] + 1),
+            layer["name"],
+            kernel_text(layer),
+            count_text(layer["macs"] or None),
+            count_text(count),
+        ]
+        rows.append([*cells, each, count_text(cycles), ms])
+    kept = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
+    return [[row[i] for i in kept] for row in rows], frozenset({0, *range(3, len(kept))})
+
+
+def kernel_text(layer: Record) -> str:
+    """A kernel's name without what its layer's kind says."""
+    name = (layer["kernel"] or "-").removeprefix("tw_")
+    return name.removeprefix(f"{layer['kind']}_")
+
+
+def kernel_lines(record: Record) -> list[str]:
+    """Per reason the layers whose kernel could be faster."""
+    found: dict[str, list[str]] = {}
+    for layer in record["layers"]:
+        if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
+            found.setdefault(layer["why"], []).append(layer["name"])
+    return [f"  {why}: {', '.join(names)}" for why, names in found.items()]
+
+
+def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
+    """What has changed since an earlier record: totals, then the layers of both whose cost differs."""
+
+    def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
+        share = f"{new / old - 1:+.1%}" if old and new is not None else ""
+        return (name, count_text(old), count_text(new), share)
+
+    rows = [("", "before", "now", "")]
+    rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
+    rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
+    key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
+    old, new = ({entry_title(entry): entry[key] for entry in costs(found)} for found in (before, record))
+    names = dict.fromkeys([*old, *new])
+    rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+    return rows
+
+
+def entry_title(entry: Record) -> str:
+    return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
+
+
+def can_be_compared(found: Any) -> bool:
+    """Whether this, out of a file, has what `change_rows` reads."""
+    try:
+        counts = [*(found[key] for key in ("macs", "instructions", "cycles")), *(found[part][key] for part, key in TOTALS)]
+        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(found)]
+    except (KeyError, TypeError):
+        return False
+    numbers = [*counts, *(count for _, *both in layers for count in both)]
+    return all(isinstance(name, str) for name, *_ in layers) and all(n is None or type(n) is int for n in numbers)
+
+
+def picture(plan: Plan, width: int = WIDTH) -> list[str]:
+    """Return the arena over the steps, with the names that the C has, long ones wrapped below themselves."""
+    lines, start = [], 0
+    for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width)):
+        start = line.index("tensor") if line.endswith("  tensor") else start
+        parts = textwrap.wrap(clean(line[start:], 400), max(16, width - start), break_on_hyphens=False) if start else []
+        lines += [line[:start] + parts[0], *(" " * start + part for part in parts[1:])] if parts else [line]
+    return lines
+
+
+def twice_lines(plan: Plan) -> list[str]:
+    """Which layers run twice, for how many of their channels, and why."""
+    if not plan.channels_once:
+        return []
+    lines = [
+        "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
+    ]
+    for name, kept in plan.channels_once.items():
+        channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
+        lines.append(
+            f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
+        )
+    return lines
+
+
+def bound_line(record: Record) -> str:
+    """How far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
+    gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
+    same = "these buffers in this order and these stages"
+    same += ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
+    if not gap:
+        return f"proved: no other placement of {same} needs less"
+    return f"gap: another placement of {same} could save at most {gap:,} B; none needs less than {bound:,} B"
+
+
+def foreseen_lines(record: Record) -> list[str]:
+    """How long a plan takes on its device, before anything was built."""
+    plan, device = record["plan"], record["device"]
+    if plan["cycles_missing"] is None:
+        return []
+    without = without_text(plan["cycles_missing"])
+    if plan["cycles_at_least"] is None:
+        return [f"time: not known {without}; 'profile' counts them"]
+    about = "at least" if without else "about"
+    latency_ms = plan["latency_ms_at_least"]
+    time = "" if latency_ms is None else f", {duration(latency_ms)} at {clock(device)}"
+    said = f"time: {about} {plan['cycles_at_least']:,} cycles{time}, {f'{without}; ' if without else ''}"
+    return [f"{said}estimated from the layers' shapes for a {device['core']}; see 'profile'"]
+
+
+def without_text(missing: Sequence[str]) -> str:
+    """Say which kinds of layers an estimate leaves out; empty for none."""
+    *others, last = missing or [""]
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"without {names}, whose kernels have no timings" if last else ""
+
+
+def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
+    """Technique, arena, and how much less that is than with none of them."""
+    first = next(iter(ablation.values()))
+    return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
+
+
+def by_rows(record: Record) -> str:
+    """What of a front comes and goes by rows, to follow its title."""
+    ends = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
+    return f", {' and '.join(ends)} by rows" if ends else ""
+
+
+def _held(record: Record) -> str:
+    """Which of the network's inputs and outputs lie in the arena, and which do not."""
+    ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
+    kept = [name for name in outputs if name not in ram["streamed_outputs"]]
+    names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
+    held = [] if ram["streamed_inputs"] else ["inputs"]
+    held += ["outputs" if len(kept) == len(outputs) else "other outputs"] if kept else []
+    gone = ["inputs come by rows"] if ram["streamed_inputs"] else []
+    gone += [f"{names if kept else 'outputs'} handed out by rows"] if names else []
+    return "; ".join(filter(None, [", ".join(held), *gone]))
+
+
+def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
+    """RAM and Flash by part, against their limits: part, bytes, limit, what."""
+    ram, flash, limits = record["ram"], record["flash"], record["limits"]
+    room = limits["memories"] or {}
+    several = len(room) > 1
+    arenas = " + ".join(
+        f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
+        for name, count in (ram["memories"] or {}).items()
+    )
+    return [
+        ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
+        ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
+        ("  static data", count_text(ram["static"]), "", ""),
+        (
+            "  stack",
+            count_text(ram["stack"]),
+            "",
+            "measured: the deepest that one inference went" if ram["stack"] is not None else "",
+        ),
+        ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
+        ("  weights", count_text(flash["weights"]), "", ""),
+        ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
+        ("  code", count_text(flash["code"]), "", ""),
+    ]
+
+
+def proof_lines(record: Record) -> list[str]:
+    """What was proved, on what, with which compilers; and what was not checked."""
+    verify, arena = record["verify"], record["ram"]["memories"]
+    if verify["ok"] is None:
+        return ["not verified"]
+    verdict = "verified: every output byte is equal"
+    if verify["without_litert"]:
+        verdict = "verified against the numpy reference alone: every output byte is equal"
+    verdict = "DIFFERS" if verify["first_difference"] else verdict
+    lines = [f"{verdict}, {counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
+    if verify["without_litert"]:
+        lines.append(f"  not compared with LiteRT: {clean(verify['without_litert'], 400)}")
+    if verify["first_difference"]:
+        lines.append(f"  {clean(verify['first_difference'], 400)}")
+    for place, compiler in verify["compilers"].items():
+        used = verify["touched"].get(place)
+        right = (
+            "arena touched up to its last byte and no further"
+            if used == arena
+            else f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
+        )
+        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
+    if set(verify["compilers"]) == {"host"}:
+        lines.append("  not run on an emulated core")
+    return lines
+
+
+def verdict_lines(record: Record) -> list[str]:
+    """Fits or not, by how many bytes, where the peak is, and which boards would do."""
+    ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
+    device = record["device"]["name"] if record["device"] else None
+    if limits["ram"] is limits["flash"] is None:
+        lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
+    else:
+        said = {True: "fits", False: "does not fit", None: "may not fit"}[record["fits"]]
+        lines = [f"{said} {device}" if device else said]
+    need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
+    for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
+        if need is None:
+            lines += [flash_estimate_line(record)] if key == "flash" and flash["estimate"] else []
+            continue
+        if limits[key] is None:
+            lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
+            continue
+        alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
+        state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
+        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
+        if key == "ram" and len(limits["memories"] or {}) > 1:
+            used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
+            lines.append(f"    {', '.join(used)}")
+    if record["peak"]:
+        lines.append(f"  peak: {peak_text(record['peak'])}")
+    if record["boards"] is not None:
+        lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
+    return lines
+
+
+def flash_estimate_line(record: Record) -> str:
+    """Return what a plan needs of Flash: its constants, exact, and an estimate with its range of what a build adds."""
+    flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
+    constants, (least, most) = flash["constants"], flash["estimate"]
+    if over:
+        return f"  Flash: constants alone {constants:,} of {limit:,} B, {over:,} B too many"
+    against = (
+        f" of {limit:,} B" if limit is not None else " B, no limit known" + (" (pass --flash)" if record["device"] else "")
+    )
+    if limit is None:
+        state = ""
+    elif over == 0:
+        state = f", at least {limit - most:,} B left"
+    else:
+        state = f", which is {'probably' if least > limit else 'perhaps'} too many"
+    note = f"(constants {constants:,}; code estimated, deploy measures it)"
+    return f"  Flash: about {least:,} to {most:,}{against}{state} {note}"
+
+
+def peak_text(peak: Record) -> str:
+    """The step that needs most, and in a plan what lies in the arena then."""
+    found = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
+    if not peak["buffers"]:
+        return found
+    parts = ", ".join(f"{clean(' '.join(b['label'].split()), 40)} {b['bytes']:,}" for b in peak["buffers"])
+    shared = sum(b["bytes"] for b in peak["buffers"]) - peak["bytes"]
+    return f"{found}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
+
+
+def advice_title(advice: Sequence[Record]) -> str:
+    """Return what the proposals have in common."""
+    if any(proposal["fits"] is not False for proposal in advice):
+        return "what to change, the least first; each was planned"
+    if any(proposal["fits_ram"] for proposal in advice):
+        return "nothing that was tried fits the Flash; the RAM would be enough with"
+    return f"nothing that was tried fits: the least is {advice[0]['ram']:,} B of RAM; closest"
+
+
+def proposal_line(proposal: Record) -> str:
+    """Return what a proposal changes, what it needs and whether that fits."""
+    said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
+    if proposal["fits"] is False and proposal["fits_ram"]:
+        said = f"fits the RAM, but not the Flash with {proposal['flash']:,} B of constants"
+    return f"{' '.join(proposal['changes'])}: arena {proposal['ram']:,} B, {said}"
+
+
+def cycle_lines(record: Record) -> list[str]:
+    """What one inference takes on the device, estimated, and what the estimate rests on."""
+    if record["cycles"] is None and record["plain_c"]:
+        return [f"cycles: not estimated, for {counted(len(record['plain_c']), 'kernel')} ran as plain C"]
+    if record["cycles"] is None:
+        return (
+            [] if record["core"] is None else [f"cycles: not estimated, for nobody has published timings of {record['core']}"]
+        )
+    (fewest, most), waits = record["cycles_range"], record["flash_waits"]
+    line = f"cycles: about {record['cycles']:,}" + (f" ({fewest:,} to {most:,})" if fewest < most else "")
+    if record["latency_ms"] is not None:
+        low, high = (rounded(milliseconds(count, record["device"]["clock_hz"])) for count in (fewest, most))
+        spread = f" ({low} to {high})" if low != high else ""
+        line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
+    if record["energy_mj"] is not None:
+        line += f", {rounded(record['energy_mj'])} mJ"
+    flash = "Flash that answers at once, for its wait states are not known"
+    if waits is not None:
+        flash = f"{waits} cycles for each line that its caches miss in Flash"
+    return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
+
+
+def instructions_line(record: Record) -> str:
+    count, macs = record["instructions"], record["macs"]
+    if count is None:
+        return "instructions: not measured"
+    each = f", {count / macs:.2f} per MAC executed" if macs else ""
+    line = f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"
+    device = record["device"]
+    if device and device["core"] != record["core"]:
+        line += f"; {device['name']} has a {device['core']}, which is not emulated: its counts and code size differ"
+    if record["plain_c"]:
+        line += f"; {', '.join(record['plain_c'])} ran as plain C, without the instructions of that core"
+    return line
+
+
+def comparison_rows(record: Record) -> list[tuple[str, ...]]:
+    """A headed row per board: how long an inference takes; needed and left in bytes, left below 0 where it does not fit."""
+    rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
+    for board in record["compare"]:
+        ram, flash = board["ram"], board["flash"]
+        over = [name for name, part in (("RAM", ram), ("Flash", flash)) if part["left"] is not None and part["left"] < 0]
+        rows.append(
+            (
+                board["name"],
+                board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
+                f"{board['clock_hz'] / 1e6:g}",
+                "-" if board["latency_ms"] is None else rounded(board["latency_ms"]),
+                *(count_text(ram[key]) for key in ("total", "left")),
+                count_text(flash["total"]),
+                count_text(flash["left"]),
+                f"too little {' and '.join(over)}" if over else "fits",
+            )
+        )
+    return rows
+
+
+def comparison_lines(record: Record) -> list[str]:
+    """Where the RAM goes, whose figures are another core's, and how often the network was run."""
+    cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
+    lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
+    if any(board["latency_ms"] is not None for board in record["compare"]):
+        lines.append("ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states")
+    if record["peak"]:
+        lines.append(f"peak: {peak_text(record['peak'])}")
+    played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
+    if played:
+        pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
+        lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
+    return lines
