@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
-
-from tinyweave.simulate import litert
 
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", Path(__file__).parents[2] / "shared"))
 
@@ -25,13 +21,6 @@ def shared() -> Path:
 @pytest.fixture
 def emulator() -> None:
     pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_litert() -> Iterator[litert.Worker]:
-    """One process of LiteRT for all tests: its start takes longer than most models."""
-    with litert.Worker() as worker, mock.patch.object(litert, "run", worker.run):
-        yield worker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

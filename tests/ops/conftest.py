@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from types import ModuleType
 
 import pytest
 
-from tinyweave.simulate.litert import Worker
+from tinyweave.simulate import litert as oracle
 
 
 @pytest.fixture(scope="session")
-def litert(one_litert: Worker) -> Worker:
+def litert() -> ModuleType:
     if find_spec("ai_edge_litert") is None:
         pytest.skip("needs ai-edge-litert: pip install 'tinyweave[verify]'")
-    return one_litert
+    return oracle

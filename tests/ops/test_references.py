@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError
 from tinyweave.simulate import compare
-from tinyweave.simulate.litert import Worker
 
 # what can't be imported or computed as it is: other op kinds, uint8 networks, float ones with int8 weights, several subgraphs
 # "must be constant": shapes and indices that only folding makes so
@@ -52,7 +52,7 @@ def test_cases_are_the_same_every_time() -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
-def test_reference_equals_litert(kind: str, litert: Worker) -> None:
+def test_reference_equals_litert(kind: str, litert: ModuleType) -> None:
     different, values = [], set()
     for case in cases(kind):
         runs = litert.run(to_tflite(case.graph), case.inputs)
@@ -71,7 +71,7 @@ def test_reference_equals_litert(kind: str, litert: Worker) -> None:
 @pytest.mark.shared
 @pytest.mark.litert
 @pytest.mark.parametrize("folder", ["models", "model_ops"])
-def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, litert: Worker) -> None:
+def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, litert: ModuleType) -> None:
     compared, different = 0, []
     for path in sorted((shared / folder).glob("*.tflite")):
         data = path.read_bytes()
@@ -89,13 +89,13 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
             assert "quantized_dimension" in str(error) or micro, f"{path.name}: {error}"
             continue
         compared += 1
-        cost_model_core = close if any(ops.spec_for(graph, op) is not ops.SPECS[op.kind] for op in graph.ops) else same_bytes
+        alike = close if any(ops.spec_for(graph, op) is not ops.SPECS[op.kind] for op in graph.ops) else same_bytes
         state = ops.initial_state(graph)
         for arrays, run in zip(samples, runs, strict=True):
             computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)), keep=True, state=state)
             for op, outputs in zip(graph.ops, run.layers, strict=True):
                 # the state that an op changes is none of its outputs in the file
-                if not all(cost_model_core(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
+                if not all(alike(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
                     different.append(f"{path.name}: {op.name}")
                     break
     assert not different, different

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Quant
 from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated, host
-from tinyweave.simulate.litert import Worker
 
 CASES = list(cases("resize_bilinear"))[:21]
 
@@ -43,7 +43,7 @@ def values(case: Case) -> list[np.ndarray]:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_reference_equals_litert_on_uint8(case: Case, litert: Worker) -> None:
+def test_reference_equals_litert_on_uint8(case: Case, litert: ModuleType) -> None:
     for x in values(case):
         (run,) = litert.run(to_tflite(on_uint8(case)), [[(x.astype(np.int16) + 128).astype(np.uint8)]])
         (computed,) = ops.run(that_was_uint8(case), {case.graph.inputs[0]: x}).values()

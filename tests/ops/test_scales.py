@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, verify
 from tinyweave.planning import plan
 from tinyweave.simulate import compare, host
-from tinyweave.simulate.litert import Worker
 
 FACTORS = [10.0**e for e in (-30, -12, -9, -6, -5, -4, -3, -2, 2, 3, 4, 5, 6, 7, 8, 9, 12)]
 FACTORS += [2.0**e for e in (-16, -15, -14, 7, 8, 9, 13, 14, 15, 16, 17, 20)]
@@ -59,7 +59,7 @@ def accepted(graph: Graph) -> bool:
     return True
 
 
-def results(case: Case, litert: Worker) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]] | None:
+def results(case: Case, litert: ModuleType) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]] | None:
     """The outputs by LiteRT and by numpy; None where LiteRT refuses the file, or the scale has no multiplier."""
     graph, state = case.graph, ops.initial_state(case.graph)
     try:
@@ -71,7 +71,7 @@ def results(case: Case, litert: Worker) -> tuple[list[list[np.ndarray]], list[li
     return [run.outputs for run in runs], [[values[name] for name in graph.outputs] for values in computed]
 
 
-def compared(chosen: Iterator[Case], litert: Worker, factors: Sequence[float]) -> int:
+def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float]) -> int:
     """How many accepted variations of these cases were compared; all of them must be equal."""
     count, different = 0, []
     for case in chosen:
@@ -87,7 +87,7 @@ def compared(chosen: Iterator[Case], litert: Worker, factors: Sequence[float]) -
 @pytest.mark.sweep
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
-def test_extreme_scales_give_the_bytes_of_litert_or_are_refused(kind: str, litert: Worker) -> None:
+def test_extreme_scales_give_the_bytes_of_litert_or_are_refused(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         assert compared(itertools.islice(cases(kind), 0, None, max(1, len(list(cases(kind))) // 6)), litert, FACTORS)
 
@@ -100,7 +100,7 @@ def int16_cases(kind: str, count: int) -> list[Case]:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["conv_2d", "transpose_conv"])
-def test_rescaling_of_64_bit_sums(kind: str, litert: Worker) -> None:
+def test_rescaling_of_64_bit_sums(kind: str, litert: ModuleType) -> None:
     """Where LiteRT shifts by a negative number the file is refused; up to there numpy gives its bytes."""
     assert compared(iter(int16_cases(kind, 4)), litert, [2.0**e for e in range(6, 28, 2)] + [1e6])
     for case in int16_cases(kind, 4):
@@ -123,7 +123,7 @@ def test_a_bias_that_leaves_64_bits_is_refused(kind: str) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["hard_swish", "max_pool_2d", "average_pool_2d", "relu6", "relu_n1_to_1"])
-def test_steps_too_many_or_too_few_for_16_and_32_bits(kind: str, litert: Worker) -> None:
+def test_steps_too_many_or_too_few_for_16_and_32_bits(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         factors = [1e-9, 1e-6, 2.0**-15, 1e-3, 256.0, 400.0, 512.0, 1e4]
         assert compared(itertools.islice(cases(kind), 0, 60, 12), litert, factors)

@@ -21,16 +21,10 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.passes import run_passes
 from tinyweave.passes.shift_uint8 import MOVES, SAME, UNSIGNED, shift_uint8
 from tinyweave.planning import plan
-from tinyweave.simulate import compare, emulated, host
-from tinyweave.simulate.litert import Worker
+from tinyweave.simulate import compare, emulated, host, litert
 
 KINDS = sorted((SAME | UNSIGNED) & set(GENERATORS) - {"shape"})
 AT_MOST = 40
-
-
-@pytest.fixture
-def litert(one_litert: Worker) -> Worker:
-    return one_litert
 
 
 def as_uint8(array: np.ndarray) -> np.ndarray:
@@ -70,7 +64,7 @@ def uint8_cases(kind: str) -> Iterator[Case]:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", KINDS)
-def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path: Path) -> None:
+def test_uint8_ops_give_the_bytes_of_litert(kind: str, tmp_path: Path) -> None:
     chosen = list(uint8_cases(kind))
     assert len(chosen) >= 8
     graph, _ = run_passes(union(f"{kind}_u8", chosen), float_io=True)
@@ -97,7 +91,7 @@ def test_uint8_ops_give_the_bytes_of_litert(kind: str, litert: Worker, tmp_path:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("kind", ["conv_2d", "fully_connected"])
-def test_scales_are_multiplied_as_litert_does(kind: str, litert: Worker) -> None:
+def test_scales_are_multiplied_as_litert_does(kind: str) -> None:
     """conv_2d multiplies input and weight scale in float32, fully_connected in float64; biases at which these differ tell."""
     rng, told = np.random.default_rng(0), 0
     for _ in range(8):

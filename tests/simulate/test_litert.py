@@ -26,9 +26,6 @@ pytestmark = [
 ]
 
 
-RUN = litert.run  # in a process of its own; tests share one otherwise
-
-
 def tensor(name: str, shape: tuple[int, ...], scale: float, zero_point: int) -> Tensor:
     return Tensor(name, shape, "int8", Quant((scale,), (zero_point,)))
 
@@ -40,8 +37,7 @@ def case() -> Case:
 
 def test_layers_only_when_asked(case: Case) -> None:
     model = to_tflite(case.graph)
-    with litert.Worker() as worker:
-        plain, kept = worker.run(model, case.inputs), worker.run(model, case.inputs, keep=True)
+    plain, kept = litert.run(model, case.inputs), litert.run(model, case.inputs, keep=True)
     assert [run.layers for run in plain] == [[], []]
     for run in kept:
         assert np.array_equal(run.layers[0][0], run.outputs[0])
@@ -53,7 +49,7 @@ def test_unknown_op_version_is_lowered(case: Case) -> None:
     known = code.Version()
     field = code._tab.Pos + code._tab.Offset(8)
     model[field : field + 4] = (known + 5).to_bytes(4, "little")
-    expected, got = RUN(to_tflite(case.graph), case.inputs), RUN(bytes(model), case.inputs)
+    expected, got = litert.run(to_tflite(case.graph), case.inputs), litert.run(bytes(model), case.inputs)
     assert all(np.array_equal(a.outputs[0], b.outputs[0]) for a, b in zip(expected, got, strict=True))
 
 
@@ -65,22 +61,21 @@ def deadly() -> Graph:
 
 def test_refusal_crash_and_delay_end_as_errors_and_the_worker_goes_on(case: Case, deadly: Graph) -> None:
     model = to_tflite(case.graph)
-    with litert.Worker() as worker:
-        with pytest.raises(CannotRunError, match="the model has 1 inputs, 0 were given"):
-            worker.run(model, [[]])
-        with pytest.raises(CannotRunError, match="LiteRT refuses this model"):
-            worker.run(b"TFL3" * 100, [[]])
-        with pytest.raises(CannotRunError, match="LiteRT died with code -6"):
-            worker.run(to_tflite(deadly), [[np.zeros((1, 600), np.int8)]])
-        with pytest.raises(CannotRunError, match="did not finish within 0 s"):
-            worker.run(model, case.inputs * 1000, timeout_s=0.0)
-        assert len(worker.run(model, case.inputs)) == 2
+    with pytest.raises(CannotRunError, match="the model has 1 inputs, 0 were given"):
+        litert.run(model, [[]])
+    with pytest.raises(CannotRunError, match="LiteRT refuses this model"):
+        litert.run(b"TFL3" * 100, [[]])
+    with pytest.raises(CannotRunError, match="LiteRT died with code -6"):
+        litert.run(to_tflite(deadly), [[np.zeros((1, 600), np.int8)]])
+    with pytest.raises(CannotRunError, match="did not finish within 0 s"):
+        litert.run(model, case.inputs * 1000, timeout_s=0.0)
+    assert len(litert.run(model, case.inputs)) == 2
 
 
 def test_missing_package_says_what_to_install(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CannotRunError, match=r"pip install 'tinyweave\[verify\]'"):
-        RUN(to_tflite(case.graph), case.inputs)
+        litert.run(to_tflite(case.graph), case.inputs)
 
 
 def test_a_model_on_which_litert_dies_is_verified_against_numpy_alone_and_that_is_said(deadly: Graph, tmp_path: Path) -> None:
@@ -106,7 +101,6 @@ def test_a_process_that_does_not_start_is_an_error(
     (tmp_path / "m.tflite").write_bytes(to_tflite(case.graph))
     model = api.load(tmp_path / "m.tflite")
     monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
-    monkeypatch.setattr(litert, "run", RUN)
     with pytest.raises(CompileError, match=said) as caught:
         api.verify(model, api.plan(model), count=1, core=None)
     assert not isinstance(caught.value, CannotRunError)
@@ -117,7 +111,7 @@ def test_an_answer_that_is_none_is_a_death(answer: bytes, case: Case, monkeypatc
     program = f"import sys; sys.stdout.buffer.write({messages.encode('ready') + answer!r})"
     monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
     with pytest.raises(CannotRunError, match="LiteRT died"):
-        RUN(to_tflite(case.graph), case.inputs)
+        litert.run(to_tflite(case.graph), case.inputs)
 
 
 def test_messages_keep_values() -> None:

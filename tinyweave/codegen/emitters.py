@@ -23,13 +23,13 @@ from ..ops import (
     activations,
     batch_matmul,
     conv,
+    data_movement,
     elementwise,
     extrema,
     fully_connected,
     layout,
     log_softmax,
     lstm,
-    pieces,
     pool,
     quantization,
     reduce,
@@ -490,14 +490,13 @@ def emit_log_softmax(layer: Layer) -> Code:
 
 
 def emit_pad(layer: Layer) -> Code:
-    paddings = layout.paddings(layer.graph, layer.op)
-    block = geometry.padded(layer.input().shape, paddings)
+    block = copies.padded(layer.graph, layer.op)
     assert block is not None
-    params = layer.struct(block_members(block, layer), {"value": layout.pad_value(layer.graph, layer.op)})
-    return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in paddings))
+    params = layer.struct(block_members(block, layer), {"value": data_movement.pad_value(layer.graph, layer.op)})
+    return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in layout.paddings(layer.graph, layer.op)))
 
 
-def block_members(block: geometry.Block, layer: Layer) -> Members:
+def block_members(block: copies.Block, layer: Layer) -> Members:
     """The members of a tensor inside a larger one; the last axis counts bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
@@ -519,7 +518,7 @@ def emit_strided_copy(layer: Layer) -> Code:
     assert found is not None
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
     permuted = layer.op.kind == "transpose"
-    order = ", ".join(map(str, layout.permutation(layer.graph, layer.op))) if permuted else ""
+    order = ", ".join(map(str, data_movement.permutation(layer.graph, layer.op))) if permuted else ""
     return piece_code(layer, entries, f"to axes {order}" if permuted else "")
 
 
@@ -530,7 +529,7 @@ def emit_table_copy(layer: Layer) -> Code:
         entries.append((
             {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
             {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},
-            {"run": table.run, "value": pieces.pad_value(layer.graph, layer.op)},
+            {"run": table.run, "value": data_movement.pad_value(layer.graph, layer.op)},
         ))  # fmt: skip
     return piece_code(layer, entries)
 

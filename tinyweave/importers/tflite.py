@@ -2,70 +2,49 @@
 
 In: the file's bytes, which nobody vouches for. Out: a verified Graph: SAME and VALID padding as numbers, constants as arrays,
 op names `<kind>_<position>`, tensor names unique; variables as state tensors, which `init` sets up. Whatever is damaged,
-absurd or unsupported ends as one CompileError. Source: TFLite schema.fbs; READERS has a row per op kind.
+absurd or unsupported ends as one CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has a row per op kind.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import inf, isfinite, prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 import tflite
-from flatbuffers.number_types import Int32Flags
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, shortened, unpacked, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, unpacked, verify
 from ..ops.constraints import TAKE_INT4_WEIGHTS
-from ..ops.window import Size, same_padding
+from ..tflite_schema import (
+    IDENTIFIER,
+    MAX_RANK,
+    NO_OPERANDS,
+    OPS,
+    SCHEMA_VERSION,
+    TYPES,
+    WITHOUT_VALUE,
+    attributes,
+    kind_of,
+    names_of,
+)
 
-SCHEMA_VERSION = 3
-IDENTIFIER = b"TFL3"
 ABSENT = -1  # an optional input that is not there
 # Limits on what a file may ask for. Each is several times what the largest of a hundred real networks needs.
 MAX_FILE = 1 << 26  # bytes
 MAX_COUNT = 1 << 16  # tensors; and operands of all ops together
 MAX_OPS = 1 << 11  # the time of some passes grows with their square
-MAX_RANK = 8
 MAX_BYTES = 1 << 24  # of one tensor, and of all state: more than any microcontroller has room for
 MAX_TOTAL = 1 << 27  # bytes of all tensors, because the passes look at every element
-TYPES = {
-    tflite.TensorType.FLOAT32: "float32",
-    tflite.TensorType.INT32: "int32",
-    tflite.TensorType.UINT8: "uint8",
-    tflite.TensorType.INT64: "int64",
-    tflite.TensorType.BOOL: "bool",
-    tflite.TensorType.INT16: "int16",
-    tflite.TensorType.INT8: "int8",
-    tflite.TensorType.INT4: "int4",
-}
 # a type of the same size for those that no op here has
 AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
 AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
-ACTIVATIONS = {
-    tflite.ActivationFunctionType.NONE: "none",
-    tflite.ActivationFunctionType.RELU: "relu",
-    tflite.ActivationFunctionType.RELU_N1_TO_1: "relu_n1_to_1",
-    tflite.ActivationFunctionType.RELU6: "relu6",
-}
-
-
-WITHOUT_VALUE = ("var_handle", "call_once")  # they are no ops of the graph
+TYPE_NAMES = names_of(tflite.TensorType)
+DTYPES = {code: name for name, code in TYPES.items()}
 CHANGING_STATE = ("unidirectional_sequence_lstm", "svdf")  # they change the variable tensors that they read
-
-
-def _names(enum: type) -> dict[int, str]:
-    return {value: key for key, value in vars(enum).items() if isinstance(value, int)}
-
-
-TYPE_NAMES = _names(tflite.TensorType)
-KIND_NAMES = {code: name.lower() for code, name in _names(tflite.BuiltinOperator).items()}
-
-Attrs = dict[str, Any]
-Inputs = list[Tensor | None]
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
@@ -96,7 +75,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
     try:
         init = _init(file, main, variables, tensors)
     except CompileError as error:
-        if problems is None or not (error.op or set(main.kinds) - set(READERS)):
+        if problems is None or not (error.op or set(main.kinds) - set(OPS)):
             raise
         init, variables, tensors = [], {}, {}
         problems += [error] if error.op else []  # else one of the ops is why there are other subgraphs
@@ -119,6 +98,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             init.append(_first_value(tensor, tensors))
 
     ops: list[Op] = []
+    operands = replace(NO_OPERANDS, tensors=tensors)
     for position, (operator, kind) in enumerate(zip(main.operators, main.kinds, strict=True)):
         if kind in WITHOUT_VALUE:
             continue
@@ -128,7 +108,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             for index in (*reads, *writes):
                 if index in main.handles and index not in names:
                     raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
-            if kind not in READERS:
+            if kind not in OPS:
                 raise _unknown(op)
             for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
                 if tensor_name in broken:
@@ -137,7 +117,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
             if kind == "unidirectional_sequence_lstm":
                 _check_hidden(file, main, operator, op, tensors)
-            op = replace(op, attrs=_attrs(operator, op, [tensors[n] if n is not None else None for n in op.inputs]))
+            op = replace(op, attrs=attributes(operator, operands, op))
         except CompileError as error:
             if problems is None:
                 raise
@@ -185,9 +165,9 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
-    kinds = [_kind(file.model, operator) for operator in operators]
+    kinds = [kind_of(file.model, operator) for operator in operators]
     for position, kind in enumerate(kinds):
-        if kind not in READERS and not file.tolerant:
+        if kind not in OPS and not file.tolerant:
             raise _unknown(Op(f"{kind.partition(' ')[0]}_{position}", kind, (), ()))
     operands = sum(o.InputsLength() + o.OutputsLength() for o in operators)
     if operands > MAX_COUNT:
@@ -200,9 +180,10 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             op = Op(f"var_handle_{position}", kind, (), ())
             if len(writes[position]) != 1:
                 raise CompileError(f"has {len(writes[position])} outputs", "the file may be damaged", op=op)
-            names = _attrs(operator, op, [])
-            file.text(names["container"] + names["shared_name"])
-            handles[writes[position][0]] = (names["container"], names["shared_name"])
+            names = attributes(operator, NO_OPERANDS, op)
+            container, name = (names[key] or b"" for key in ("container", "shared_name"))
+            file.text(container + name)
+            handles[writes[position][0]] = (container, name)
     inputs = _indices(file.vector(table, "Inputs"), 0, count)
     outputs = _indices(file.vector(table, "Outputs"), 0, count)
     return _Subgraph(table, operators, kinds, inputs, outputs, reads, writes, handles)
@@ -216,7 +197,7 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
         if kind != "call_once":
             continue
         caller = Op(f"call_once_{position}", kind, (), ())
-        number = _attrs(main.operators[position], caller, [])["subgraph"]
+        number = attributes(main.operators[position], NO_OPERANDS, caller)["subgraph"]
         if not 0 < number < file.model.SubgraphsLength() or number in called:
             raise CompileError(f"calls the subgraph {number}", "it must be another one of the file, called once", op=caller)
         if any(touching in ("read_variable", "assign_variable") for touching in main.kinds[:position]):
@@ -376,7 +357,7 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
     """Return a tensor's type and shape, once there is room for it; the type is one of the same size where it is unknown."""
     if table.ShapeLength() > MAX_RANK:
         raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
-    dtype = TYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
+    dtype = DTYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
     shape = tuple(map(int, file.vector(table, "Shape")))
     if any(extent < 0 for extent in shape):
         raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
@@ -388,11 +369,9 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    if table.Type() not in TYPES:
+    if table.Type() not in DTYPES:
         type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
-        raise CompileError(
-            f"has the type {type_name}", f"supported types: {', '.join(dict.fromkeys(TYPES.values()))}", tensor=name
-        )
+        raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES)}", tensor=name)
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
     size = prod(shape) * itemsize(dtype)
@@ -449,239 +428,5 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
     return Quant(scale, zero_point, axis)
 
 
-def _kind(model: tflite.Model, operator: tflite.Operator) -> str:
-    """Return an op's kind; that of a custom op says its name, too."""
-    index = operator.OpcodeIndex()
-    if not 0 <= index < model.OperatorCodesLength():
-        raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
-    code = model.OperatorCodes(index)
-    # codes above 126 are only in the newer of the two fields; the package's BuiltinCode() loses it in files without the older
-    field = code._tab.Offset(10)
-    newer = code._tab.Get(Int32Flags, code._tab.Pos + field) if field else 0
-    number = max(newer, code.DeprecatedBuiltinCode())
-    if number == tflite.BuiltinOperator.CUSTOM:
-        return f"custom {shortened((code.CustomCode() or b'').decode(errors='replace'), 60)}"
-    return KIND_NAMES.get(number, f"builtin_{number}")
-
-
 def _unknown(op: Op) -> CompileError:
     return CompileError(f"ops of the kind {op.kind} are not supported", "docs/SUPPORTED_OPS.md lists those that are", op=op)
-
-
-def _attrs(operator: tflite.Operator, op: Op, inputs: Inputs) -> Attrs:
-    name, read = READERS[op.kind]
-    if name is None:
-        return {}
-    union, said = operator.BuiltinOptions(), operator.BuiltinOptionsType()
-    if op.kind == "reshape" and said == tflite.BuiltinOptions.NONE:
-        return {"new_shape": None}
-    if union is None or said != getattr(tflite.BuiltinOptions, name):
-        raise CompileError(f"has no {name}", "the file may be damaged", op=op)
-    options = getattr(tflite, name)()
-    options.Init(union.Bytes, union.Pos)
-    attrs = read(options, op, inputs)
-    for key, value in attrs.items():
-        if isinstance(value, float) and not isfinite(value):
-            raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
-    return attrs
-
-
-def _activation(o: Any, op: Op) -> str:
-    number = o.FusedActivationFunction()
-    if number not in ACTIVATIONS:
-        raise CompileError(f"has the fused activation number {number}", f"supported: {', '.join(ACTIVATIONS.values())}", op=op)
-    return ACTIVATIONS[number]
-
-
-def _size(what: str, h: int, w: int, op: Op) -> Size:
-    if min(h, w) < 1:
-        raise CompileError(f"has the {what} ({h}, {w})", "both must be positive", op=op)
-    return h, w
-
-
-def _spatial(op: Op, inputs: Inputs, index: int) -> Size:
-    """(h, w) of an input that must have four axes."""
-    tensor = inputs[index] if index < len(inputs) else None
-    if tensor is None or len(tensor.shape) != 4:
-        raise CompileError(f"needs an input {index} with four axes", "the file may be damaged", op=op)
-    return tensor.shape[1], tensor.shape[2]
-
-
-def _padding(o: Any, op: Op, inputs: Inputs, *, kernel: Size, stride: Size, dilation: Size) -> tuple[Size, Size]:
-    h, w = _spatial(op, inputs, 0)
-    if o.Padding() == tflite.Padding.VALID:
-        return (0, 0), (0, 0)
-    if o.Padding() == tflite.Padding.SAME:
-        return same_padding(h, kernel[0], stride[0], dilation[0]), same_padding(w, kernel[1], stride[1], dilation[1])
-    raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
-
-
-def _ints(o: Any, field: str, op: Op) -> tuple[int, ...]:
-    count = getattr(o, f"{field}Length")()
-    if count > MAX_RANK:
-        raise CompileError(f"has {count} values of {field}", f"at most {MAX_RANK} are supported", op=op)
-    return tuple(getattr(o, field)(index) for index in range(count))
-
-
-def _conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
-    dilation = _size("dilation", o.DilationHFactor(), o.DilationWFactor(), op)
-    padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=dilation)
-    return {"stride": stride, "dilation": dilation, "padding": padding, "activation": _activation(o, op)}
-
-
-def _transpose_conv(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    kernel, stride = _spatial(op, inputs, 1), _size("stride", o.StrideH(), o.StrideW(), op)
-    attrs = {"stride": stride, "padding": ((0, 0), (0, 0)), "activation": _activation(o, op)}
-    if o.Padding() == tflite.Padding.SAME:
-        shape = inputs[0]
-        if shape is None or shape.data is None or shape.elements != 4:
-            raise CompileError(
-                "has SAME padding and an output shape that only the running network knows", "make it constant", op=op
-            )
-        h, w = (int(extent) for extent in shape.data.ravel()[1:3])
-        attrs["padding"] = same_padding(h, kernel[0], stride[0]), same_padding(w, kernel[1], stride[1])
-    elif o.Padding() != tflite.Padding.VALID:
-        raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
-    return attrs
-
-
-def _pool(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    kernel, stride = _size("kernel", o.FilterHeight(), o.FilterWidth(), op), _size("stride", o.StrideH(), o.StrideW(), op)
-    padding = _padding(o, op, inputs, kernel=kernel, stride=stride, dilation=(1, 1))
-    return {"kernel": kernel, "stride": stride, "padding": padding, "activation": _activation(o, op)}
-
-
-def _reducer(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"keep_dims": o.KeepDims()}
-
-
-def _product(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"activation": _activation(o, op)}
-
-
-def _sum(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    if o.PotScaleInt16() and any(t is not None and t.dtype == "int16" for t in inputs):
-        raise CompileError("is int16 with power-of-two scales", "use the general int16 quantisation, or int8", op=op)
-    return {"activation": _activation(o, op)}
-
-
-def _concatenation(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"axis": o.Axis(), "activation": _activation(o, op)}
-
-
-def _fully_connected(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    if o.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
-        raise CompileError("has shuffled weights", "export the model with the default weights format", op=op)
-    return {"activation": _activation(o, op), "keep_num_dims": o.KeepNumDims()}
-
-
-def _strided_slice(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {
-        "begin_mask": o.BeginMask(),
-        "end_mask": o.EndMask(),
-        "ellipsis_mask": o.EllipsisMask(),
-        "new_axis_mask": o.NewAxisMask(),
-        "shrink_axis_mask": o.ShrinkAxisMask(),
-        "offset": o.Offset(),
-    }
-
-
-def _reshape(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"new_shape": None if o.NewShapeIsNone() else _ints(o, "NewShape", op)}
-
-
-def _lstm(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    if o.FusedActivationFunction() != tflite.ActivationFunctionType.TANH:
-        raise CompileError(f"has the fused activation number {o.FusedActivationFunction()}", "supported: tanh", op=op)
-    if o.DiagonalRecurrentTensors():
-        raise CompileError("has diagonal recurrent weights", "export the model with full matrices", op=op)
-    return {"activation": "tanh", "cell_clip": float(o.CellClip()), "time_major": bool(o.TimeMajor())}
-
-
-def _svdf(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"rank": o.Rank(), "activation": _activation(o, op)}
-
-
-def _var_handle(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"container": o.Container() or b"", "shared_name": o.SharedName() or b""}
-
-
-def _mirror_pad(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    modes = {tflite.MirrorPadMode.REFLECT: "reflect", tflite.MirrorPadMode.SYMMETRIC: "symmetric"}
-    if o.Mode() not in modes:
-        raise CompileError(f"has the mode number {o.Mode()}", f"supported: {', '.join(modes.values())}", op=op)
-    return {"mode": modes[o.Mode()]}
-
-
-def _resize(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {"align_corners": o.AlignCorners(), "half_pixel_centers": o.HalfPixelCenters()}
-
-
-def _nothing(o: Any, op: Op, inputs: Inputs) -> Attrs:
-    return {}
-
-
-# kind -> the schema's table of options (None: nothing in it matters) and what to read from it
-READERS: dict[str, tuple[str | None, Callable[[Any, Op, Inputs], Attrs]]] = {
-    "add": ("AddOptions", _sum),
-    "arg_max": (None, _nothing),
-    "assign_variable": (None, _nothing),
-    "average_pool_2d": ("Pool2DOptions", _pool),
-    "batch_matmul": ("BatchMatMulOptions", lambda o, op, inputs: {"adj_x": o.AdjX(), "adj_y": o.AdjY()}),
-    "batch_to_space_nd": (None, _nothing),
-    "broadcast_to": (None, _nothing),
-    "call_once": ("CallOnceOptions", lambda o, op, inputs: {"subgraph": o.InitSubgraphIndex()}),
-    "cast": (None, _nothing),
-    "concatenation": ("ConcatenationOptions", _concatenation),
-    "conv_2d": ("Conv2DOptions", _conv),
-    "depth_to_space": ("DepthToSpaceOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
-    "depthwise_conv_2d": ("DepthwiseConv2DOptions", _conv),
-    "dequantize": (None, _nothing),
-    "expand_dims": (None, _nothing),
-    "fully_connected": ("FullyConnectedOptions", _fully_connected),
-    "gather": ("GatherOptions", lambda o, op, inputs: {"axis": o.Axis(), "batch_dims": o.BatchDims()}),
-    "gather_nd": (None, _nothing),
-    "hard_swish": (None, _nothing),
-    "leaky_relu": ("LeakyReluOptions", lambda o, op, inputs: {"alpha": o.Alpha()}),
-    "log_softmax": (None, _nothing),
-    "logistic": (None, _nothing),
-    "max_pool_2d": ("Pool2DOptions", _pool),
-    "maximum": (None, _nothing),
-    "mean": ("ReducerOptions", _reducer),
-    "minimum": (None, _nothing),
-    "mirror_pad": ("MirrorPadOptions", _mirror_pad),
-    "mul": ("MulOptions", _product),
-    "pack": ("PackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
-    "pad": (None, _nothing),
-    "padv2": (None, _nothing),
-    "prelu": (None, _nothing),
-    "quantize": (None, _nothing),
-    "reduce_max": ("ReducerOptions", _reducer),
-    "reduce_min": ("ReducerOptions", _reducer),
-    "read_variable": (None, _nothing),
-    "relu": (None, _nothing),
-    "relu6": (None, _nothing),
-    "relu_n1_to_1": (None, _nothing),
-    "reshape": ("ReshapeOptions", _reshape),
-    "resize_bilinear": ("ResizeBilinearOptions", _resize),
-    "resize_nearest_neighbor": ("ResizeNearestNeighborOptions", _resize),
-    "shape": (None, _nothing),
-    "slice": (None, _nothing),
-    "softmax": ("SoftmaxOptions", lambda o, op, inputs: {"beta": o.Beta()}),
-    "space_to_batch_nd": (None, _nothing),
-    "space_to_depth": ("SpaceToDepthOptions", lambda o, op, inputs: {"block_size": o.BlockSize()}),
-    "split": (None, _nothing),
-    "split_v": (None, _nothing),
-    "squeeze": ("SqueezeOptions", lambda o, op, inputs: {"axes": _ints(o, "SqueezeDims", op)}),
-    "strided_slice": ("StridedSliceOptions", _strided_slice),
-    "sub": ("SubOptions", _sum),
-    "svdf": ("SVDFOptions", _svdf),
-    "tanh": (None, _nothing),
-    "tile": (None, _nothing),
-    "transpose": (None, _nothing),
-    "transpose_conv": ("TransposeConvOptions", _transpose_conv),
-    "unidirectional_sequence_lstm": ("UnidirectionalSequenceLSTMOptions", _lstm),
-    "unpack": ("UnpackOptions", lambda o, op, inputs: {"axis": o.Axis()}),
-    "var_handle": ("VarHandleOptions", _var_handle),
-}

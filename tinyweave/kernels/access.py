@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import product
 from math import prod
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
-from ..ops.layout import paddings
 from ..ops.window import extent, positions
 from . import copies, geometry
 from .dsp import depthwise
@@ -70,15 +68,7 @@ def _apart(steps: Steps) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def _lowest(
-    size: Pair,
-    out: Pair,
-    kernel: Pair,
-    stride: Pair,
-    *,
-    dilation: Pair = (1, 1),
-    pad: Pair,
-) -> Numbers:
+def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
     """[output row][output column]: the number of the lowest input pixel that its window holds, NOTHING if none."""
     rows, cols = (
         np.where(
@@ -145,14 +135,10 @@ def dense(at_once: int) -> Order:
     return order
 
 
-def batches_of_pixels(pixels: int) -> Order:
-    """conv_2d: so many windows are read, in rows and across their ends, then all of their outputs are written."""
-
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        lowest = _windows(graph, op)
-        return {} if lowest is None else {0: _in_batches(lowest.ravel(), pixels, graph.input(op), graph.output(op))}
-
-    return order
+def two_pixels(graph: Graph, op: Op) -> dict[int, Steps]:
+    """conv_2d: two windows are read, in rows and across their ends, then all of their outputs are written."""
+    lowest = _windows(graph, op)
+    return {} if lowest is None else {0: _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))}
 
 
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
@@ -227,13 +213,9 @@ def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
     reads = np.concatenate([whole[:, :1], right[:, 1:]], axis=1)
     last_row, last_col = (np.minimum(np.arange(0, n, 2) + 1, n - 1) for n in (out_h, out_w))
     writes = (last_row[:, None] * out_w + last_col + 1) * out.pixel_bytes
-    return {0: _pairwise(np.minimum(reads * x.pixel_bytes, NOTHING).ravel(), writes.ravel())}
-
-
-def _pairwise(reads: Numbers, writes: Numbers) -> Steps:
-    """Two steps as one: both read, then both write."""
-    begins = np.arange(0, len(reads), 2)
-    return Steps(np.minimum.reduceat(reads, begins), np.maximum.reduceat(writes, begins))
+    pairs = np.arange(0, reads.size, 2)
+    reads, writes = np.minimum.reduceat(reads.ravel(), pairs), np.maximum.reduceat(writes.ravel(), pairs)
+    return {0: Steps(np.minimum(reads * x.pixel_bytes, NOTHING), writes)}
 
 
 def strips(graph: Graph, op: Op) -> dict[int, Steps]:
@@ -287,23 +269,18 @@ def vectors(graph: Graph, op: Op) -> dict[int, Steps]:
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
     """The outputs of pixels at `begins`, two at a time; of some pixels the last outputs that make no four are computed before
     the others and written after them."""
-    rest, fours = units % FILTERS, units - units % FILTERS
-    reads, writes, at, count = list[int](), list[int](), 0, len(begins)
-    while at < count:
-        pixels = 1 if count - at == 1 else 2 * min((count - at) // 2, PAIRS if rest else count)
+    rest, fours, steps, at = units % FILTERS, units - units % FILTERS, list[tuple[int, int]](), 0
+    while (left := len(begins) - at) > 0:
+        pixels = 1 if left == 1 else 2 * min(left // 2, PAIRS if rest else left)
         if rest:
-            reads.append(int(begins[at : at + pixels].min()))
-            writes.append(0)
+            steps.append((int(begins[at : at + pixels].min()), 0))
         for first in range(at, at + pixels, 2):
             last = min(first + 1, at + pixels - 1)
-            for end in range(FILTERS, fours + 1, FILTERS):
-                reads.append(int(begins[first]))
-                writes.append(last * units + end)
+            steps += [(int(begins[first]), last * units + end) for end in range(FILTERS, fours + 1, FILTERS)]
         at += pixels
         if rest:
-            reads.append(NOTHING)
-            writes.append(at * units)
-    return Steps(np.array(reads, np.int64), np.array(writes, np.int64))
+            steps.append((NOTHING, at * units))
+    return Steps(*np.array(steps, np.int64).reshape(-1, 2).T)
 
 
 def taps(graph: Graph, op: Op) -> dict[int, Steps]:
@@ -338,12 +315,9 @@ def elements(graph: Graph, op: Op) -> dict[int, Steps]:
     if out.dtype == "int4" or any(x.dtype == "int4" for x in operands.values()):
         return {index: _pairs(x, out) for index, x in operands.items()}
     writes = np.arange(1, out.elements + 1) * itemsize(out.dtype)
-    return {
-        index: Steps(np.broadcast_to(_numbered(x), out.shape).ravel() * itemsize(x.dtype), writes)
-        if x.elements != out.elements
-        else Steps(np.arange(x.elements) * itemsize(x.dtype), writes)
-        for index, x in operands.items()
-    }
+    shapes = {index: x.shape if x.elements == out.elements else out.shape for index, x in operands.items()}
+    reads = {index: np.broadcast_to(_numbered(x), shapes[index]).ravel() for index, x in operands.items()}
+    return {index: Steps(reads[index] * itemsize(x.dtype), writes) for index, x in operands.items()}
 
 
 def _is_ordered(x: Tensor, out: Tensor) -> bool:
@@ -455,38 +429,31 @@ def listed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
     """pad: of each row, or where channels are padded of each pixel, the padding before it is written, then it is copied."""
-    x, out = graph.input(op), graph.output(op)
-    block = geometry.padded(x.shape, paddings(graph, op))
+    block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
-    reads, writes = list[int](), list[int]()
-    for begin, end, source in _pieces(block):
-        reads += [NOTHING, source]
-        writes += [begin, end]
-    size = itemsize(out.dtype)
-    return {0: Steps(np.minimum(np.array(reads, np.int64) * size, NOTHING), np.array(writes, np.int64) * size)}
+    begins, length = _rows_of(block)
+    reads = np.stack([np.full(begins.size, NOTHING), np.arange(begins.size) * length * size], axis=1)
+    return {0: Steps(reads.ravel(), np.stack([begins, begins + length], axis=1).ravel() * size)}
 
 
 def joined(graph: Graph, op: Op) -> dict[int, Steps]:
     """concatenation and pack: one input after the other, each row by row, or pixel by pixel where channels are joined."""
-    size, reads, writes, steps = itemsize(graph.output(op).dtype), list[int](), list[int](), dict[int, Steps]()
+    size, writes, steps = itemsize(graph.output(op).dtype), np.zeros(0, np.int64), dict[int, Steps]()
     for index, block in copies.joined(graph, op):
-        for _, end, source in _pieces(block):
-            reads.append(source)
-            writes.append(end)
-        own = np.array([NOTHING] * (len(writes) - len(reads)) + reads, np.int64)
-        steps[index] = Steps(np.minimum(own * size, NOTHING), np.array(writes, np.int64) * size)
-        reads = []
+        begins, length = _rows_of(block)
+        reads = np.append(np.full(writes.size, NOTHING), np.arange(begins.size) * length * size)
+        writes = np.append(writes, (begins + length) * size)
+        steps[index] = Steps(reads, writes)
     return steps
 
 
-def _pieces(block: geometry.Block) -> list[tuple[int, int, int]]:
-    """What is copied at once: (where it begins in the larger tensor, where it ends, where it lies in the smaller one)."""
+def _rows_of(block: copies.Block) -> tuple[Numbers, int]:
+    """Return where in the larger tensor the elements begin that are copied at once, and how many these are."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
-    together, found = w if c == outer_c else 1, list[tuple[int, int, int]]()
-    for i, y, x in product(range(n), range(h), range(0, w, max(together, 1))):
-        begin = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]
-        found.append((begin, begin + together * c, len(found) * together * c))
-    return found
+    together = w if c == outer_c else 1
+    i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(0, w, max(together, 1)))
+    begins = (((i + before[0]) * outer_h + y + before[1]) * outer_w + x + before[2]) * outer_c + before[3]
+    return np.asarray(begins.ravel()), together * c
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
@@ -494,61 +461,38 @@ def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
     return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}
 
 
-KERNELS: dict[str, Order] = {
-    "tw_conv_2d_s8_offset": dense(4),
-    "tw_conv_2d_s8_mve": vectors,
-    "tw_conv_2d_s8_w4_dsp": batches_of_pixels(2),
-    "tw_conv_2d_s8_winograd_dsp": winograd,
-    "tw_conv_2d_s8_dsp": batches_of_pixels(2),
-    "tw_conv_2d_s8_w4": dense(4),
-    "tw_conv_2d_s8": dense(4),
-    "tw_depthwise_conv_2d_s8_offset": channels(1),
-    "tw_depthwise_conv_2d_s8_mve": taps,
-    "tw_depthwise_column_s8_dsp": strips,
-    "tw_depthwise_conv_2d_s8_dsp": strips,
-    "tw_depthwise_conv_2d_s8_w4": channels(4),
-    "tw_depthwise_conv_2d_s8": channels(4),
-    "tw_fully_connected_s8_offset": rows(1),
-    "tw_transpose_conv_s8": transposed(4),
-    "tw_fully_connected_s8_mve": rows(4, rest_at_once=True),
-    "tw_fully_connected_s8_w4_dsp": rows(8, rest_at_once=True),
-    "tw_fully_connected_s8_dsp": rows(8, rest_at_once=True),
-    "tw_fully_connected_s8_w4": rows(4),
-    "tw_fully_connected_s8": rows(4),
-    "tw_average_pool_2d_s8": channels(1),
-    "tw_max_pool_2d_s8": channels(1),
-    "tw_resize_bilinear_s8_float": places,
-    "tw_resize_bilinear_s8": places,
-    "tw_batch_matmul_s8": matrices,
-    "tw_mean_s8": reductions(4),
-    "tw_reduce_extremum_s8": reductions(1),
-    "tw_arg_max_s8_s32": reductions(1),
-    "tw_arg_max_s8_s64": reductions(1),
-    "tw_softmax_s8": exponentials,
-    "tw_softmax_s8_s16": exponentials,
-    "tw_log_softmax_s8": exponentials,
-    "tw_pad_s8": framed,
-    "tw_concatenation_s8": joined,
-    "tw_strided_copy": strided,
-    "tw_table_copy": listed,
-    "tw_move": any_way,
-    "tw_conv_2d_s4_dsp": batches_of_pixels(2),
-    "tw_conv_2d_s4": dense(4),
-    "tw_depthwise_conv_2d_s4": channels(4),
-    "tw_fully_connected_s4": rows(4),
-    "tw_average_pool_2d_s4": channels(2),
-    "tw_max_pool_2d_s4": channels(2),
-    "tw_conv_2d_s16": dense(1),
-    "tw_transpose_conv_s16": transposed(1),
-    "tw_unidirectional_sequence_lstm_s8": cells,
-    **dict.fromkeys(
-        (
-            *("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8"),
-            *("tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8", "tw_cast", "tw_requantize_any"),
-            *("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8"),
-            *("tw_requantize_s8_s4", "tw_requantize_s4_s8", "tw_quantize_f32_s8", "tw_quantize_f32_u8"),
-            *("tw_quantize_f32_s16", "tw_dequantize_s8_f32", "tw_dequantize_u8_f32", "tw_dequantize_s16_f32"),
-        ),
-        elements,
-    ),
-}
+ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
+    (dense(4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
+    (dense(1), ("tw_conv_2d_s16",)),
+    (vectors, ("tw_conv_2d_s8_mve",)),
+    (two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s4_dsp")),
+    (winograd, ("tw_conv_2d_s8_winograd_dsp",)),
+    (channels(1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
+    (channels(2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
+    (channels(4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
+    (taps, ("tw_depthwise_conv_2d_s8_mve",)),
+    (strips, ("tw_depthwise_column_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")),
+    (rows(1), ("tw_fully_connected_s8_offset",)),
+    (rows(4), ("tw_fully_connected_s8_w4", "tw_fully_connected_s8", "tw_fully_connected_s4")),
+    (rows(4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
+    (rows(8, rest_at_once=True), ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp")),
+    (transposed(4), ("tw_transpose_conv_s8",)),
+    (transposed(1), ("tw_transpose_conv_s16",)),
+    (places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
+    (matrices, ("tw_batch_matmul_s8",)),
+    (reductions(4), ("tw_mean_s8",)),
+    (reductions(1), ("tw_reduce_extremum_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64")),
+    (exponentials, ("tw_softmax_s8", "tw_softmax_s8_s16", "tw_log_softmax_s8")),
+    (cells, ("tw_unidirectional_sequence_lstm_s8",)),
+    (framed, ("tw_pad_s8",)),
+    (joined, ("tw_concatenation_s8",)),
+    (strided, ("tw_strided_copy",)),
+    (listed, ("tw_table_copy",)),
+    (any_way, ("tw_move",)),
+    (elements, ("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
+    (elements, ("tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8", "tw_cast", "tw_requantize_any")),
+    (elements, ("tw_requantize_s8_s8", "tw_requantize_s8_u8", "tw_requantize_u8_s8", "tw_requantize_u8_u8")),
+    (elements, ("tw_requantize_s8_s4", "tw_requantize_s4_s8", "tw_quantize_f32_s8", "tw_quantize_f32_u8")),
+    (elements, ("tw_quantize_f32_s16", "tw_dequantize_s8_f32", "tw_dequantize_u8_f32", "tw_dequantize_s16_f32")),
+)
+KERNELS = {kernel: order for order, kernels in ORDERS for kernel in kernels}

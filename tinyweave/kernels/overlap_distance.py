@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
-from ..ops.layout import paddings
 from ..ops.window import Windows
-from . import copies, geometry
+from . import copies
 
 Numbers = NDArray[np.int64]
 Distances = dict[int, int]
@@ -314,8 +313,7 @@ def looked_up(graph: Graph, op: Op) -> Distances:
 
 def padded(graph: Graph, op: Op) -> Distances:
     """Rows, or pixels where channels are padded; the padding before one is written before it is read."""
-    x, out = graph.input(op), graph.output(op)
-    block = geometry.padded(x.shape, paddings(graph, op))
+    out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
     begins, count = _chunks(block)
     read = np.append(NEVER, np.arange(begins.size) * count)
@@ -333,7 +331,7 @@ def joined(graph: Graph, op: Op) -> Distances:
     return found
 
 
-def _chunks(block: geometry.Block) -> tuple[Numbers, int]:
+def _chunks(block: copies.Block) -> tuple[Numbers, int]:
     """Where in the outer tensor the runs begin that the kernel copies at once, and the elements of a run."""
     inner, outer, before = block
     together = inner[3] == outer[3]

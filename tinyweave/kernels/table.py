@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, itemsize, packed
-from ..ops import SPECS, data, elementwise, layout, resize
+from ..ops import SPECS, data, elementwise, resize
 from ..ops.conv import groups, weights_zero
-from ..ops.layout import paddings
-from ..ops.pieces import PIECES, pad_value
+from ..ops.data_movement import PIECES, pad_value
 from ..ops.reduce import axes
 from . import copies, cycle_features, geometry
 from . import overlap_distance as distance
@@ -121,8 +120,7 @@ def _broadcasts(graph: Graph, op: Op) -> bool:
 
 
 def _pads(graph: Graph, op: Op) -> bool:
-    fits = itemsize(graph.output(op).dtype) == 1 or layout.pad_value(graph, op) == 0  # memset can write it
-    return fits and geometry.padded(graph.input(op).shape, paddings(graph, op)) is not None
+    return _pads_bytes(graph, op) and copies.padded(graph, op) is not None
 
 
 def _reduces(graph: Graph, op: Op) -> bool:
@@ -469,7 +467,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", ANY, distance=distance.joined),
     Variant(
         "tw_strided_copy",
-        ("transpose", "strided_slice", *PIECES),
+        tuple(PIECES),
         "tw_strides",
         ANY,
         has_part=False,

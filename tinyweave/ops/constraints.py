@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..ir import Graph, Op, Tensor, limits
 from .spec import Constraint
 
+DATA = {"split": 1}  # the input that is copied, where it isn't the first
 TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
@@ -127,17 +128,21 @@ def bounds_fit(graph: Graph, op: Op) -> bool:
 
 
 def same_type(graph: Graph, op: Op) -> bool:
-    """the first input and the output must have the same type"""
-    return graph.input(op).dtype == graph.output(op).dtype
+    """all outputs must have the input's type"""
+    return {out.dtype for out in graph.outputs_of(op)} == {_data(graph, op).dtype}
 
 
 def same_quantisation(graph: Graph, op: Op) -> bool:
-    """the first input and the output must have the same scale and zero point"""
-    a, b = graph.input(op).quant, graph.output(op).quant
-    return graph.input(op).dtype not in ("int4", "int8", "uint8", "int16") or a == b
+    """all outputs must have the input's scale and zero point"""
+    x = _data(graph, op)
+    return x.dtype not in ("int4", "int8", "uint8", "int16") or all(out.quant == x.quant for out in graph.outputs_of(op))
 
 
 def operands_are_constant(graph: Graph, op: Op) -> bool:
-    """the operands after the first (shapes, axes, paddings, ...) must be constant integers"""
-    operands = [t for t in graph.inputs_of(op)[1:] if t is not None]
+    """the operands besides the input (shapes, axes, indices, paddings, ...) must be constant integers"""
+    operands = [t for i, t in enumerate(graph.inputs_of(op)) if i != DATA.get(op.kind, 0) and t is not None]
     return all(t.data is not None and t.dtype in ("int32", "int64") for t in operands)
+
+
+def _data(graph: Graph, op: Op) -> Tensor:
+    return graph.input(op, DATA.get(op.kind, 0))

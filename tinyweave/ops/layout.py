@@ -1,7 +1,7 @@
-"""Ops that move elements and compute nothing: reshape, squeeze, expand_dims, pad, concatenation, transpose,
-strided_slice, pack, shape. Any type; where int8 values move, input and output share their quantisation.
+"""Ops that move whole tensors: views (reshape, squeeze, expand_dims), and inputs that become part of a larger output (pad,
+concatenation, pack); and shape. Any type; where int8 values move, input and output share their quantisation.
 
-Source: TFLite reshape.cc, pad.cc, strided_slice.cc and the like.
+Source: TFLite reshape.cc, pad.cc, concatenation.cc and the like.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, same_quantisation, same_type
+from .data_movement import pad_value
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
 from .window import ONE_TO_ONE, Window, Windows
 
@@ -62,15 +63,6 @@ def infer_pad(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(e + sum(p) for e, p in zip(graph.input(op).shape, paddings(graph, op), strict=True))]
 
 
-def pad_value(graph: Graph, op: Op) -> int | float:
-    """What a pad fills with: the real number 0, or what a padv2 says."""
-    out = graph.output(op)
-    if op.kind == "padv2":
-        value: int | float = constant(graph, op, 2).ravel()[0].item()
-        return value
-    return out.zero_point if out.quant is not None else 0
-
-
 def reference_pad(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.pad(_array(arrays), paddings(graph, op), constant_values=pad_value(graph, op))]
 
@@ -101,57 +93,6 @@ def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
     """Joining channels keeps rows and columns; joining rows or columns moves them."""
     rank = len(graph.input(op).shape)
     return ONE_TO_ONE if concatenation_axis(graph, op) == rank - 1 else None
-
-
-def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Per output axis the input's axis, not negative."""
-    return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
-
-
-def infer_transpose(graph: Graph, op: Op) -> list[Shape]:
-    return [tuple(graph.input(op).shape[axis] for axis in permutation(graph, op))]
-
-
-def reference_transpose(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.ascontiguousarray(_array(arrays).transpose(permutation(graph, op)))]
-
-
-def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
-    """A strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
-    begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
-    masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-
-    def set_in(name: str, position: int) -> bool:
-        return bool(masks[name] >> position & 1)
-
-    consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
-    shape, axis = graph.input(op).shape, 0
-    index: list[slice | int | None] = []
-    for i in range(len(begin)):
-        if set_in("ellipsis", i):
-            skipped = len(shape) - consumed
-            index += [slice(None)] * skipped
-            axis += skipped
-        elif set_in("new_axis", i):
-            index.append(None)
-        elif set_in("shrink_axis", i):
-            index.append(0 if set_in("begin", i) else begin[i])
-            axis += 1
-        else:
-            stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
-            first, last = None if set_in("begin", i) else begin[i], None if set_in("end", i) else stop
-            index.append(slice(first, last, strides[i]))
-            axis += 1
-    return tuple(index)
-
-
-def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
-    # a broadcast scalar stands for the input, whose size must cost nothing
-    return [np.broadcast_to(np.int8(0), graph.input(op).shape)[slice_index(graph, op)].shape]
-
-
-def reference_strided_slice(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.array(_array(arrays)[slice_index(graph, op)])]
 
 
 def infer_pack(graph: Graph, op: Op) -> list[Shape]:
@@ -235,28 +176,6 @@ def activation_is_none(graph: Graph, op: Op) -> bool:
     return bool(op.attrs["activation"] == "none")
 
 
-def permutation_is_valid(graph: Graph, op: Op) -> bool:
-    """the permutation must name every axis of the input once"""
-    rank = len(graph.input(op).shape)
-    perm = [int(axis) for axis in constant(graph, op, 1).ravel()]
-    return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
-
-
-def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
-    vectors = [constant(graph, op, i) for i in (1, 2, 3)]
-    if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
-        return False
-    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
-    if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
-        return False
-    try:
-        infer_strided_slice(graph, op)
-    except IndexError:
-        return False
-    return True
-
-
 def packed_inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the same type and shape, and the axis must lie within the output's rank"""
     first, rank = graph.input(op), len(graph.input(op).shape) + 1
@@ -294,10 +213,6 @@ SPECS = (
         reference_concatenation,
         (arity(1, MANY), inputs_match, quantisation_is_shared, activation_is_none),
         windows=windows_concatenation,
-    ),
-    OpSpec("transpose", infer_transpose, reference_transpose, (arity(2), *MOVES, operands_are_constant, permutation_is_valid)),
-    OpSpec(
-        "strided_slice", infer_strided_slice, reference_strided_slice, (arity(4), *MOVES, operands_are_constant, slice_is_valid)
     ),
     OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
     OpSpec("shape", infer_shape, reference_shape, (arity(1), output_holds_extents)),

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import arity, input_is_int8, output_is_int8, same_quantisation
-from .pieces import infer_resize, operands_are_constant, resize_is_spatial
+from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
+from .data_movement import infer_resize, resize_is_spatial
 from .spec import Arrays, OpSpec, OptionalArrays
 
 ONE = 1 << 10

@@ -13,8 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Graph, Op, rebuild
-from ..ops.layout import permutation, slice_index
-from ..ops.pieces import PIECES, pieces
+from ..ops.data_movement import PIECES, pieces
 from .tensor_map import TensorMap
 
 
@@ -39,22 +38,8 @@ def _one_piece_in_order(graph: Graph, op: Op) -> bool:
     return not more and all(np.array_equal(a, np.arange(a.size) * step) for a, step in zip(axes, later, strict=True))
 
 
-def _long_axes_stay(graph: Graph, op: Op) -> bool:
-    shape = graph.input(op).shape
-    long = [axis for axis in permutation(graph, op) if shape[axis] > 1]
-    return long == sorted(long)
-
-
-def _goes_forth(graph: Graph, op: Op) -> bool:
-    """Of a strided_slice that leaves nothing out."""
-    backwards = any(isinstance(part, slice) and part.step is not None and part.step < 0 for part in slice_index(graph, op))
-    return not backwards
-
-
 KEEPS_ORDER: dict[str, Callable[[Graph, Op], bool]] = {
     **dict.fromkeys(PIECES, _one_piece_in_order),
     **dict.fromkeys(("pad", "padv2"), lambda graph, op: True),
     **dict.fromkeys(("concatenation", "pack"), lambda graph, op: len(op.inputs) == 1),
-    "transpose": _long_axes_stay,
-    "strided_slice": _goes_forth,
 }

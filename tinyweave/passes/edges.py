@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir import Graph
 from ..ops import SPECS
-from ..ops.layout import permutation
+from ..ops.data_movement import permutation
 from .tensor_map import TensorMap, source
 
 

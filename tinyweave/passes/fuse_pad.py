@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from ..ir import Graph, Op
 from ..ops import SPECS
-from ..ops.layout import pad_value, paddings
+from ..ops.data_movement import pad_value
+from ..ops.layout import paddings
 from .rewrite import each_op, exchange
 from .tensor_map import TensorMap
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from .. import ops
 from ..ir import Graph, Op
 from ..ops import SPECS
-from ..ops.layout import paddings, permutation
+from ..ops.data_movement import permutation
+from ..ops.layout import paddings
 from .copies_to_views import copies_all
 from .rewrite import each_op, exchange, integers, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap

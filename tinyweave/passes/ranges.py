@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS, activation_range, conv, fully_connected, reduce
+from ..ops.data_movement import PIECES
 from ..ops.elementwise import mul_rescale
 from ..ops.fixed_point import INT32_MAX
-from ..ops.pieces import PIECES
 from ..ops.window import positions
 from .effort import effort
 
@@ -185,7 +185,7 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     return [Range(np.where(exact, low, np.int8(least)), np.where(exact, high, np.int8(greatest)))]
 
 
-MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "transpose", "strided_slice", "pack", *PIECES)
+MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "pack", *PIECES)
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), _sum),
     **dict.fromkeys(("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "quantize"), _elementwise),

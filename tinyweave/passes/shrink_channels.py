@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant, Tensor, rebuild
 from ..ops import conv, reduce
+from ..ops.data_movement import permutation, pieces
 from ..ops.fixed_point import INT32_MAX
-from ..ops.layout import concatenation_axis, paddings, permutation
-from ..ops.pieces import pieces
+from ..ops.layout import concatenation_axis, paddings
 from .ranges import Range, channels, ranges, taps
 from .rewrite import constant, part
 from .tensor_map import TensorMap
@@ -130,9 +130,9 @@ def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
 def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
     """Channel i of the output is made of channel i of every operand; constant operands are cut to match."""
     count = channels(graph.output(op))
-    cost_model_core = all(channels(t) == count for t in graph.inputs_of(op) if t is not None and t.data is None)
+    alike = all(channels(t) == count for t in graph.inputs_of(op) if t is not None and t.data is None)
     every = np.arange(count)
-    return [Link(i, every, every) for i, _ in _activations(graph, op)] if cost_model_core else None
+    return [Link(i, every, every) for i, _ in _activations(graph, op)] if alike else None
 
 
 def _links_mean(graph: Graph, op: Op) -> list[Link] | None:

@@ -7,7 +7,7 @@ makes of such a map becomes the map. Networks that come from PyTorch have them.
 from __future__ import annotations
 
 from ..ir import Graph, Op, rebuild
-from ..ops.layout import permutation
+from ..ops.data_movement import permutation
 from .tensor_map import TensorMap
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)

@@ -31,7 +31,7 @@ from .run import (
     Region,
     Round,
     arena_part,
-    check_guards,
+    check_end,
     in_order,
     layout,
     noise,
@@ -222,10 +222,7 @@ def invoke(
     answer = _unicorn(request, limit_s) if core.emulator == "unicorn" else qemu.run(request, limit_s)
     if "stopped" in answer:
         raise Fault(_stopped(firmware, linked, regions, answer))
-    if answer["status"]:
-        raise Fault(f"{firmware.model} returned the error {answer['status']}")
-    for region, before, after in zip(regions, images, answer["images"], strict=True):
-        check_guards(region, before, after, firmware.model)
+    check_end(firmware.model, answer["status"], regions, images, answer["images"])
     below = STACK_BYTES - answer["stack"]
     if answer["stack_image"][:below] != stack[:below]:
         raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")

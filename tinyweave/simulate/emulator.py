@@ -10,26 +10,33 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import runpy
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
-import capstone
 import numpy as np
 import unicorn
 from numpy.typing import NDArray
 from unicorn import arm_const, riscv_const
 
-encode, decode = itemgetter("encode", "decode")(runpy.run_path(str(Path(__file__).with_name("messages.py"))))
+
+def beside(name: str, *wanted: str) -> Any:
+    """Return what a file beside this one defines."""
+    return itemgetter(*wanted)(runpy.run_path(str(Path(__file__).with_name(name))))
+
+
+encode, decode = beside("messages.py", "encode", "decode")
+describe, named = beside("disassembly.py", "describe", "named")
+Rows, Stopped, run_calls = beside("calls.py", "Rows", "Stopped", "run")
 
 # where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; the callbacks
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
@@ -46,7 +53,6 @@ ACCESS = {
     unicorn.UC_MEM_FETCH_UNMAPPED: "jump to",
     unicorn.UC_MEM_FETCH_PROT: "jump to",
 }
-ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
 DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint32)
 TRACE = ctypes.CFUNCTYPE(None)
 
@@ -56,12 +62,10 @@ class Isa:
     """What differs from one instruction set to the next.
 
     mark: the bit that tells a code address in a register from the address itself. endless: a jump to itself, where functions
-    return to. back: a return from a function. stack_change: by how much an instruction moves the stack pointer, 0 if not, None
-    when only running it can tell.
+    return to. back: a return from a function.
     """
 
     engine: tuple[int, int]
-    disassembler: tuple[int, int]
     names: ModuleType  # of unicorn's cpus
     arguments: tuple[int, ...]
     result: int
@@ -72,7 +76,6 @@ class Isa:
     mark: int
     endless: bytes
     back: bytes
-    stack_change: Callable[[Any], int | None]
 
 
 class Block(ctypes.Structure):
@@ -146,41 +149,9 @@ class Counter(ctypes.Structure):
     ]
 
 
-class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
-    """The program did what it must not do; the text says what, `address` and `pc` where."""
-
-    def __init__(self, what: str, pc: int, address: int | None = None):
-        super().__init__(what)
-        self.pc, self.address = pc, address
-
-
-def arm_stack_change(instruction: Any) -> int | None:
-    name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
-    if "sp" not in operands and not name.startswith(("push", "pop", "vpush", "vpop")):
-        return 0  # which spares most instructions the question below, and that takes long
-    if capstone.arm_const.ARM_REG_SP not in instruction.regs_access()[1] and name not in ("vpush", "vpop"):
-        return 0  # capstone does not say that those two write it
-    listed = sum(8 if register[0] == "d" else 4 for register in re.findall(r"\w+", operands.partition("{")[2]))
-    if name in ("push", "vpush") or (name in ("stmdb", "vstmdb") and operands.startswith("sp!")):
-        return -listed
-    if name in ("pop", "vpop") or (name in ("ldm", "vldmia") and operands.startswith("sp!")):
-        return listed
-    moved = re.search(r"^sp, (?:sp, )?#(\w+)$" if name in ADDS else r"\[sp(?:\], |, )#(-?\w+)(?:\]!)?$", operands)
-    return int(moved[1], 0) * ADDS.get(name, 1) if moved else None
-
-
-def riscv_stack_change(instruction: Any) -> int | None:
-    name, operands = instruction.mnemonic.removeprefix("c."), instruction.op_str
-    if not operands.startswith("sp,") or name[0] == "b" or name in ("sb", "sh", "sw", "swsp"):
-        return 0  # these read their first operand, all others write it
-    moved = re.fullmatch(r"sp, (?:sp, )?(-?\w+)", operands) if name in ("addi", "addi16sp") else None
-    return int(moved[1], 0) if moved else None
-
-
 ISAS = {
     "arm": Isa(
         engine=(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS),
-        disassembler=(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS),
         names=arm_const,
         arguments=tuple(getattr(arm_const, f"UC_ARM_REG_R{i}") for i in range(4)),
         result=arm_const.UC_ARM_REG_R0,
@@ -191,11 +162,9 @@ ISAS = {
         mark=1,
         endless=bytes.fromhex("fee7"),
         back=bytes.fromhex("7047"),
-        stack_change=arm_stack_change,
     ),
     "riscv": Isa(
         engine=(unicorn.UC_ARCH_RISCV, unicorn.UC_MODE_RISCV32),
-        disassembler=(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
         names=riscv_const,
         arguments=tuple(getattr(riscv_const, f"UC_RISCV_REG_A{i}") for i in range(5)),
         result=riscv_const.UC_RISCV_REG_A0,
@@ -206,56 +175,14 @@ ISAS = {
         mark=0,
         endless=bytes.fromhex("01a0"),
         back=bytes.fromhex("8280"),
-        stack_change=riscv_stack_change,
     ),
 }
 
 
-@lru_cache
-def disassembler(isa: str) -> capstone.Cs:
-    found = capstone.Cs(*ISAS[isa].disassembler)
-    found.detail = True
-    return found
-
-
-@lru_cache(maxsize=1 << 12)
-def disassembled(isa: str, code: bytes) -> list[Any]:
-    """Capstone's instructions of a block."""
-    return list(disassembler(isa).disasm(code, 0))
-
-
-def named(isa: str, code: bytes) -> str:
-    """Per instruction of a block a line: its name, its operands, and the registers that it reads and writes; between tabs."""
-    lines = []
-    for instruction in disassembled(isa, code):
-        name = disassembler(isa).insn_name(instruction.id)
-        registers = [" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access()]
-        lines.append("\t".join((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers)))
-    return "\n".join(lines)
-
-
-@lru_cache(maxsize=1 << 16)
-def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
-    """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
-    count = length = change = dip = 0
-    computed = False
-    for instruction in disassembled(isa, code):
-        count, length = count + 1, length + instruction.size
-        by = ISAS[isa].stack_change(instruction)
-        if by is None:
-            computed = True
-            continue
-        change += by
-        if computed and by < 0:
-            raise ValueError("the stack pointer is computed and lowered within one block, which cannot be followed")
-        dip = min(dip, change)
-    if length != len(code):
-        raise ValueError(f"cannot disassemble {code.hex()}")
-    return count, dip, computed
-
-
 class Machine:
-    """A core with a program and its memories; `start` makes them what a request says."""
+    """A core with a program and its memories, as calls.py has it; `start` makes them what a request says."""
+
+    struct, io = STRUCT, STRUCT + IO
 
     def __init__(self, request: dict[str, Any]):
         self.request = request
@@ -289,26 +216,40 @@ class Machine:
         self.request = request
         self.fault: tuple[int, int] | None = None
         self.failure: Exception | None = None
-        self.step = -1
-        self.step_counts: dict[int, NDArray[np.uint64]] = {}
-        self.step_misses: dict[int, dict[str, int]] = {}
-        self.dumps: dict[int, bytes] = {}
-        self.inputs: list[bytes] = []
-        self.streamed_outputs: dict[int, bytearray] = {}  # what has come of each output that is handed out by rows
+        self.begin(Rows(request))
         self.engine.context_restore(self.registers)
         for at, data in (request["ram"], request["stack"], *((at, image) for at, *_, image in request["memories"])):
             if data:
                 self.engine.mem_write(at, data)
         self.counter.lowest_stack, self.counter.unaligned = self.stack_top, 0
 
+    def begin(self, rows: Any) -> None:
+        """Forget the steps of the inference before."""
+        self.rows, self.step = rows, -1
+        self.step_counts: dict[int, NDArray[np.uint64]] = {}
+        self.step_misses: dict[int, dict[str, int]] = {}
+        self.dumps: dict[int, bytes] = {}
+
     def place(self, address: int, data: bytes, rights: int) -> None:
         if data:
             self.engine.mem_map(address, -(-len(data) // PAGE) * PAGE, rights)
             self.engine.mem_write(address, data)
 
-    def read(self, address: int, data: bytes) -> bytes:
-        """What has become of `data`."""
-        return bytes(self.engine.mem_read(address, len(data)))
+    @property
+    def instructions(self) -> int:
+        return int(self.counter.instructions)
+
+    def read(self, address: int, count: int) -> bytes:
+        try:
+            return bytes(self.engine.mem_read(address, count))
+        except unicorn.UcError as error:
+            raise Stopped(f"gave a bad pointer ({error})") from error
+
+    def write(self, address: int, data: bytes) -> None:
+        try:
+            self.engine.mem_write(address, data)
+        except unicorn.UcError as error:
+            raise Stopped(f"gave a bad pointer ({error})") from error
 
     def add_caches(self) -> None:
         """Caches before Flash: of code, of data, or one of both."""
@@ -365,30 +306,22 @@ class Machine:
                 raise unicorn.UcError(error)
 
     def on_read_rows(self, *_: object) -> None:
-        """read_rows(user, input, first, count, destination): bring rows of an input."""
-        try:
+        with self.failing():
             index, first, count, to = self.rows_wanted()
-            row = self.request["streamed_inputs"][index]
-            data = self.inputs[index][first * row : (first + count) * row]
-            if len(data) != count * row:
-                raise ValueError(f"read_rows was asked for rows {first} to {first + count} of input {index}")
-            self.engine.mem_write(to, data)
+            self.write(to, self.rows.bring(index, first, count))
             self.engine.reg_write(self.isa.result, 0)
-        except Exception as error:
-            self.failure = error
-            self.engine.emu_stop()
 
     def on_write_rows(self, *_: object) -> None:
-        """write_rows(user, output, first, count, source): take rows of an output."""
-        try:
+        with self.failing():
             index, first, count, source = self.rows_wanted()
-            row, come = self.request["streamed_outputs"][index], self.streamed_outputs[index]
-            if (first + count) * row > self.request["outputs"][index]:
-                raise ValueError(f"write_rows was given rows that the output does not have, {first} to {first + count}")
-            if first * row != len(come):
-                raise ValueError(f"write_rows was not given each row once and in order: {first} after {len(come) // row}")
-            come += self.engine.mem_read(source, count * row)
+            self.rows.take(index, first, count, partial(self.read, source))
             self.engine.reg_write(self.isa.result, 0)
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Keep an exception, which cannot pass through Unicorn, and stop."""
+        try:
+            yield
         except Exception as error:
             self.failure = error
             self.engine.emu_stop()
@@ -406,32 +339,26 @@ class Machine:
         return False
 
     def on_new_block(self, address: int, size: int) -> None:
-        try:
-            instructions, dip, computed = describe(self.request["isa"], bytes(self.engine.mem_read(address, size)))
-        except Exception as error:
-            self.failure = error
-            self.engine.emu_stop()
-            return
-        block = Block.from_address(self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(Block))
-        if block.bytes:
-            self.failure = ValueError(f"the block at 0x{address:08x} had another length before")
-            self.engine.emu_stop()
-        block.bytes, block.instructions, block.dip = size, instructions, dip
-        block.flags = (LOWERS_STACK if dip else 0) | (SETS_STACK if computed else 0)
-        if address == self.request["trace"]:  # it is not the model's: not counted
-            block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
+        with self.failing():
+            instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
+            block = Block.from_address(
+                self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(Block)
+            )
+            if block.bytes:
+                raise ValueError(f"the block at 0x{address:08x} had another length before")
+            block.bytes, block.instructions, block.dip = size, instructions, dip
+            block.flags = (LOWERS_STACK if dip else 0) | (SETS_STACK if computed else 0)
+            if address == self.request["trace"]:  # it is not the model's: not counted
+                block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
 
     def on_trace(self) -> None:
         """A step has ended: credit it with what ran since the one before, and take the dumps asked for."""
-        try:
+        with self.failing():
             self.step = self.engine.reg_read(self.isa.arguments[0])
             self.credit(self.step)
             for index, (step, memory, offset, count) in enumerate(self.request["dump"]):
                 if step == self.step:
-                    self.dumps[index] = bytes(self.engine.mem_read(self.starts[memory] + offset, count))
-        except Exception as error:
-            self.failure = error
-            self.engine.emu_stop()
+                    self.dumps[index] = self.read(self.starts[memory] + offset, count)
 
     def begin_counts(self) -> None:
         """Count anew, in tables whose memory is taken page by page as layers need it."""
@@ -465,7 +392,7 @@ class Machine:
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """What ran of each part of invoke, and what caches missed: by step and layer, "" for the rest of a step."""
+        """What the last call cost, what ran of each part of it, and what caches missed: by step and layer, "" for the rest."""
         self.credit(self.step)
         rest, *tables = self.tables
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}
@@ -473,7 +400,15 @@ class Machine:
         for (name, (step, *_)), layer, table in zip(self.request["layers"].items(), self.layers[1:], tables, strict=True):
             if len(ran := self.spent(table, table["executions"], table["taken"])):
                 blocks[step, name], misses[step, name] = ran, self.missed(layer)
-        return {"blocks": blocks, "misses": misses}
+        return {"seconds": self.seconds, "blocks": blocks, "misses": misses}
+
+    def remains(self) -> dict[str, Any]:
+        stack, image = self.request["stack"]
+        return {
+            "images": [self.read(start, len(image)) for start, *_, image in self.request["memories"]],
+            "stack": self.stack_top - self.counter.lowest_stack,
+            "stack_image": self.read(stack, len(image)),
+        }
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function to its end and return its result; the counts start anew."""
@@ -483,12 +418,14 @@ class Machine:
         write(isa.stack, self.stack_top)
         write(isa.link, RETURN | isa.mark)
         self.begin_counts()
+        begun = time.process_time()
         try:
             self.engine.emu_start(self.request["functions"][function] | isa.mark, RETURN)
         except unicorn.UcError as error:
             if self.fault:
                 raise Stopped(ACCESS.get(self.fault[0], "access to"), read(isa.pc), self.fault[1]) from error
             raise Stopped(f"stopped ({error})", read(isa.pc)) from error
+        self.seconds = time.process_time() - begun
         if self.failure:
             raise Stopped(str(self.failure), read(isa.pc)) from self.failure
         if self.counter.unaligned:
@@ -516,51 +453,7 @@ def machine_for(request: dict[str, Any]) -> Machine:
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    machine = machine_for(request)
-    answer: dict[str, Any] = {"status": 0, "outputs": []}
-    function = "init"
-    try:
-        answer["status"] = machine.call(function, STRUCT)
-        answer["init_instructions"] = machine.counter.instructions
-        for inputs in request["rounds"]:
-            if inputs is None:
-                function = "reset"
-                machine.call(function, STRUCT)
-                continue
-            machine.inputs, machine.streamed_outputs = inputs, {index: bytearray() for index in request["streamed_outputs"]}
-            for index, data in enumerate(inputs):
-                function = "input"
-                to = machine.call(function, STRUCT, index)
-                if (to == 0) != (index in request["streamed_inputs"]):
-                    raise Stopped("streams other inputs than the caller said", 0)
-                if to:
-                    machine.engine.mem_write(to, data)
-            machine.step, machine.step_counts, machine.step_misses, machine.dumps = -1, {}, {}, {}
-            function, start = "invoke", time.process_time()
-            answer["status"] = answer["status"] or machine.call(function, STRUCT, STRUCT + IO)
-            answer["seconds"] = time.process_time() - start
-            answer["instructions"] = machine.counter.instructions
-            answer |= machine.report()
-            outputs = []
-            for index, count in enumerate(request["outputs"]):
-                function = "output"
-                at = machine.call(function, STRUCT, index)
-                if (at == 0) != (index in request["streamed_outputs"]):
-                    raise Stopped("hands out other outputs by rows than the caller said", 0)
-                found = bytes(machine.engine.mem_read(at, count) if at else machine.streamed_outputs[index])
-                if len(found) != count and not answer["status"]:
-                    raise Stopped(f"did not hand out all rows of output {index}", 0)
-                outputs.append(found)
-            answer["outputs"].append(outputs)
-    except Stopped as stopped:
-        answer["stopped"] = {"what": str(stopped), "pc": stopped.pc, "address": stopped.address, "function": function}
-    except unicorn.UcError as error:
-        answer["stopped"] = {"what": f"gave a bad pointer ({error})", "pc": None, "address": None, "function": function}
-    answer["step"] = machine.step
-    answer["dumps"] = machine.dumps
-    answer["images"] = [machine.read(start, image) for start, *_, image in request["memories"]]
-    answer["stack"] = machine.stack_top - machine.counter.lowest_stack
-    answer["stack_image"] = machine.read(*request["stack"])
+    answer: dict[str, Any] = run_calls(machine_for(request), request)
     return answer
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
-from .run import FOLDER, Dump, Fault, Inference, Round, arena_part, check_guards, in_order, layout, noise
+from .run import FOLDER, Dump, Inference, Round, arena_part, check_end, in_order, layout, noise
 from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
@@ -136,10 +136,7 @@ def invoke(
         done = [] if status else [arrays for arrays in rounds if arrays is not None]
         outputs = [[child.receive(count) for count in output_bytes] for _ in done]
         finals = [child.receive(region.size) for region in regions]
-    if status:
-        raise Fault(f"{program.model} returned the error {status}")
-    for region, before, after in zip(regions, images, finals, strict=True):
-        check_guards(region, before, after, program.model)
+    check_end(program.model, status, regions, images, finals)
     return Inference(outputs[-1], fill, regions, finals, in_order(dump, dumps), outputs[:-1])
 
 

@@ -16,11 +16,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import toolchain
 from ..ir import CompileError
+from . import calls
+from .calls import Rows, Stopped
 from .run import Fault
 
 PROGRAM = "qemu-system-arm"
@@ -37,14 +40,6 @@ SP, LR, PC, XPSR = 13, 14, 15, 25
 THUMB = 0x01000000
 PACKET_BYTES = 1900  # of data, written as twice as many digits
 GRANULE = 8  # of the stack: a written granule equals the noise that was there in 1 of 2^32 cases or fewer
-
-
-class _Ended(Exception):  # noqa: N818 - an outcome, not an error
-    """The program did what it must not do."""
-
-    def __init__(self, what: str, pc: int | None, address: int | None):
-        super().__init__(what)
-        self.pc, self.address = pc, address
 
 
 class _Board:
@@ -97,7 +92,7 @@ class _Board:
         for at in range(0, count, PACKET_BYTES):
             answer = self.ask(f"m{address + at:x},{min(PACKET_BYTES, count - at):x}")
             if answer.startswith("E"):
-                raise _Ended("gave a bad pointer to", None, address)
+                raise Stopped("gave a bad pointer to", None, address)
             parts.append(bytes.fromhex(answer))
         return b"".join(parts)
 
@@ -110,7 +105,7 @@ class _Board:
     def register(self, number: int) -> int:
         return int(struct.unpack("<I", bytes.fromhex(self.ask(f"p{number:x}")))[0])
 
-    def call(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
+    def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
         """Run a function; yields pc at each breakpoint on the way to RETURN, where it ends."""
         for number, value in enumerate(arguments):
             self.set_register(number, value)
@@ -125,7 +120,7 @@ class _Board:
                 status, frame = self.word(CFSR), self.register(SP)
                 address = self.word(BFAR) if status & 0x8000 else self.word(MMFAR) if status & 0x80 else None
                 what = "access to" if address is not None else f"stopped (fault status 0x{status:08x})"
-                raise _Ended(what, self.word(frame + 24), address)
+                raise Stopped(what, self.word(frame + 24), address)
             yield pc
 
 
@@ -154,7 +149,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         try:
             deadline = time.monotonic() + limit_s
             with _connect(folder / "gdb", deadline) as gdb, _connect(folder / "qmp", deadline) as monitor:
-                return _run(request, _Board(gdb, monitor, deadline))
+                return calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
         except TimeoutError as error:
             raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
         except (ConnectionError, OSError) as error:
@@ -181,114 +176,81 @@ def _connect(path: Path, deadline: float) -> socket.socket:
         time.sleep(0.01)
 
 
-def _run(request: Mapping[str, Any], board: _Board) -> dict[str, Any]:
-    stack_start, stack = request["stack"]
-    stack_top = stack_start + len(stack)
-    starts = [start + base for start, base, _, _ in request["memories"]]
-    pointers = [struct.pack("<2I", at, count) for at, (_, _, count, _) in zip(starts, request["memories"], strict=True)]
-    board.write(VECTORS, struct.pack("<16I", stack_top, *[FAULT | 1] * 15))
-    board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
-    board.write(STRUCT, b"".join(pointers))
-    board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
-    for start, data in (request["flash"], request["ram"], request["stack"]):
-        board.write(start, data)
-    margin = bytes(i * 151 % 251 for i in range(MARGIN))
-    margins = [(at, margin) for start, *_, image in request["memories"] for at in (start - MARGIN, start + len(image))]
-    for start, data in (*margins, *((start, image) for start, *_, image in request["memories"])):
-        board.write(start, data)
-    for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, request["trace"]):
-        if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
-            raise ConnectionError("QEMU sets no breakpoint")
+class _Machine:
+    """A board with a program and its memories, as calls.py has it."""
 
-    for register, value in ((VTOR, VECTORS), (CPACR, FLOATS_ON)):
-        for _ in board.call(STORE, stack_top, register, value):
-            raise ConnectionError("QEMU does not let the board be set up")
+    struct, io = STRUCT, IO
 
-    answer: dict[str, Any] = {"status": 0, "outputs": [], "step": -1, "steps": {}, "dumps": {}, "blocks": {}, "misses": {}}
-    function, fed, streamed_outputs = "init", list[bytes](), dict[int, bytearray]()
+    def __init__(self, request: Mapping[str, Any], board: _Board):
+        self.request, self.board, self.read, self.write = request, board, board.read, board.write
+        self.stack_start, self.stack = request["stack"]
+        self.stack_top, self.instructions, self.seconds = self.stack_start + len(self.stack), 0, 0.0
+        self.memories = [(start, image) for start, *_, image in request["memories"]]
+        margin = bytes(i * 151 % 251 for i in range(MARGIN))
+        self.margins = [(at, margin) for start, image in self.memories for at in (start - MARGIN, start + len(image))]
+        self.starts = [start + base for start, base, *_ in request["memories"]]
+        self.begin(Rows(request))
+        pointers = zip(self.starts, (count for _, _, count, _ in request["memories"]), strict=True)
+        board.write(VECTORS, struct.pack("<16I", self.stack_top, *[FAULT | 1] * 15))
+        board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
+        board.write(STRUCT, b"".join(struct.pack("<2I", *pointer) for pointer in pointers))
+        board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
+        for start, data in (request["flash"], request["ram"], request["stack"], *self.margins, *self.memories):
+            board.write(start, data)
+        for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, request["trace"]):
+            if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
+                raise ConnectionError("QEMU sets no breakpoint")
+        for register, value in ((VTOR, VECTORS), (CPACR, FLOATS_ON)):
+            for _ in board.run(STORE, self.stack_top, register, value):
+                raise ConnectionError("QEMU does not let the board be set up")
 
-    def bring_rows() -> None:
-        """read_rows(user, input, first, count, destination)"""
-        _, index, first, count = (board.register(number) for number in range(4))
-        row = request["streamed_inputs"][index]
-        data = fed[index][first * row : (first + count) * row]
-        if len(data) != count * row:
-            raise _Ended("was asked for rows that its input does not have", None, None)
-        board.write(board.word(board.register(SP)), data)
+    def begin(self, rows: Rows) -> None:
+        self.rows, self.step = rows, -1
+        self.steps: dict[int, int] = {}
+        self.dumps: dict[int, bytes] = {}
 
-    def take_rows() -> None:
-        """write_rows(user, output, first, count, source)"""
-        _, index, first, count = (board.register(number) for number in range(4))
-        row, come = request["streamed_outputs"][index], streamed_outputs[index]
-        if (first + count) * row > request["outputs"][index]:
-            raise _Ended("was given rows that the output does not have", None, None)
-        if first * row != len(come):
-            raise _Ended("was not given each row once and in order", None, None)
-        come += board.read(board.word(board.register(SP)), count * row)
-
-    def call(name: str, *arguments: int) -> tuple[int, int]:
-        """(result, instructions) of a call; steps are credited on the way."""
-        before = since = board.instructions
-        for pc in board.call(request["functions"][name], stack_top, *arguments):
+    def call(self, function: str, *arguments: int) -> int:
+        """Run a function of the model to its end and return its result; steps are credited on the way."""
+        board, begun = self.board, time.monotonic()
+        before = self.credited = board.instructions
+        for pc in board.run(self.request["functions"][function], self.stack_top, *arguments):
             if pc in (READ_ROWS, WRITE_ROWS):
-                (bring_rows if pc == READ_ROWS else take_rows)()
+                _, index, first, count = (board.register(number) for number in range(4))
+                place = board.word(board.register(SP))
+                if pc == READ_ROWS:
+                    board.write(place, self.rows.bring(index, first, count))
+                else:
+                    self.rows.take(index, first, count, partial(board.read, place))
                 board.set_register(0, 0)
-                board.set_register(PC, board.register(LR) & ~1)
-                continue
-            answer["step"] = step = board.register(0)
-            now = board.instructions
-            answer["steps"][step] = answer["steps"].get(step, 0) + now - since
-            since = now
-            for index, (wanted, memory, offset, count) in enumerate(request["dump"]):
-                if wanted == step:
-                    answer["dumps"][index] = board.read(starts[memory] + offset, count)
+            else:
+                self.step = board.register(0)
+                self.credit()
+                for index, (wanted, memory, offset, count) in enumerate(self.request["dump"]):
+                    if wanted == self.step:
+                        self.dumps[index] = board.read(self.starts[memory] + offset, count)
             board.set_register(PC, board.register(LR) & ~1)
-        spent = board.instructions - before
-        if answer["step"] >= 0 and name == "invoke":
-            answer["steps"][answer["step"]] += board.instructions - since
-        return board.register(0), spent
+        if self.step >= 0 and function == "invoke":
+            self.credit()
+        self.instructions, self.seconds = board.instructions - before, time.monotonic() - begun
+        return board.register(0)
 
-    try:
-        answer["status"], answer["init_instructions"] = call(function, STRUCT)
-        for inputs in request["rounds"]:
-            if inputs is None:
-                function = "reset"
-                call(function, STRUCT)
-                continue
-            fed, streamed_outputs = inputs, {index: bytearray() for index in request["streamed_outputs"]}
-            for index, data in enumerate(inputs):
-                function = "input"
-                to = call(function, STRUCT, index)[0]
-                if (to == 0) != (index in request["streamed_inputs"]):
-                    raise _Ended("streams other inputs than the caller said", None, None)
-                if to:
-                    board.write(to, data)
-            answer |= {"step": -1, "steps": {}, "dumps": {}}
-            function, begun = "invoke", time.monotonic()
-            if not answer["status"]:
-                answer["status"], answer["instructions"] = call(function, STRUCT, IO)
-            answer["seconds"] = time.monotonic() - begun
-            function = "output"
-            places = [call(function, STRUCT, index)[0] for index in range(len(request["outputs"]))]
-            if {index for index, at in enumerate(places) if not at} != set(streamed_outputs):
-                raise _Ended("hands out other outputs by rows than the caller said", None, None)
-            sizes = zip(places, request["outputs"], strict=True)
-            found = [board.read(at, count) if at else bytes(streamed_outputs[i]) for i, (at, count) in enumerate(sizes)]
-            if not answer["status"] and list(map(len, found)) != list(request["outputs"]):
-                raise _Ended("did not hand out all rows of an output", None, None)
-            answer["outputs"].append(found)
-        for start, data in margins:
-            after = board.read(start, len(data))
+    def credit(self) -> None:
+        """Add to the step what ran since the last call of this."""
+        now = self.board.instructions
+        self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
+        self.credited = now
+
+    def report(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "steps": self.steps, "blocks": {}, "misses": {}}
+
+    def remains(self) -> dict[str, Any]:
+        for start, data in self.margins:
+            after = self.read(start, len(data))
             if after != data:
                 first = next(i for i, (a, b) in enumerate(zip(data, after, strict=True)) if a != b)
-                function = "invoke"
-                raise _Ended("write to", None, start + first)
-    except _Ended as ended:
-        answer["stopped"] = {"what": str(ended), "pc": ended.pc, "address": ended.address, "function": function}
-        return answer
-    answer["images"] = [board.read(start, len(image)) for start, *_, image in request["memories"]]
-    answer["stack_image"] = after = board.read(stack_start, len(stack))
-    granules = range(0, len(stack), GRANULE)
-    lowest = next((at for at in granules if after[at : at + GRANULE] != stack[at : at + GRANULE]), len(stack))
-    answer["stack"] = len(stack) - lowest
-    return answer
+                raise Stopped("write to", None, start + first)
+        after = self.read(self.stack_start, len(self.stack))
+        granules = range(0, len(after), GRANULE)
+        lowest = next((at for at in granules if after[at : at + GRANULE] != self.stack[at : at + GRANULE]), len(after))
+        images = [self.read(start, len(image)) for start, image in self.memories]
+        return {"images": images, "stack_image": after, "stack": len(after) - lowest}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError
 
@@ -130,12 +131,19 @@ def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
     return [taken[index] for index in range(len(dump))]
 
 
-def check_guards(region: Region, before: bytes, after: bytes, where: str) -> None:
-    """Raise Fault when a guard byte has changed."""
-    changed = np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
-    outside = changed[(changed < region.base) | (changed >= region.end)]
+def check_end(model: str, status: int, regions: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> None:
+    """Raise Fault when a run of a model returned an error or changed a guard byte."""
+    if status:
+        raise Fault(f"{model} returned the error {status}")
+    for region, old, new in zip(regions, before, after, strict=True):
+        _check_guards(region, np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8), f"{model} ")
+
+
+def _check_guards(region: Region, written: NDArray[np.bool_], who: str = "") -> None:
+    at = np.flatnonzero(written)
+    outside = at[(at < region.base) | (at >= region.end)]
     if outside.size:
-        raise Fault(f"{where} wrote outside of its memory: {outside.size} bytes, the first at {place(region, int(outside[0]))}")
+        raise Fault(f"{who}wrote outside of its memory: {outside.size} bytes, the first at {place(region, int(outside[0]))}")
 
 
 def place(region: Region, offset: int) -> str:
@@ -160,9 +168,7 @@ def touched(a: Inference, b: Inference) -> dict[str, int]:
             raise Fault(f"output {index} depends on memory that nobody wrote: its byte {first} changes with the arena's fill")
     highest = {}
     for region, left, right in zip(a.regions, a.images, b.images, strict=True):
-        written = np.flatnonzero(np.frombuffer(left, np.uint8) == np.frombuffer(right, np.uint8))
-        outside = written[(written < region.base) | (written >= region.end)]
-        if outside.size:
-            raise Fault(f"wrote outside of its memory: {outside.size} bytes, the first at {place(region, int(outside[0]))}")
-        highest[region.name] = int(written[-1]) + 1 - region.base if written.size else 0
+        written = np.frombuffer(left, np.uint8) == np.frombuffer(right, np.uint8)
+        _check_guards(region, written)
+        highest[region.name] = int(np.flatnonzero(written)[-1]) + 1 - region.base if written.any() else 0
     return highest

@@ -40,9 +40,14 @@ def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
 
 
-def neutral_folder() -> Path:
-    """Return a folder to run children in, which holds nothing but what this package wrote."""
-    return toolchain.cache_folder()
+class Died(Fault):
+    """A child ended in the middle of a request: late, when its time had passed; else with a code, and maybe last words."""
+
+    def __init__(self, limit_s: float, late: bool, code: int, said: str):
+        late_text, code_text = f"did not finish within {limit_s:g} s", f"ended its process with code {code}"
+        super().__init__(f"the generated code {late_text}" if late else said[-4000:] or f"the generated code {code_text}")
+        self.late, self.code = late, code
+        self.last_line = (said.splitlines() or [""])[-1]
 
 
 class Worker:
@@ -54,11 +59,15 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._expired = False
 
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     @contextmanager
     def session(self, limit_s: float) -> Iterator[Worker]:
         """A request and its answer, within `limit_s` seconds of wall time."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            if not self.is_alive:
                 self._start()
             self._expired = False
             timer = threading.Timer(limit_s, self._expire)
@@ -67,7 +76,7 @@ class Worker:
             try:
                 yield self
             except (EOFError, BrokenPipeError) as error:
-                raise Fault(self._last_words(limit_s)) from error
+                raise self._death(limit_s) from error
             except BaseException:
                 self.stop()  # in the middle of an answer
                 raise
@@ -110,7 +119,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 env=self._environment,
-                cwd=neutral_folder(),
+                cwd=toolchain.cache_folder(),  # it holds nothing but what this package wrote
             )
         except OSError as error:
             self._errors.close()
@@ -121,15 +130,13 @@ class Worker:
         if self._process:
             self._process.kill()
 
-    def _last_words(self, limit_s: float) -> str:
+    def _death(self, limit_s: float) -> Died:
         assert self._process
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip()
         self.stop()
-        if self._expired:
-            return f"the generated code did not finish within {limit_s:g} s"
-        return said[-4000:] or f"the generated code ended its process with code {code}"
+        return Died(limit_s, self._expired, code, said)
 
 
 _workers: dict[tuple[int, tuple[str, ...]], Worker] = {}

@@ -1,8 +1,8 @@
-"""Ops whose output elements are copies of input elements: split, slice, tile, gather, resize_nearest_neighbor and the like.
+"""Ops whose output elements are copies of elements of one input: split, transpose, tile, gather, depth_to_space and the like.
 
 `pieces` says where each output element comes from: a list of Positions, whose elements fill the outputs one after the other.
-The reference and the C tables both follow it. Any type; input and outputs share their quantisation.
-Source: TFLite split.cc, gather.h, mirror_pad.cc, space_to_batch_nd.h, resize_nearest_neighbor.h and the like.
+The reference, the passes and the kernels (`kernels/copies.py`) all follow it. Any type; input and outputs share their
+quantisation. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import arity
+from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
-DATA = {"split": 1}  # the input that is copied, where it isn't the first
 
 
 def _x(graph: Graph, op: Op) -> Shape:
@@ -46,12 +45,15 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
     """Where the elements of the outputs lie in the input; the pieces follow each other in the outputs."""
-    return PIECES[op.kind](graph, op)
+    return PIECES[op.kind][1](graph, op)
 
 
-def pad_value(graph: Graph, op: Op) -> int:
-    """What padding holds: the real number 0."""
+def pad_value(graph: Graph, op: Op) -> int | float:
+    """What padding holds: the real number 0, or what a padv2 says."""
     out = graph.output(op)
+    if op.kind == "padv2":
+        value: int | float = constant(graph, op, 2).ravel()[0].item()
+        return value
     return 0 if out.quant is None else out.zero_point
 
 
@@ -65,7 +67,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
             at, inside = at[..., None] + axis, inside[..., None] & (axis >= 0)
         copied.append(np.where(inside, flat[np.where(inside, at, 0)], x.dtype.type(pad_value(graph, op))).ravel())
     whole, begin, outputs = np.concatenate(copied), 0, []
-    for shape in SHAPES[op.kind](graph, op):
+    for shape in PIECES[op.kind][0](graph, op):
         outputs.append(whole[begin : begin + prod(shape)].reshape(shape))
         begin += prod(shape)
     return outputs
@@ -120,17 +122,12 @@ def infer_tile(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(e * m for e, m in zip(_x(graph, op), _integers(graph, op, 1), strict=True))]
 
 
-def tile(graph: Graph, op: Op) -> list[Positions]:
-    (out,), shape = infer_tile(graph, op), _x(graph, op)
-    return [_along(shape, {i: np.arange(o) % max(e, 1) for i, (o, e) in enumerate(zip(out, shape, strict=True))})]
-
-
 def infer_broadcast_to(graph: Graph, op: Op) -> list[Shape]:
     return [tuple(_integers(graph, op, 1))]
 
 
-def broadcast_to(graph: Graph, op: Op) -> list[Positions]:
-    (out,), shape = infer_broadcast_to(graph, op), _x(graph, op)
+def repeat(graph: Graph, op: Op) -> list[Positions]:
+    (out,), shape = PIECES[op.kind][0](graph, op), _x(graph, op)
     shape = (1,) * (len(out) - len(shape)) + shape
     return [_along(shape, {i: np.arange(o) % max(e, 1) for i, (o, e) in enumerate(zip(out, shape, strict=True))})]
 
@@ -171,6 +168,64 @@ def resize(graph: Graph, op: Op) -> list[Positions]:
     shape, (h, w) = _x(graph, op), _integers(graph, op, 1)
     attrs = dict(op.attrs)
     return [_along(shape, {1: nearest(shape[1], h, attrs), 2: nearest(shape[2], w, attrs)})]
+
+
+# transpose, strided_slice
+
+
+def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
+    """Per output axis the input's axis, not negative."""
+    return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
+
+
+def infer_transpose(graph: Graph, op: Op) -> list[Shape]:
+    return [tuple(graph.input(op).shape[axis] for axis in permutation(graph, op))]
+
+
+def transpose(graph: Graph, op: Op) -> list[Positions]:
+    axes = _along(_x(graph, op), {})
+    return [[axes[axis] for axis in permutation(graph, op)]]
+
+
+def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
+    """A strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
+    begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
+    masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+
+    def set_in(name: str, position: int) -> bool:
+        return bool(masks[name] >> position & 1)
+
+    consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
+    shape, axis = graph.input(op).shape, 0
+    index: list[slice | int | None] = []
+    for i in range(len(begin)):
+        if set_in("ellipsis", i):
+            skipped = len(shape) - consumed
+            index += [slice(None)] * skipped
+            axis += skipped
+        elif set_in("new_axis", i):
+            index.append(None)
+        elif set_in("shrink_axis", i):
+            index.append(0 if set_in("begin", i) else begin[i])
+            axis += 1
+        else:
+            stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
+            first, last = None if set_in("begin", i) else begin[i], None if set_in("end", i) else stop
+            index.append(slice(first, last, strides[i]))
+            axis += 1
+    return tuple(index)
+
+
+def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
+    # a broadcast scalar stands for the input, whose size must cost nothing
+    return [np.broadcast_to(np.int8(0), graph.input(op).shape)[slice_index(graph, op)].shape]
+
+
+def strided_slice(graph: Graph, op: Op) -> list[Positions]:
+    axes, chosen = iter(_along(_x(graph, op), {})), list[NDArray[np.int64]]()
+    for part in slice_index(graph, op):
+        chosen.append(np.zeros(1, np.int64) if part is None else next(axes)[part if isinstance(part, slice) else [part]])
+    return [[*chosen, *axes]]
 
 
 # gather
@@ -267,20 +322,6 @@ def batch_to_space(graph: Graph, op: Op) -> list[Positions]:
 # constraints
 
 
-def type_and_quantisation_are_kept(graph: Graph, op: Op) -> bool:
-    """the outputs must have the type, scale and zero point of the input"""
-    x = graph.input(op, DATA.get(op.kind, 0))
-    quantised = x.dtype in ("int8", "uint8", "int16")
-    return all(out.dtype == x.dtype and (not quantised or out.quant == x.quant) for out in graph.outputs_of(op))
-
-
-def operands_are_constant(graph: Graph, op: Op) -> bool:
-    """the operands (axes, sizes, indices, paddings, ...) must be constant integers"""
-    data = DATA.get(op.kind, 0)
-    operands = [t for i, t in enumerate(graph.inputs_of(op)) if i != data and t is not None]
-    return all(t.data is not None and t.dtype in ("int32", "int64") for t in operands)
-
-
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
     """each axis of the input and the outputs must have at most 2^20 elements"""
     shapes = (_x(graph, op), *(out.shape for out in graph.outputs_of(op)))
@@ -375,56 +416,68 @@ def block_shape_fits(graph: Graph, op: Op) -> bool:
     return all((e + int(p.sum())) % int(b) == 0 for e, b, p in zip(shape[1:], block, pairs, strict=False))
 
 
-SHAPES: dict[str, Callable[[Graph, Op], list[Shape]]] = {
-    "split": infer_split,
-    "split_v": infer_split,
-    "unpack": infer_split,
-    "slice": infer_slice,
-    "tile": infer_tile,
-    "broadcast_to": infer_broadcast_to,
-    "mirror_pad": infer_mirror_pad,
-    "resize_nearest_neighbor": infer_resize,
-    "gather": infer_gather,
-    "depth_to_space": infer_depth_to_space,
-    "space_to_depth": infer_space_to_depth,
-    "space_to_batch_nd": infer_space_to_batch,
-    "batch_to_space_nd": infer_batch_to_space,
+def permutation_is_valid(graph: Graph, op: Op) -> bool:
+    """the permutation must name every axis of the input once"""
+    rank = len(graph.input(op).shape)
+    perm = [int(axis) for axis in constant(graph, op, 1).ravel()]
+    return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
+
+
+def slice_is_valid(graph: Graph, op: Op) -> bool:
+    """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
+    vectors = [constant(graph, op, i) for i in (1, 2, 3)]
+    if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
+        return False
+    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
+    if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
+        return False
+    try:
+        infer_strided_slice(graph, op)
+    except IndexError:
+        return False
+    return True
+
+
+COPIES: tuple[Constraint, ...] = (same_type, same_quantisation, operands_are_constant)
+# kind -> the shapes of its outputs, and where their elements come from
+PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op], list[Positions]]]] = {
+    "split": (infer_split, split),
+    "split_v": (infer_split, split),
+    "unpack": (infer_split, split),
+    "slice": (infer_slice, slice_),
+    "tile": (infer_tile, repeat),
+    "broadcast_to": (infer_broadcast_to, repeat),
+    "mirror_pad": (infer_mirror_pad, mirror_pad),
+    "resize_nearest_neighbor": (infer_resize, resize),
+    "gather": (infer_gather, gather),
+    "depth_to_space": (infer_depth_to_space, depth_to_space),
+    "space_to_depth": (infer_space_to_depth, space_to_depth),
+    "space_to_batch_nd": (infer_space_to_batch, space_to_batch),
+    "batch_to_space_nd": (infer_batch_to_space, batch_to_space),
+    "transpose": (infer_transpose, transpose),
+    "strided_slice": (infer_strided_slice, strided_slice),
 }
-PIECES: dict[str, Callable[[Graph, Op], list[Positions]]] = {
-    "split": split,
-    "split_v": split,
-    "unpack": split,
-    "slice": slice_,
-    "tile": tile,
-    "broadcast_to": broadcast_to,
-    "mirror_pad": mirror_pad,
-    "resize_nearest_neighbor": resize,
-    "gather": gather,
-    "depth_to_space": depth_to_space,
-    "space_to_depth": space_to_depth,
-    "space_to_batch_nd": space_to_batch,
-    "batch_to_space_nd": batch_to_space,
-}
-COPIES: tuple[Constraint, ...] = (type_and_quantisation_are_kept, operands_are_constant, axes_are_bounded)
 
 
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1) -> OpSpec:
     rules = (arity(inputs, outputs=outputs), *COPIES, *constraints)
-    return OpSpec(kind, SHAPES[kind], reference, rules, data=DATA.get(kind, 0))
+    return OpSpec(kind, PIECES[kind][0], reference, rules, data=DATA.get(kind, 0))
 
 
 SPECS = (
-    _spec("split", 2, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("split_v", 3, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("unpack", 1, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("slice", 3, slice_is_inside),
-    _spec("tile", 2, multiples_match),
-    _spec("broadcast_to", 2, broadcast_is_possible),
-    _spec("mirror_pad", 2, mirror_fits),
-    _spec("resize_nearest_neighbor", 2, resize_is_spatial),
-    _spec("gather", 2, axis_is_in_range, indices_are_inside),
-    _spec("depth_to_space", 1, blocks_fit),
-    _spec("space_to_depth", 1, blocks_fit),
-    _spec("space_to_batch_nd", 3, block_shape_fits),
-    _spec("batch_to_space_nd", 3, block_shape_fits),
+    _spec("split", 2, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
+    _spec("split_v", 3, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
+    _spec("unpack", 1, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
+    _spec("slice", 3, axes_are_bounded, slice_is_inside),
+    _spec("tile", 2, axes_are_bounded, multiples_match),
+    _spec("broadcast_to", 2, axes_are_bounded, broadcast_is_possible),
+    _spec("mirror_pad", 2, axes_are_bounded, mirror_fits),
+    _spec("resize_nearest_neighbor", 2, axes_are_bounded, resize_is_spatial),
+    _spec("gather", 2, axes_are_bounded, axis_is_in_range, indices_are_inside),
+    _spec("depth_to_space", 1, axes_are_bounded, blocks_fit),
+    _spec("space_to_depth", 1, axes_are_bounded, blocks_fit),
+    _spec("space_to_batch_nd", 3, axes_are_bounded, block_shape_fits),
+    _spec("batch_to_space_nd", 3, axes_are_bounded, block_shape_fits),
+    _spec("transpose", 2, permutation_is_valid),
+    _spec("strided_slice", 4, slice_is_valid),
 )

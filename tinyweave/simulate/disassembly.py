@@ -1,0 +1,90 @@
+"""What a block of machine code says: the names and registers of its instructions, and how it moves the stack pointer.
+
+In: the name of an instruction set (arm: Thumb; riscv), code. Out: text, or numbers. emulator.py, which is a process of its own,
+loads this one by its path.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import capstone
+
+MODES = {
+    "arm": (capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS),
+    "riscv": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC),
+}
+ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
+
+
+def arm_stack_change(instruction: Any) -> int | None:
+    """Return by how much an instruction moves the stack pointer, 0 if not, None when only running it can tell."""
+    name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
+    if "sp" not in operands and not name.startswith(("push", "pop", "vpush", "vpop")):
+        return 0  # which spares most instructions the question below, and that takes long
+    if capstone.arm_const.ARM_REG_SP not in instruction.regs_access()[1] and name not in ("vpush", "vpop"):
+        return 0  # capstone does not say that those two write it
+    listed = sum(8 if register[0] == "d" else 4 for register in re.findall(r"\w+", operands.partition("{")[2]))
+    if name in ("push", "vpush") or (name in ("stmdb", "vstmdb") and operands.startswith("sp!")):
+        return -listed
+    if name in ("pop", "vpop") or (name in ("ldm", "vldmia") and operands.startswith("sp!")):
+        return listed
+    moved = re.search(r"^sp, (?:sp, )?#(\w+)$" if name in ADDS else r"\[sp(?:\], |, )#(-?\w+)(?:\]!)?$", operands)
+    return int(moved[1], 0) * ADDS.get(name, 1) if moved else None
+
+
+def riscv_stack_change(instruction: Any) -> int | None:
+    """As `arm_stack_change`."""
+    name, operands = instruction.mnemonic.removeprefix("c."), instruction.op_str
+    if not operands.startswith("sp,") or name[0] == "b" or name in ("sb", "sh", "sw", "swsp"):
+        return 0  # these read their first operand, all others write it
+    moved = re.fullmatch(r"sp, (?:sp, )?(-?\w+)", operands) if name in ("addi", "addi16sp") else None
+    return int(moved[1], 0) if moved else None
+
+
+STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
+
+
+@lru_cache
+def disassembler(isa: str) -> capstone.Cs:
+    found = capstone.Cs(*MODES[isa])
+    found.detail = True
+    return found
+
+
+@lru_cache(maxsize=1 << 12)
+def disassembled(isa: str, code: bytes) -> list[Any]:
+    """Capstone's instructions of a block."""
+    return list(disassembler(isa).disasm(code, 0))
+
+
+def named(isa: str, code: bytes) -> str:
+    """Per instruction of a block a line: its name, its operands, and the registers that it reads and writes; between tabs."""
+    lines = []
+    for instruction in disassembled(isa, code):
+        name = disassembler(isa).insn_name(instruction.id)
+        registers = [" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access()]
+        lines.append("\t".join((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers)))
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=1 << 16)
+def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
+    """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
+    count = length = change = dip = 0
+    computed = False
+    for instruction in disassembled(isa, code):
+        count, length = count + 1, length + instruction.size
+        by = STACK_CHANGE[isa](instruction)
+        if by is None:
+            computed = True
+            continue
+        change += by
+        if computed and by < 0:
+            raise ValueError("the stack pointer is computed and lowered within one block, which cannot be followed")
+        dip = min(dip, change)
+    if length != len(code):
+        raise ValueError(f"cannot disassemble {code.hex()}")
+    return count, dip, computed
