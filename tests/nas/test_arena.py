@@ -10,7 +10,8 @@ from cases.archs import any_arch, graph_of, of_space, small_arch
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, Group, mobilenet_v2
 from tinyweave.nas.arena import arena, forget, macs, steps_of
-from tinyweave.nas.ram_model import cropped, least_bytes
+from tinyweave.nas.ram_model import least_bytes
+from tinyweave.nas.steps import cropped
 from tinyweave.planning import plan
 from tinyweave.planning.fuse.schedule import plan_macs
 

@@ -25,7 +25,7 @@ from tinyweave.planning.kernels.faster import with_kernels_of
 from tinyweave.planning.memories import spread
 from tinyweave.planning.plan import Place, RowSchedule
 
-SOURCE = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "")
+FOLDER = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "").parent
 Damage = Callable[[Plan], Plan]
 
 
@@ -489,20 +489,23 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
 }
 
 
-def statements() -> dict[int, str]:
-    """The first line of each raise statement of the check -> its source."""
-    tree = ast.parse(SOURCE.read_text())
-    found = {node.lineno: ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Raise)}
-    assert found and all("UnsoundPlanError" in text for text in found.values())
+def statements() -> dict[tuple[str, int], str]:
+    """The file and the first line of each raise statement of the check -> its source."""
+    trees = {path.name: ast.parse(path.read_text()) for path in FOLDER.glob("*.py")}
+    nodes = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    found = {(file, node.lineno): ast.unparse(node) for file, node in nodes}
+    assert {file for file, _ in found} == {"__init__.py", "fused.py", "regions.py"}
+    assert all("UnsoundPlanError" in text for text in found.values())
     return found
 
 
-def refusal(name: str) -> tuple[str, int]:
-    """What the check says of a damaged plan, and in which line."""
+def refusal(name: str) -> tuple[str, tuple[str, int]]:
+    """What the check says of a damaged plan, and in which file and line."""
     plan_name, damage, _ = DAMAGES[name]
     with pytest.raises(UnsoundPlanError) as error:
         check(damage(made(plan_name)))
-    return str(error.value), error.traceback[-1].lineno + 1
+    last = error.traceback[-1]
+    return str(error.value), (Path(last.path).name, last.lineno + 1)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -534,7 +537,7 @@ check(replace(made, offsets=dict.fromkeys(made.offsets, 0), arena={"sram": max(b
 
 
 def test_an_optimised_python_refuses_a_damaged_plan_too() -> None:
-    paths = [str(Path(__file__).parents[1]), str(SOURCE.parents[2])]
+    paths = [str(Path(__file__).parents[1]), str(FOLDER.parents[2])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-O", "-c", OPTIMISED], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "UnsoundPlanError: conv_2d_0 writes over its own operand" in done.stderr

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from ..ir import CompileError
 from ..papers.chain import Layer
-from . import ram_model as planning
+from . import ram_model, steps
 from .arch import Arch, Block, blocks
-from .ram_model import Step, cropped
+from .steps import Step, cropped
 
 WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
 
@@ -21,12 +21,12 @@ def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
 
     With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels.
     """
-    return planning.least_bytes(steps_of(arch), streamed_inputs=stream_inputs)
+    return ram_model.least_bytes(steps_of(arch), streamed_inputs=stream_inputs)
 
 
 def macs(arch: Arch) -> int:
     """Multiply-accumulates that this plan executes, borders clipped."""
-    return planning.macs(steps_of(arch))
+    return steps.macs(steps_of(arch))
 
 
 def steps_of(arch: Arch) -> list[Step]:
@@ -61,4 +61,4 @@ def _step(layer: Layer) -> Step:
 def forget() -> None:
     """Forget what is known of blocks, which only makes the next ones slower."""
     _steps.cache_clear()
-    planning.forget()
+    ram_model.forget()

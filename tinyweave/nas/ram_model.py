@@ -11,113 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from math import prod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import overlap_distance as distance
-from ..ops.window import Spans, Window, positions
+from ..ops.window import Spans, Window
 from ..planning.alias.overlap import shared_bytes
 from ..planning.alias.subtensors import ALIGN
 from ..planning.fuse import stages as fuse
 from ..planning.fuse.access import slid
 from ..planning.plan import RowTiming
+from .steps import Numbers, Step, facts_of, macs_of, taps_inside
 
-Numbers = NDArray[np.int64]
-Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
 GROUPS = 8  # of sizes of tiles, by which stages are compared before one looks closer
-
-
-class Step(NamedTuple):
-    """An op that reads what the step before it made, a map of side x side x c_in; all sizes in rows or columns.
-
-    back: of an add, how many steps before it the one is that reads its other operand, the skip, first; forth: the same, seen
-    from that step; 0: there is no skip. late: rows by which the add comes after its skip. held: what the skip's ring keeps.
-    """
-
-    kind: Kind
-    side: int
-    c_in: int
-    c_out: int
-    side_out: int = 1
-    kernel: int = 1
-    stride: int = 1
-    pad: int = 0
-    back: int = 0
-    forth: int = 0
-    late: int = 0
-    held: int = 0
-
-    @property
-    def window(self) -> Window:
-        """What it reads along either axis."""
-        return Window(self.kernel, self.stride, self.pad)
-
-    @property
-    def sums(self) -> int:
-        """Bytes of the sums in which a mean collects rows as they come; 0: it does not."""
-        return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
-
-    @property
-    def is_by_rows(self) -> bool:
-        return self.sums > 0 or self.kind not in ("mean", "fully_connected")
-
-
-def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Kernel and padding of a window without the rows that never see the map, as the pass `crop_windows` leaves it."""
-    last = (side + 2 * pad - kernel) // stride * stride
-    before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
-    return kernel - before - after, pad - before
-
-
-def macs(steps: Sequence[Step]) -> int:
-    """Multiply-accumulates that a plan at F = 1 executes, borders clipped."""
-    return sum(map(_macs, steps))
-
-
-@lru_cache(maxsize=1 << 16)
-def _macs(step: Step) -> int:
-    if step.kind in ("add", "mean"):
-        return 0
-    inside = int(_taps(step).sum())
-    return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
-
-
-def _taps(step: Step) -> Numbers:
-    """[rows of the output]: rows of the window that lie inside the map."""
-    inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
-    found: Numbers = inside.sum(axis=1, dtype=np.int64)
-    return found
-
-
-class _Facts(NamedTuple):
-    """Of a step by itself. read, made: bytes of its input and output. ring: bytes of its input's ring, as long as the skip
-    needs it. waits: rows of the input for which its first row waits. distance: how far below its input its output must
-    begin."""
-
-    read: int
-    made: int
-    ring: int
-    waits: int
-    distance: int
-
-
-@lru_cache(maxsize=1 << 16)
-def _facts(step: Step) -> _Facts:
-    row, made = step.side * step.c_in, step.side_out**2 * step.c_out
-    held = max(step.kernel, step.held if step.forth else 0)
-    return _Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _own_distance(step))
-
-
-def _own_distance(step: Step) -> int:
-    if step.kind == "fully_connected":
-        return distance.of_rows(1, step.c_in, step.c_out)
-    if step.kind in ("add", "mean"):
-        return 0
-    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
-    dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
-    return distance.windowed(*sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)
 
 
 class _Run(NamedTuple):
@@ -171,8 +78,8 @@ def _again(run: Sequence[Step]) -> int:
     """Multiply-accumulates that a run computes again."""
     total = 0
     for before, (begin, end) in zip(reversed(run[:-1]), _by_row(run), strict=True):
-        upto = np.concatenate(([0], np.cumsum(_taps(before))))
-        total += _macs(before) * int((upto[end] - upto[begin]).sum()) // int(upto[-1]) - _macs(before)
+        upto = np.concatenate(([0], np.cumsum(taps_inside(before))))
+        total += macs_of(before) * int((upto[end] - upto[begin]).sum()) // int(upto[-1]) - macs_of(before)
     return total
 
 
@@ -189,7 +96,7 @@ def _run(run: tuple[Step, ...]) -> _Run | None:
     return _Run(
         steps=len(run),
         bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
-        saved=sum(_facts(step).ring for step in run[1:]),
+        saved=sum(facts_of(step).ring for step in run[1:]),
         more=_grown(held, inputs.window.extent, first.side) * first.side * first.c_in,
         more_skip=sum(
             _grown(run[add].held, run[add].late + x.window.extent, run[add].side) * run[add].side * run[add].c_out for x in skip
@@ -236,7 +143,7 @@ class _Chain:
 
     def __init__(self, steps: Sequence[Step], streamed_inputs: bool) -> None:
         self.steps, self.streamed_inputs = steps, streamed_inputs
-        self.facts = [_facts(step) for step in steps]
+        self.facts = [facts_of(step) for step in steps]
         self.count = count = next((index for index, step in enumerate(steps) if not step.is_by_rows), len(steps))
         self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
         self.step_bytes = self._step_bytes()
@@ -523,5 +430,5 @@ def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
 
 def forget() -> None:
     """Forget what is known of steps."""
-    for function in (_macs, _facts, _run):
+    for function in (macs_of, facts_of, _run):
         function.cache_clear()

@@ -1,7 +1,9 @@
 """Ops that move whole tensors: views (reshape, squeeze, expand_dims), and inputs that become part of a larger output (pad,
-concatenation, pack); and shape. Any type; where int8 values move, input and output share their quantisation.
+concatenation, pack); shape; and gather_nd, where each vector of indices names a slice of the data. Any type; where int8 values
+move, input and output share their quantisation. Indices may be computed by the network: one outside of the data counts as the
+nearest inside, where LiteRT stops.
 
-Source: TFLite reshape.cc, pad.cc, concatenation.cc and the like.
+Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from .constraints import arity, operands_are_constant, same_quantisation, same_t
 from .data_movement import pad_value
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
 from .window import ONE_TO_ONE, Window, Windows
+
+MAX_DEPTH = 4  # axes that the indices of gather_nd name
 
 
 def _array(arrays: OptionalArrays, index: int = 0) -> NDArray[Any]:
@@ -188,6 +192,33 @@ def output_holds_extents(graph: Graph, op: Op) -> bool:
     return graph.output(op).dtype in ("int32", "int64")
 
 
+def infer_gather_nd(graph: Graph, op: Op) -> list[Shape]:
+    data, indices = graph.input(op).shape, graph.input(op, 1).shape
+    return [(*indices[:-1], *data[indices[-1] :])]
+
+
+def reference_gather_nd(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    data, indices = arrays
+    assert data is not None and indices is not None
+    named = np.array(data.shape[: indices.shape[-1]])
+    inside = np.clip(indices, 0, named - 1)
+    return [np.array(data[tuple(np.moveaxis(inside, -1, 0))])]
+
+
+def indices_fit(graph: Graph, op: Op) -> bool:
+    """the indices must be int32 vectors of one to four numbers, no more than the data has axes, none of which is empty"""
+    data, indices = graph.input(op), graph.input(op, 1)
+    if indices.dtype != "int32" or not indices.shape or not 1 <= indices.shape[-1] <= min(len(data.shape), MAX_DEPTH):
+        return False
+    return data.elements > 0
+
+
+def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
+    """constant indices must lie within the data"""
+    values, shape = graph.input(op, 1).data, graph.input(op).shape
+    return values is None or bool(((values >= 0) & (values < np.array(shape[: values.shape[-1]]))).all())
+
+
 MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
 
@@ -216,4 +247,10 @@ SPECS = (
     ),
     OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
     OpSpec("shape", infer_shape, reference_shape, (arity(1), output_holds_extents)),
+    OpSpec(
+        "gather_nd",
+        infer_gather_nd,
+        reference_gather_nd,
+        (arity(2), *MOVES, indices_fit, constant_indices_are_inside),
+    ),
 )

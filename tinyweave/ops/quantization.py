@@ -1,7 +1,9 @@
-"""quantize (float32 to integers, or integers to integers of another scale) and dequantize (integers to float32).
+"""Conversions: quantize (float32 to integers, or integers of one scale to those of another), dequantize (to float32), cast.
 
-Floats beyond 2^31 steps saturate and NaN gives the lowest value; the reference's C leaves both undefined.
-Source: TFLite quantize.cc, reference/requantize.h, dequantize.h.
+Floats beyond 2^31 steps saturate and NaN gives the lowest value; the reference's C leaves both undefined. cast makes numbers of
+one type into numbers of another, whatever their scales: integers keep their low bits; floats lose their fraction and saturate,
+and what is not a number becomes the highest integer.
+Source: TFLite quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
 """
 
 from __future__ import annotations
@@ -47,6 +49,17 @@ def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     return [np.float32(graph.input(op).scale) * (x.astype(np.int32) - graph.input(op).zero_point).astype(np.float32)]
 
 
+def reference_cast(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, target = arrays[0], np.dtype(graph.output(op).dtype)
+    assert x is not None
+    if x.dtype != np.float32 or target.kind in "fb":
+        return [x.astype(target)]
+    info = np.iinfo(target)
+    low, high = np.float32(info.min), np.float32(info.max)
+    inside = (x < high) & (x > low)
+    return [np.where(inside, np.where(inside, x, 0).astype(target), np.where(x <= low, info.min, info.max).astype(target))]
+
+
 def windows(graph: Graph, op: Op) -> Windows | None:
     return ONE_TO_ONE
 
@@ -66,6 +79,11 @@ def integers_are_per_tensor(graph: Graph, op: Op) -> bool:
     return all(per_tensor(t) for t in (graph.input(op), graph.output(op)) if t.dtype != "float32")
 
 
+def shape_is_kept(graph: Graph, op: Op) -> bool:
+    """input and output must have the same shape"""
+    return graph.input(op).shape == graph.output(op).shape
+
+
 SPECS = (
     OpSpec(
         "quantize",
@@ -82,4 +100,5 @@ SPECS = (
         (arity(1), dequantize_types_are_supported, integers_are_per_tensor),
         windows=windows,
     ),
+    OpSpec("cast", infer, reference_cast, (arity(1), shape_is_kept), windows=windows),
 )

@@ -1,10 +1,4 @@
-"""The independent check of a plan: run it symbolically and watch what every byte holds.
-
-In: a Plan. Out: nothing, or an UnsoundPlanError that says which rule broke where. The check ignores lifetimes. It walks the
-stages and lets each op overwrite its output's bytes. Every operand must still lie intact where it was written, and all state at
-the end of the inference. What a plan says of itself is a claim: offsets and sizes, and of a fused stage when which rows are
-computed and how many are kept. Which rows an op reads follows from its window. Nothing here comes from the planner.
-"""
+"""A fused stage, followed row by row: which rows lie in which bytes when an op reads them."""
 
 from __future__ import annotations
 
@@ -14,18 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir import Graph, Op, itemsize
-from ..kernels.access import distance
-from ..kernels.table import ANY, BY_NAME, VIEWS
-from ..ops import SPECS, data
-from ..ops.window import Windows
-from .plan import Plan, RowSchedule, Stage, Tile, scratch_name
+from ...ir import Graph, Op
+from ...kernels.access import distance
+from ...kernels.table import BY_NAME
+from ...ops import SPECS
+from ...ops.window import Windows
+from ..plan import Plan, RowSchedule, Stage, Tile, scratch_name
+from .regions import Region, UnsoundPlanError, activations, area_of, demand, disjoint, region_of, scratch_of
 
-Region = tuple[str, int, int]  # memory, begin, end
-SUMS, SCRATCH, PARTLY = -2, -3, -4  # what a byte of sums holds, of scratch, of a row that is being written
+Part = tuple[range, range]  # rows and columns of a map
+SUMS = -2  # what a byte of sums holds
+SCRATCH = -3  # of scratch
+PARTLY = -4  # of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
-WORD = 4  # bytes; kernels load words
-ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
 
 
 class Access(NamedTuple):
@@ -40,223 +35,7 @@ class Access(NamedTuple):
     region: Region
 
 
-class UnsoundPlanError(Exception):
-    """A plan that would compute wrong bytes or leave its memory: the planner's mistake, never the user's."""
-
-
 Watch = Callable[[Access], None]
-
-
-def check(plan: Plan, watch: Watch | None = None) -> Plan:
-    """Return `plan` when executing it keeps every operand intact inside the claimed memory, else raise UnsoundPlanError."""
-    graph = plan.graph
-    _check_steps(plan)
-    _check_streams(plan)
-    _check_extent(plan)
-    held: dict[str, Region] = {}  # tensor -> where its value lies now
-    state = _state(graph)
-    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed_inputs)):
-        _write(held, name, _region(plan, name))
-    for stage in plan.stages:
-        if stage.schedule is not None:
-            _run_fused(plan, stage, stage.schedule, held, watch)
-        else:
-            _run(plan, stage.ops[0], held)
-    for name in (*graph.outputs, *state):
-        if graph.tensors[name].data is None and name not in plan.streamed_outputs:
-            _demand(plan, held, name, "the end of the network")
-    return plan
-
-
-def _check_steps(plan: Plan) -> None:
-    graph = plan.graph
-    order = [index for stage in plan.stages for index in stage.ops]
-    if sorted(order) != list(range(len(graph.ops))):
-        raise UnsoundPlanError(f"the stages run the ops {order}, not every op exactly once")
-    if len(plan.variants) != len(order):
-        raise UnsoundPlanError(f"there are {len(plan.variants)} kernels for {len(order)} ops")
-    for op, variant in zip(graph.ops, plan.variants, strict=True):
-        row, types = BY_NAME.get(variant), (data(graph, op).dtype, graph.output(op).dtype)
-        if variant and (row is None or op.kind not in row.kinds or row.types not in (types, ANY)):
-            raise UnsoundPlanError(f"{op.name} is {op.kind} on {' -> '.join(types)}, which the kernel '{variant}' does not run")
-    for stage in plan.stages:
-        if (stage.tiles is None) != (stage.schedule is None):
-            raise UnsoundPlanError(f"the stage of ops {stage.ops} is fused, but has no tiles or no row schedule")
-        if stage.schedule is None and len(stage.ops) != 1:
-            raise UnsoundPlanError(f"the stage of ops {stage.ops} is not fused, so only its first op would run")
-    for name in _state(graph):
-        touching = [index for index in order if name in (*graph.ops[index].inputs, *graph.ops[index].outputs)]
-        if touching != sorted(touching):
-            raise UnsoundPlanError(f"the ops that read and write the state '{name}' run in the order {touching}")
-
-
-def _check_streams(plan: Plan) -> None:
-    graph = plan.graph
-    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.timings if isinstance(node, str)]
-    for name in plan.streamed_inputs:
-        if name not in graph.inputs:
-            raise UnsoundPlanError(f"'{name}' is to come by rows, but is no network input")
-    if sorted(bringing) != sorted(plan.streamed_inputs):
-        raise UnsoundPlanError(
-            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed_inputs)} come, each once"
-        )
-    for name in plan.streamed_outputs:
-        if name not in graph.outputs or name not in graph.producer:
-            raise UnsoundPlanError(f"'{name}' is to be handed out, but is no output that an op makes")
-        if any(name in op.inputs for op in graph.ops):
-            raise UnsoundPlanError(f"'{name}' is read, and so must not be handed out by rows")
-        stage = next(stage for stage in plan.stages if graph.producer[name] in stage.ops)
-        if stage.schedule is None or stage.ops[-1] != graph.producer[name]:
-            raise UnsoundPlanError(f"'{name}' is to be handed out, but no fused stage ends with it")
-
-
-def _check_extent(plan: Plan) -> None:
-    graph = plan.graph
-    highest = dict.fromkeys(plan.arena, 0)
-    for buffer in plan.buffers:
-        offset = plan.offsets.get(buffer.name, -1)
-        if offset < 0 or offset % buffer.align or buffer.align % WORD or buffer.memory not in highest:
-            raise UnsoundPlanError(
-                f"the buffer '{buffer.name}' lies at {offset} in '{buffer.memory}', aligned to {buffer.align}"
-            )
-        highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
-    if highest != dict(plan.arena):
-        raise UnsoundPlanError(f"the arenas claimed are {dict(plan.arena)}, those used {highest}")
-    extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
-    schedules = [stage.schedule for stage in plan.stages if stage.schedule is not None]
-    by_rows = {name for schedule in schedules for name in (*schedule.rings, *schedule.tiles)}  # see _check_schedule
-    used = {name for op in graph.ops for name in (*op.inputs, *op.outputs) if name is not None}
-    for name in sorted(used.union(graph.inputs, graph.outputs)):
-        tensor = graph.tensors[name]
-        if tensor.data is not None:
-            continue
-        place = plan.places.get(name)
-        if place is None or place.buffer not in extents:
-            raise UnsoundPlanError(f"'{name}' lies in no buffer")
-        buffer, word = plan.buffer(place.buffer), max(WORD, itemsize(tensor.dtype))
-        if plan.offset(name) % word or buffer.align % word:
-            raise UnsoundPlanError(f"'{name}' lies at {plan.offset(name)}, not at a multiple of {word} bytes")
-        if place.offset < 0 or place.offset + (0 if name in by_rows else tensor.bytes) > buffer.bytes:
-            raise UnsoundPlanError(f"'{name}' leaves its buffer '{buffer.name}'")
-    for name in _state(graph):
-        home = plan.places[name].buffer
-        others = [other for other in extents if other != home and not _disjoint(extents[home], extents[other])]
-        if others:
-            raise UnsoundPlanError(f"the state '{name}' shares bytes with {others}")
-
-
-def _state(graph: Graph) -> list[str]:
-    return [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
-
-
-def _region(plan: Plan, name: str) -> Region:
-    begin = plan.offset(name)
-    return plan.memory(name), begin, begin + plan.graph.tensors[name].bytes
-
-
-def _disjoint(a: Region, b: Region) -> bool:
-    return a[0] != b[0] or a[2] <= b[1] or b[2] <= a[1]
-
-
-def _demand(plan: Plan, held: Mapping[str, Region], name: str, where: str) -> None:
-    if held.get(name) != _region(plan, name):
-        raise UnsoundPlanError(f"{where} reads '{name}', which is no longer intact")
-
-
-def _spoil(held: dict[str, Region], region: Region) -> None:
-    """Forget every value that has a byte in a region."""
-    for name in [name for name, other in held.items() if not _disjoint(other, region)]:
-        del held[name]
-
-
-def _write(held: dict[str, Region], name: str, region: Region) -> None:
-    _spoil(held, region)
-    held[name] = region
-
-
-def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
-    """Run an op on whole tensors."""
-    graph, op, variant = plan.graph, plan.graph.ops[index], plan.variants[index]
-    operands = _activations(graph, op)
-    for name in operands:
-        _demand(plan, held, name, op.name)
-    if not variant:
-        _view(plan, op)
-        held |= {name: _region(plan, name) for name in op.outputs}
-        return
-    outputs = [_region(plan, name) for name in op.outputs]
-    if scratch := _scratch(plan, index):
-        if not all(_disjoint(scratch, _region(plan, name)) for name in (*operands, *op.outputs)):
-            raise UnsoundPlanError(f"the scratch of {op.name} overlaps an operand")
-        _spoil(held, scratch)
-    only = [name for name in op.outputs if graph.tensors[name].role != "state"]
-    for number, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
-        # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
-        read = [(i, _region(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
-        over = [(i, other) for i, other in read if not _disjoint(region, other)]
-        distances = distance(graph, op, variant) if over and [name] == only else {}
-        for position, other in over if op.kind not in VIEWS else ():  # a move overlaps as it likes
-            if position not in distances or region[1] + distances[position] > other[1]:
-                raise UnsoundPlanError(f"{op.name} writes over its own operand")
-        if not all(_disjoint(region, other) for other in outputs[:number]):
-            raise UnsoundPlanError(f"{op.name} writes over its own output")
-        _write(held, name, region)
-
-
-def _scratch(plan: Plan, index: int) -> Region | None:
-    """Where the scratch of an op lies, if it needs any: in the buffer of its stage."""
-    op, stage = plan.graph.ops[index], next(stage for stage in plan.stages if index in stage.ops)
-    size = BY_NAME[plan.variants[index]].scratch(plan.graph, op)
-    return _area(plan, scratch_name(plan.graph.ops[stage.ops[0]].name), size, op) if size else None
-
-
-def _area(plan: Plan, name: str, size: int, op: Op) -> Region:
-    buffer = next((buffer for buffer in plan.buffers if buffer.name == name), None)
-    if buffer is None or buffer.bytes < size:
-        raise UnsoundPlanError(f"{op.name} needs {size} bytes of scratch in a buffer '{name}'")
-    return buffer.memory, plan.offsets[name], plan.offsets[name] + size
-
-
-def _view(plan: Plan, op: Op) -> None:
-    """An op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
-    for output, operand, between in _same_bytes(plan.graph, op):
-        (memory, begin, end), (home, first, last) = _region(plan, output), _region(plan, operand)
-        nested = (first <= begin and end <= last) or (begin <= first and last <= end)
-        if memory != home or first + between != begin or not nested:
-            raise UnsoundPlanError(f"{op.name} moves its view")
-
-
-def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
-    """Return (output, operand, bytes from the operand's start to the output's) of an op that only joins, cuts or renames.
-
-    Numbers sent through the op's reference show it: all elements must lie in a row, in the outputs or in the operands.
-    """
-    if SPECS[op.kind].view:
-        return [(op.outputs[0], graph.input(op).name, 0)]
-    operands = _activations(graph, op)
-    if op.kind not in ONLY_COPIES or len(set(operands)) < len(operands):
-        raise UnsoundPlanError(f"{op.name} is not a view and has no kernel")
-    arrays, begins, count = [], {}, 0
-    for name in op.inputs:
-        tensor = None if name is None else graph.tensors[name]
-        if tensor is None or tensor.data is not None:
-            arrays.append(None if tensor is None else tensor.data)
-            continue
-        begins[tensor.name] = count
-        arrays.append(np.arange(count, count + tensor.elements).reshape(tensor.shape))
-        count += tensor.elements
-    same = []
-    for name, numbers in zip(op.outputs, SPECS[op.kind].reference(graph, op, arrays), strict=True):
-        flat, size = numbers.ravel(), itemsize(graph.tensors[name].dtype)
-        if not flat.size or (np.diff(flat) != 1).any():
-            raise UnsoundPlanError(f"the elements of '{name}' do not lie in a row, and {op.name} has no kernel")
-        reach = [(x, b) for x, b in begins.items() if b < flat[-1] + 1 and flat[0] < b + graph.tensors[x].elements]
-        same += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in reach]
-    return same
-
-
-def _activations(graph: Graph, op: Op) -> list[str]:
-    return [name for name in op.inputs if name is not None and graph.tensors[name].data is None]
 
 
 @dataclass(frozen=True)
@@ -310,7 +89,7 @@ class _Fused:
             self.watch(Access(op.name if op else "", name, writes, row, cols, region))
 
 
-def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
+def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
     """What a fused stage claims must be possible at all; whether it is enough shows when its rows are followed."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
     nodes = [node for node in schedule.timings if isinstance(node, int)]
@@ -344,20 +123,20 @@ def _check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
             raise UnsoundPlanError(f"the tile of '{name}' has {rows} x {cols} pixels, which its buffer does not hold")
 
 
-def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, Region], watch: Watch | None) -> None:
+def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, Region], watch: Watch | None) -> None:
     """Follow every row of a fused stage: what it reads must lie intact where it was written."""
     graph = plan.graph
-    _check_schedule(plan, stage, schedule)
+    check_schedule(plan, stage, schedule)
     brought = [node for node in schedule.timings if isinstance(node, str)]
     made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
-    before = sorted({name for index in stage.ops for name in _activations(graph, graph.ops[index])} - set(made))
+    before = sorted({name for index in stage.ops for name in activations(graph, graph.ops[index])} - set(made))
     number = {name: i << 32 for i, name in enumerate((*before, *made))}
     holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}
     written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
     fused = _Fused(plan, schedule, number, holds, written, watch)
     for name in before:
-        _demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
+        demand(plan, held, name, f"the stage of {graph.ops[stage.ops[0]].name}")
         for row in range(fused.height(name)):
             fused.put(name, row)
     out = graph.ops[stage.ops[-1]].outputs[0]
@@ -388,7 +167,7 @@ def _run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, 
     for name in (name for name in made if name not in schedule.rings and name not in schedule.tiles):
         if not all(fused.intact(name, row) for row in range(fused.height(name))):
             raise UnsoundPlanError(f"the stage leaves '{name}' incomplete")
-        held[name] = _region(plan, name)
+        held[name] = region_of(plan, name)
 
 
 def _target(fused: _Fused, name: str, row: int) -> Region:
@@ -433,8 +212,8 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out, windows = op.outputs[0], SPECS[op.kind].windows(graph, op)
     region, only_row = _target(fused, out, row), windows is not None and windows[0].extent == 1
-    if area := _scratch(fused.plan, index):
-        if not _disjoint(area, region):
+    if area := scratch_of(fused.plan, index):
+        if not disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
         fused.tell(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
@@ -442,7 +221,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
         for other in _rows_read(fused, op, name, windows, row):
             read = _read(fused, op, name, other)
             in_place = only_row and region[1] <= read[1]  # then each byte must be read before the same one is written
-            if not _disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
+            if not disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
                 raise UnsoundPlanError(f"row {row} of {op.name} is written over row {other} of '{name}', which it reads")
     fused.tell(op, out, row, region, writes=True)
     fused.write(region, fused.number[out] + row)
@@ -462,9 +241,9 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
     """A row is added to sums of so many bytes in the op's scratch, which the last one turns into the output."""
     op = fused.op(index)
     source, out = fused.plan.graph.input(op).name, op.outputs[0]
-    area = _area(fused.plan, scratch_name(op.name), sums, op)
+    area = area_of(fused.plan, scratch_name(op.name), sums, op)
     read = _read(fused, op, source, row)
-    if not _disjoint(area, read):
+    if not disjoint(area, read):
         raise UnsoundPlanError(f"the sums of {op.name} overlap its operand")
     if row and not (fused.holds[area[0]][area[1] : area[2]] == SUMS).all():
         raise UnsoundPlanError(f"the sums of {op.name} are overwritten before row {row}")
@@ -472,13 +251,10 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
     fused.write(area, SUMS)
     if row == fused.height(source) - 1:
         region = _target(fused, out, 0)
-        if not _disjoint(area, region):
+        if not disjoint(area, region):
             raise UnsoundPlanError(f"{op.name} writes over its sums")
         fused.tell(op, out, 0, region, writes=True)
         fused.write(region, fused.number[out])
-
-
-Part = tuple[range, range]  # rows and columns of a map
 
 
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
@@ -510,12 +286,12 @@ def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | Non
     """An op of a tile computes a part of its output, in its tile or, the last op, in the rows at `targets`."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
-    if area := _scratch(fused.plan, index):
-        if not all(_disjoint(area, region) for region in regions):
+    if area := scratch_of(fused.plan, index):
+        if not all(disjoint(area, region) for region in regions):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its part")
         fused.tell(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
-    for operand in _activations(fused.plan.graph, op):
+    for operand in activations(fused.plan.graph, op):
         _read_part(fused, op, operand, part, regions)
     rows, cols = part
     for position, row in enumerate(rows):
@@ -564,14 +340,14 @@ def _read_part(fused: _Fused, op: Op, name: str, part: Part, targets: Sequence[R
     if name in fused.schedule.tiles:
         if not (_cells(fused, name)[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all():
             raise UnsoundPlanError(f"{op.name} reads cells of '{name}' that are not there")
-        if not all(_disjoint(target, _tile_region(fused, name)) for target in targets):
+        if not all(disjoint(target, _tile_region(fused, name)) for target in targets):
             raise UnsoundPlanError(f"{op.name} writes over the tile of '{name}', which it reads")
         for row in rows:
             fused.tell(op, name, row, _cell_row(fused, name, row, cols), writes=False, cols=cols)
         return
     for row in rows:
         read = _read(fused, op, name, row, cols)
-        if not all(_disjoint(target, read) for target in targets):
+        if not all(disjoint(target, read) for target in targets):
             raise UnsoundPlanError(f"the part of {op.name} is written over row {row} of '{name}', which it reads")
 
 

@@ -1,0 +1,107 @@
+"""A network as a chain of steps, an op each on square maps: what each reads, makes and computes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import overlap_distance as distance
+from ..ops.window import Window, positions
+
+Numbers = NDArray[np.int64]
+Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
+
+
+class Step(NamedTuple):
+    """An op that reads what the step before it made, a map of side x side x c_in; all sizes in rows or columns.
+
+    back: of an add, how many steps before it the one is that reads its other operand, the skip, first; forth: the same, seen
+    from that step; 0: there is no skip. late: rows by which the add comes after its skip. held: what the skip's ring keeps.
+    """
+
+    kind: Kind
+    side: int
+    c_in: int
+    c_out: int
+    side_out: int = 1
+    kernel: int = 1
+    stride: int = 1
+    pad: int = 0
+    back: int = 0
+    forth: int = 0
+    late: int = 0
+    held: int = 0
+
+    @property
+    def window(self) -> Window:
+        """What it reads along either axis."""
+        return Window(self.kernel, self.stride, self.pad)
+
+    @property
+    def sums(self) -> int:
+        """Bytes of the sums in which a mean collects rows as they come; 0: it does not."""
+        return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
+
+    @property
+    def is_by_rows(self) -> bool:
+        return self.sums > 0 or self.kind not in ("mean", "fully_connected")
+
+
+def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
+    """Kernel and padding of a window without the rows that never see the map, as the pass `crop_windows` leaves it."""
+    last = (side + 2 * pad - kernel) // stride * stride
+    before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
+    return kernel - before - after, pad - before
+
+
+def macs(steps: Sequence[Step]) -> int:
+    """Multiply-accumulates that a plan at F = 1 executes, borders clipped."""
+    return sum(map(macs_of, steps))
+
+
+@lru_cache(maxsize=1 << 16)
+def macs_of(step: Step) -> int:
+    if step.kind in ("add", "mean"):
+        return 0
+    inside = int(taps_inside(step).sum())
+    return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
+
+
+def taps_inside(step: Step) -> Numbers:
+    """[rows of the output]: rows of the window that lie inside the map."""
+    inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
+    found: Numbers = inside.sum(axis=1, dtype=np.int64)
+    return found
+
+
+class Facts(NamedTuple):
+    """Of a step by itself. read, made: bytes of its input and output. ring: bytes of its input's ring, as long as the skip
+    needs it. waits: rows of the input for which its first row waits. distance: how far below its input its output must
+    begin."""
+
+    read: int
+    made: int
+    ring: int
+    waits: int
+    distance: int
+
+
+@lru_cache(maxsize=1 << 16)
+def facts_of(step: Step) -> Facts:
+    row, made = step.side * step.c_in, step.side_out**2 * step.c_out
+    held = max(step.kernel, step.held if step.forth else 0)
+    return Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _own_distance(step))
+
+
+def _own_distance(step: Step) -> int:
+    if step.kind == "fully_connected":
+        return distance.of_rows(1, step.c_in, step.c_out)
+    if step.kind in ("add", "mean"):
+        return 0
+    sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
+    dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}
+    return distance.windowed(*sides, windows, (1, 1), depth=step.c_in, units=step.c_out, **dense)

@@ -1,0 +1,192 @@
+"""The independent check of a plan: run it symbolically and watch what every byte holds.
+
+In: a Plan. Out: nothing, or an UnsoundPlanError that says which rule broke where. The check ignores lifetimes. It walks the
+stages and lets each op overwrite its output's bytes. Every operand must still lie intact where it was written, and all state at
+the end of the inference. What a plan says of itself is a claim: offsets and sizes, and of a fused stage when which rows are
+computed and how many are kept. Which rows an op reads follows from its window. Nothing here comes from the planner.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir import Graph, Op, itemsize
+from ...kernels.access import distance
+from ...kernels.table import ANY, BY_NAME, VIEWS
+from ...ops import SPECS, data
+from ..plan import Plan
+from .fused import Access as Access
+from .fused import Watch, run_fused
+from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
+from .regions import UnsoundPlanError as UnsoundPlanError
+
+ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
+
+
+def check(plan: Plan, watch: Watch | None = None) -> Plan:
+    """Return `plan` when executing it keeps every operand intact inside the claimed memory, else raise UnsoundPlanError."""
+    graph = plan.graph
+    _check_steps(plan)
+    _check_streams(plan)
+    _check_extent(plan)
+    held: dict[str, Region] = {}  # tensor -> where its value lies now
+    state = _state(graph)
+    for name in (*state, *(name for name in graph.inputs if name not in plan.streamed_inputs)):
+        overwrite(held, name, region_of(plan, name))
+    for stage in plan.stages:
+        if stage.schedule is not None:
+            run_fused(plan, stage, stage.schedule, held, watch)
+        else:
+            _run(plan, stage.ops[0], held)
+    for name in (*graph.outputs, *state):
+        if graph.tensors[name].data is None and name not in plan.streamed_outputs:
+            demand(plan, held, name, "the end of the network")
+    return plan
+
+
+def _check_steps(plan: Plan) -> None:
+    graph = plan.graph
+    order = [index for stage in plan.stages for index in stage.ops]
+    if sorted(order) != list(range(len(graph.ops))):
+        raise UnsoundPlanError(f"the stages run the ops {order}, not every op exactly once")
+    if len(plan.variants) != len(order):
+        raise UnsoundPlanError(f"there are {len(plan.variants)} kernels for {len(order)} ops")
+    for op, variant in zip(graph.ops, plan.variants, strict=True):
+        row, types = BY_NAME.get(variant), (data(graph, op).dtype, graph.output(op).dtype)
+        if variant and (row is None or op.kind not in row.kinds or row.types not in (types, ANY)):
+            raise UnsoundPlanError(f"{op.name} is {op.kind} on {' -> '.join(types)}, which the kernel '{variant}' does not run")
+    for stage in plan.stages:
+        if (stage.tiles is None) != (stage.schedule is None):
+            raise UnsoundPlanError(f"the stage of ops {stage.ops} is fused, but has no tiles or no row schedule")
+        if stage.schedule is None and len(stage.ops) != 1:
+            raise UnsoundPlanError(f"the stage of ops {stage.ops} is not fused, so only its first op would run")
+    for name in _state(graph):
+        touching = [index for index in order if name in (*graph.ops[index].inputs, *graph.ops[index].outputs)]
+        if touching != sorted(touching):
+            raise UnsoundPlanError(f"the ops that read and write the state '{name}' run in the order {touching}")
+
+
+def _check_streams(plan: Plan) -> None:
+    graph = plan.graph
+    bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.timings if isinstance(node, str)]
+    for name in plan.streamed_inputs:
+        if name not in graph.inputs:
+            raise UnsoundPlanError(f"'{name}' is to come by rows, but is no network input")
+    if sorted(bringing) != sorted(plan.streamed_inputs):
+        raise UnsoundPlanError(
+            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed_inputs)} come, each once"
+        )
+    for name in plan.streamed_outputs:
+        if name not in graph.outputs or name not in graph.producer:
+            raise UnsoundPlanError(f"'{name}' is to be handed out, but is no output that an op makes")
+        if any(name in op.inputs for op in graph.ops):
+            raise UnsoundPlanError(f"'{name}' is read, and so must not be handed out by rows")
+        stage = next(stage for stage in plan.stages if graph.producer[name] in stage.ops)
+        if stage.schedule is None or stage.ops[-1] != graph.producer[name]:
+            raise UnsoundPlanError(f"'{name}' is to be handed out, but no fused stage ends with it")
+
+
+def _check_extent(plan: Plan) -> None:
+    graph = plan.graph
+    highest = dict.fromkeys(plan.arena, 0)
+    for buffer in plan.buffers:
+        offset = plan.offsets.get(buffer.name, -1)
+        if offset < 0 or offset % buffer.align or buffer.align % WORD or buffer.memory not in highest:
+            raise UnsoundPlanError(
+                f"the buffer '{buffer.name}' lies at {offset} in '{buffer.memory}', aligned to {buffer.align}"
+            )
+        highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
+    if highest != dict(plan.arena):
+        raise UnsoundPlanError(f"the arenas claimed are {dict(plan.arena)}, those used {highest}")
+    extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
+    schedules = [stage.schedule for stage in plan.stages if stage.schedule is not None]
+    by_rows = {name for schedule in schedules for name in (*schedule.rings, *schedule.tiles)}  # see _check_schedule
+    used = {name for op in graph.ops for name in (*op.inputs, *op.outputs) if name is not None}
+    for name in sorted(used.union(graph.inputs, graph.outputs)):
+        tensor = graph.tensors[name]
+        if tensor.data is not None:
+            continue
+        place = plan.places.get(name)
+        if place is None or place.buffer not in extents:
+            raise UnsoundPlanError(f"'{name}' lies in no buffer")
+        buffer, word = plan.buffer(place.buffer), max(WORD, itemsize(tensor.dtype))
+        if plan.offset(name) % word or buffer.align % word:
+            raise UnsoundPlanError(f"'{name}' lies at {plan.offset(name)}, not at a multiple of {word} bytes")
+        if place.offset < 0 or place.offset + (0 if name in by_rows else tensor.bytes) > buffer.bytes:
+            raise UnsoundPlanError(f"'{name}' leaves its buffer '{buffer.name}'")
+    for name in _state(graph):
+        home = plan.places[name].buffer
+        others = [other for other in extents if other != home and not disjoint(extents[home], extents[other])]
+        if others:
+            raise UnsoundPlanError(f"the state '{name}' shares bytes with {others}")
+
+
+def _state(graph: Graph) -> list[str]:
+    return [name for name, tensor in graph.tensors.items() if tensor.role == "state"]
+
+
+def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
+    """Run an op on whole tensors."""
+    graph, op, variant = plan.graph, plan.graph.ops[index], plan.variants[index]
+    operands = activations(graph, op)
+    for name in operands:
+        demand(plan, held, name, op.name)
+    if not variant:
+        _view(plan, op)
+        held |= {name: region_of(plan, name) for name in op.outputs}
+        return
+    outputs = [region_of(plan, name) for name in op.outputs]
+    if scratch := scratch_of(plan, index):
+        if not all(disjoint(scratch, region_of(plan, name)) for name in (*operands, *op.outputs)):
+            raise UnsoundPlanError(f"the scratch of {op.name} overlaps an operand")
+        spoil(held, scratch)
+    only = [name for name in op.outputs if graph.tensors[name].role != "state"]
+    for number, (name, region) in enumerate(zip(op.outputs, outputs, strict=True)):
+        # state that an op both reads and writes is one place; writes that trail the reads may overwrite an operand
+        read = [(i, region_of(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
+        over = [(i, other) for i, other in read if not disjoint(region, other)]
+        distances = distance(graph, op, variant) if over and [name] == only else {}
+        for position, other in over if op.kind not in VIEWS else ():  # a move overlaps as it likes
+            if position not in distances or region[1] + distances[position] > other[1]:
+                raise UnsoundPlanError(f"{op.name} writes over its own operand")
+        if not all(disjoint(region, other) for other in outputs[:number]):
+            raise UnsoundPlanError(f"{op.name} writes over its own output")
+        overwrite(held, name, region)
+
+
+def _view(plan: Plan, op: Op) -> None:
+    """An op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
+    for output, operand, between in _same_bytes(plan.graph, op):
+        (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
+        nested = (first <= begin and end <= last) or (begin <= first and last <= end)
+        if memory != home or first + between != begin or not nested:
+            raise UnsoundPlanError(f"{op.name} moves its view")
+
+
+def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
+    """Return (output, operand, bytes from the operand's start to the output's) of an op that only joins, cuts or renames.
+
+    Numbers sent through the op's reference show it: all elements must lie in a row, in the outputs or in the operands.
+    """
+    if SPECS[op.kind].view:
+        return [(op.outputs[0], graph.input(op).name, 0)]
+    operands = activations(graph, op)
+    if op.kind not in ONLY_COPIES or len(set(operands)) < len(operands):
+        raise UnsoundPlanError(f"{op.name} is not a view and has no kernel")
+    arrays, begins, count = [], {}, 0
+    for name in op.inputs:
+        tensor = None if name is None else graph.tensors[name]
+        if tensor is None or tensor.data is not None:
+            arrays.append(None if tensor is None else tensor.data)
+            continue
+        begins[tensor.name] = count
+        arrays.append(np.arange(count, count + tensor.elements).reshape(tensor.shape))
+        count += tensor.elements
+    same = []
+    for name, numbers in zip(op.outputs, SPECS[op.kind].reference(graph, op, arrays), strict=True):
+        flat, size = numbers.ravel(), itemsize(graph.tensors[name].dtype)
+        if not flat.size or (np.diff(flat) != 1).any():
+            raise UnsoundPlanError(f"the elements of '{name}' do not lie in a row, and {op.name} has no kernel")
+        reach = [(x, b) for x, b in begins.items() if b < flat[-1] + 1 and flat[0] < b + graph.tensors[x].elements]
+        same += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in reach]
+    return same
