@@ -28,7 +28,7 @@ from tinyweave import api, results  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
 from tinyweave.papers.chain import Layer, macs  # noqa: E402
-from tinyweave.papers.fusion import Cut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
+from tinyweave.papers.fusion import FusionCut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.planning import Plan  # noqa: E402
 from tinyweave.planning.fuse.schedule import plan_macs  # noqa: E402
 
@@ -69,7 +69,7 @@ class Point(NamedTuple):
     plan: Plan
 
 
-def reproduced(layers: Sequence[Layer], limit: str) -> Cut | None:
+def reproduced(layers: Sequence[Layer], limit: str) -> FusionCut | None:
     """The paper's own answer to one of its limits."""
     if limit == VANILLA:
         return unfused(layers)

@@ -14,7 +14,7 @@ from tinyweave.nas.arch import Block as Bottleneck
 from tinyweave.nas.arch import layers
 from tinyweave.nas.network import to_graph
 from tinyweave.papers.chain import Layer, macs, square
-from tinyweave.papers.fusion import Cut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
+from tinyweave.papers.fusion import FusionCut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
 from tinyweave.passes import run_passes
 from tinyweave.planning import plan
 
@@ -80,7 +80,7 @@ def test_a_block_by_hand() -> None:
     # rows: the first layer's 8 + 2 - 5 + 1 = 6 steps of 3, the second one's 8 of 1
     assert fused.macs == 6 * 3 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4)
     # of 8 steps of 3 rows, those at the borders have a row less
-    cut = Cut((fused, *unfused(found).blocks[2:]))
+    cut = FusionCut((fused, *unfused(found).blocks[2:]))
     assert exact_macs(found, cut) == 22 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4) + 8 * 8 * 12
     assert block([square(4, 1, 1, 3)] * 2, 0, 2) is None, "a tile of 5 rows in a map of 4"
 
@@ -99,13 +99,13 @@ def random_chain(rng: random.Random, length: int, padded: bool) -> list[Layer]:
     return found
 
 
-def all_cuts(found: Sequence[Layer]) -> list[Cut]:
+def all_cuts(found: Sequence[Layer]) -> list[FusionCut]:
     cuts = []
     for count in range(len(found)):
         for inner in itertools.combinations(range(1, len(found)), count):
             blocks = [block(found, a, b) for a, b in itertools.pairwise((0, *inner, len(found)))]
             if None not in blocks:
-                cuts.append(Cut(tuple(filter(None, blocks))))
+                cuts.append(FusionCut(tuple(filter(None, blocks))))
     return cuts
 
 

@@ -24,7 +24,7 @@ from ..planning import Plan, Progress
 from ..results import Deployment, Fit, Limits, Model, Profile, excess
 from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
-from ..simulate.run import Part
+from ..simulate.run import StepPart
 from .plans import DEFAULT_CORE, core_with_kernels, device_limits, plan
 
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
@@ -213,7 +213,7 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
     )
 
 
-def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[Part, Count]) -> dict[str, Count]:
+def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
     """Return the count of each layer: of the step that it is, or in a stage that runs row by row of its own part."""
     found = {layer: count for (_, layer), count in parts.items() if layer}
     alone = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]

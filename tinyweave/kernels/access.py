@@ -447,7 +447,7 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
     return steps
 
 
-def _rows_of(block: copies.Block) -> tuple[Numbers, int]:
+def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
     """Return where in the larger tensor the elements begin that are copied at once, and how many these are."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
     together = w if c == outer_c else 1

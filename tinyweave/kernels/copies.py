@@ -39,7 +39,7 @@ class Tables(NamedTuple):
     run: int
 
 
-class Block(NamedTuple):
+class Box(NamedTuple):
     """A tensor inside a larger one: extents of both, and where it begins."""
 
     inner: Extents
@@ -60,12 +60,12 @@ def listed(graph: Graph, op: Op) -> list[Tables]:
     return [_tables(piece, itemsize(graph.output(op).dtype)) for piece in pieces(graph, op)]
 
 
-def padded(graph: Graph, op: Op) -> Block | None:
+def padded(graph: Graph, op: Op) -> Box | None:
     """The input of a pad in its place; None where that has more than four axes."""
     return _padded(graph.input(op).shape, paddings(graph, op))
 
 
-def joined(graph: Graph, op: Op) -> list[tuple[int, Block]]:
+def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
     """(input, its place in the output) of a concatenation or pack, in the order in which they are copied.
 
     Only the input that is copied first can lie in the output where its elements are apart there: so the largest is. Where
@@ -143,7 +143,7 @@ def _tables(positions: Positions, itemsize: int) -> Tables:
     return Tables(count, step, rows, cols, run)
 
 
-def _padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
+def _padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Box | None:
     """A tensor with (before, after) elements added to each axis."""
     axes = [(extent, *padding) for extent, padding in zip(shape, paddings, strict=True)]
     while len(axes) > 4:
@@ -157,10 +157,10 @@ def _padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Block | None:
     inner = extents([extent for extent, _, _ in axes])
     outer = extents([sum(axis) for axis in axes])
     first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)
-    return Block(inner, outer, (first[0], first[1], first[2], first[3]))
+    return Box(inner, outer, (first[0], first[1], first[2], first[3]))
 
 
-def _joined(shapes: Sequence[Shape], axis: int) -> list[Block]:
+def _joined(shapes: Sequence[Shape], axis: int) -> list[Box]:
     """Each input of a concatenation along `axis` (not negative) in its place."""
     rank, total = len(shapes[0]), sum(shape[axis] for shape in shapes)
     blocks, begin = [], 0
@@ -170,6 +170,6 @@ def _joined(shapes: Sequence[Shape], axis: int) -> list[Block]:
             inner, at = extents(shape), axis + 4 - rank
         whole, before = list(inner), [0, 0, 0, 0]
         whole[at], before[at] = outer, begin
-        blocks.append(Block(inner, extents(whole), (before[0], before[1], before[2], before[3])))
+        blocks.append(Box(inner, extents(whole), (before[0], before[1], before[2], before[3])))
         begin += shape[axis]
     return blocks

@@ -19,10 +19,10 @@ from ..ops import SPECS
 from .table import BY_NAME
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
-Part = tuple[int, int] | None  # rows and columns of the output; None: all of it
+Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
 
 
-def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Part = None) -> float | None:
+def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Extent = None) -> float | None:
     """Of one call of the kernel called `variant`, "" for none; None where that has no constants for `core`."""
     if not variant:
         return 0.0
@@ -32,7 +32,7 @@ def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Part = Non
     return None if constants is None else sum(a * b for a, b in zip(constants, counted, strict=True))
 
 
-def cut(graph: Graph, op: Op, part: Part) -> tuple[Graph, Op]:
+def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
     """The op on maps that are no larger than a part of its output needs, without padding along an axis that is cut."""
     out, windows = graph.output(op), SPECS[op.kind].windows(graph, op)
     if part is None or windows is None or part == out.shape[1:3]:

@@ -331,7 +331,7 @@ def joined(graph: Graph, op: Op) -> Distances:
     return found
 
 
-def _chunks(block: copies.Block) -> tuple[Numbers, int]:
+def _chunks(block: copies.Box) -> tuple[Numbers, int]:
     """Where in the outer tensor the runs begin that the kernel copies at once, and the elements of a run."""
     inner, outer, before = block
     together = inner[3] == outer[3]

@@ -27,7 +27,7 @@ from .steps import Numbers, Step, facts_of, macs_of, taps_inside
 GROUPS = 8  # of sizes of tiles, by which stages are compared before one looks closer
 
 
-class _Run(NamedTuple):
+class _TileRun(NamedTuple):
     """The last `steps` of some steps, which may run together; as `fuse` has them.
 
     bytes: of the tile. saved: of rings; more, more_skip: what of that the rings of its input and of its skip need more where
@@ -44,9 +44,9 @@ class _Run(NamedTuple):
     back: int
 
 
-def _runs(steps: Sequence[Step], end: int) -> list[_Run]:
+def _runs(steps: Sequence[Step], end: int) -> list[_TileRun]:
     """The runs that end before the step `end` and compute nothing again: none that is longer does where one cannot."""
-    found = list[_Run]()
+    found = list[_TileRun]()
     for begin in range(end - 2, max(end - fuse.LONGEST_TILE, 0) - 1, -1):
         if (run := _run(tuple(steps[begin:end]))) is None:
             break
@@ -84,7 +84,7 @@ def _again(run: Sequence[Step]) -> int:
 
 
 @lru_cache(maxsize=1 << 18)
-def _run(run: tuple[Step, ...]) -> _Run | None:
+def _run(run: tuple[Step, ...]) -> _TileRun | None:
     """None where these steps cannot run together or would compute something again."""
     if run[-1].sums or run[1].forth or _again(run) > 0:
         return None
@@ -93,7 +93,7 @@ def _run(run: tuple[Step, ...]) -> _Run | None:
     first, add = run[0], next((number for number, step in enumerate(run) if step.back), -1)
     inputs, *skip = _reads(run, 0, len(run) - 1)
     held = first.held if 0 < first.forth < len(run) else first.kernel
-    return _Run(
+    return _TileRun(
         steps=len(run),
         bytes=sum(-(-size // ALIGN) * ALIGN for size in sizes),
         saved=sum(facts_of(step).ring for step in run[1:]),
@@ -120,7 +120,7 @@ def least_bytes(steps: Sequence[Step], *, streamed_inputs: bool) -> int:
     return max(chain.worst(), *chain.step_bytes[chain.count :], 0)
 
 
-_Tile = tuple[int, _Run]
+_Tile = tuple[int, _TileRun]
 """The first step of a run, and the run."""
 
 
@@ -281,13 +281,13 @@ class _Chain:
                     self._refine(first)
                     self.refined.add(first)
 
-    def _gain(self, run: _Run, first: int, last: int) -> int:
+    def _gain(self, run: _TileRun, first: int, last: int) -> int:
         """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
         made = first < last + 1 - run.steps or (self.streamed_inputs and first == 0)
         skip_made = run.back > 0 and first < last + 1 - run.back
         return run.saved - (run.more if made else 0) - (run.more_skip if skip_made else 0)
 
-    def _reads_outside(self, run: _Run, first: int, last: int) -> bool:
+    def _reads_outside(self, run: _TileRun, first: int, last: int) -> bool:
         """Whether a run that ends a stage reads what was there before, so that its tiles need that longer."""
         return first + max(run.steps, run.back) > last and not (self.streamed_inputs and first == 0)
 

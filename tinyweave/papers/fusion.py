@@ -15,7 +15,7 @@ from ..planning import Plan
 from .chain import Layer, macs, plan_bytes, scratch_names
 
 
-class Block(NamedTuple):
+class FusionBlock(NamedTuple):
     """Layers [begin, end) that run fused, or one by itself, as the paper counts it."""
 
     begin: int
@@ -24,10 +24,10 @@ class Block(NamedTuple):
     macs: int
 
 
-class Cut(NamedTuple):
+class FusionCut(NamedTuple):
     """A chain cut into blocks."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[FusionBlock, ...]
 
     @property
     def ram(self) -> int:
@@ -40,22 +40,22 @@ class Cut(NamedTuple):
         return sum(block.macs for block in self.blocks)
 
 
-def block(layers: Sequence[Layer], begin: int, end: int) -> Block | None:
+def block(layers: Sequence[Layer], begin: int, end: int) -> FusionBlock | None:
     """Layers [begin, end) as a block; None where its tile is larger than its input, which the paper excludes."""
     run = layers[begin:end]
     outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
     if len(run) == 1:
-        return Block(begin, end, outside, run[0].macs)
+        return FusionBlock(begin, end, outside, run[0].macs)
     tiles, counted = _tiles(run), 0
     if tiles[0][0] > min(run[0].h, run[0].w):
         return None
     for layer, (rows, step) in zip(run, tiles, strict=True):
         steps = (layer.h + sum(layer.padding[0]) - rows) // step + 1  # only this layer's padding: too few
         counted += steps * ((rows - layer.kernel[0]) // layer.stride[0] + 1) * layer.w_out * layer.macs_per_pixel
-    return Block(begin, end, outside + _buffers(run, *tiles[0]), counted)
+    return FusionBlock(begin, end, outside + _buffers(run, *tiles[0]), counted)
 
 
-def exact_macs(layers: Sequence[Layer], cut: Cut) -> int:
+def exact_macs(layers: Sequence[Layer], cut: FusionCut) -> int:
     """What a cut executes: the paper counts too few row steps. Rows outside a map are no work; padding within a window is."""
     total = 0
     for begin, end, *_ in cut.blocks:
@@ -94,9 +94,9 @@ def _buffers(run: Sequence[Layer], rows: int, step: int) -> int:
     return total
 
 
-def unfused(layers: Sequence[Layer]) -> Cut:
+def unfused(layers: Sequence[Layer]) -> FusionCut:
     """The paper's vanilla: each layer by itself."""
-    return Cut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
+    return FusionCut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
 
 
 def plan_ram(plan: Plan) -> int:
@@ -108,27 +108,27 @@ def plan_ram(plan: Plan) -> int:
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
-def least_ram(layers: Sequence[Layer], overhead: float | None = None) -> Cut | None:
+def least_ram(layers: Sequence[Layer], overhead: float | None = None) -> FusionCut | None:
     """P1: the least RAM with no more than `overhead` times the MACs of the chain, by the paper's count of both."""
     limit = None if overhead is None else overhead * macs(layers)
     edges = _edges(layers)
     return _least(edges, lambda cut: limit is None or cut.macs <= limit)
 
 
-def least_macs(layers: Sequence[Layer], ram: int) -> Cut | None:
+def least_macs(layers: Sequence[Layer], ram: int) -> FusionCut | None:
     """P2: the fewest MACs in no more than `ram` bytes, and of those the least RAM."""
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
 
 
-def _edges(layers: Sequence[Layer]) -> list[list[Block]]:
+def _edges(layers: Sequence[Layer]) -> list[list[FusionBlock]]:
     """Per layer all blocks that begin there."""
     steps = range(len(layers))
     return [[found for end in steps[at:] if (found := block(layers, at, end + 1))] for at in steps]
 
 
-def _least(edges: Sequence[Sequence[Block]], is_allowed: Callable[[Cut], bool]) -> Cut | None:
+def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
     """The cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
     sizes = sorted({found.ram for blocks in edges for found in blocks})
     low, high, best = 0, len(sizes), None
@@ -142,13 +142,13 @@ def _least(edges: Sequence[Sequence[Block]], is_allowed: Callable[[Cut], bool]) 
     return best
 
 
-def _cheapest(edges: Sequence[Sequence[Block]], ram: int) -> Cut | None:
+def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
     """The cut into blocks of at most so much RAM with the fewest MACs: a shortest path over blocks as edges.
 
     Of equal ones the first found, which has the longest last block.
     """
     best: list[int | None] = [0, *[None] * len(edges)]  # per layer the MACs of those before it
-    last: list[Block | None] = [None] * (len(edges) + 1)
+    last: list[FusionBlock | None] = [None] * (len(edges) + 1)
     for at, blocks in enumerate(edges):
         before = best[at]
         if before is None:
@@ -158,11 +158,11 @@ def _cheapest(edges: Sequence[Sequence[Block]], ram: int) -> Cut | None:
                 cost, known = before + found.macs, best[found.end]
                 if known is None or cost < known:
                     best[found.end], last[found.end] = cost, found
-    path, end = list[Block](), len(edges)
+    path, end = list[FusionBlock](), len(edges)
     while end:
         found_last = last[end]
         if found_last is None:
             return None
         path.append(found_last)
         end = found_last.begin
-    return Cut(tuple(reversed(path)))
+    return FusionCut(tuple(reversed(path)))

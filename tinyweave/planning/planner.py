@@ -21,7 +21,7 @@ from .fuse.baselines import first_rows, patches
 from .fuse.channels_once import best_channels_once
 from .fuse.rematerialise import with_channels_once
 from .fuse.schedule import is_fused, plan_macs
-from .fuse.stages import BROAD, NEVER, Cut, best_stages, stage_front
+from .fuse.stages import BROAD, NEVER, Partition, best_stages, stage_front
 from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
 from .kernels.flash_budget import for_constants
 from .kernels.select import GRANULARITIES, Granularity, How, Progress, pick
@@ -323,7 +323,7 @@ class Partitioner(NamedTuple):
     is_given: no stages of others are taken instead, even if they need less.
     """
 
-    partition: Callable[..., Cut]
+    partition: Callable[..., Partition]
     is_given: bool = False
 
 

@@ -21,7 +21,7 @@ from ..planning import Plan
 from ..planning.fuse.schedule import plan_macs
 from ..planning.kernels.cycles import plan_cycles
 from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
-from .tables import Layer, graph_layers, peak, plan_layers
+from .tables import LayerRow, graph_layers, peak, plan_layers
 
 if TYPE_CHECKING:  # what `inspect` does not need
     from ..api.advice import Proposal
@@ -177,7 +177,7 @@ def _reason(error: CompileError) -> Record:
     return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
 
-def _peak(summit: Layer, plan: Plan | None) -> Record:
+def _peak(summit: LayerRow, plan: Plan | None) -> Record:
     alive = plan.alive(summit.step) if plan else None
     labels = buffer_labels(plan) if plan else {}
     return {

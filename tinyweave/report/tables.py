@@ -24,7 +24,7 @@ from ..planning.order.search import file_order, live_bytes
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerRow:
     """One op: bytes of its activations in and out, of its constants, and live while it runs; of a plan its kernel, and why.
 
     instructions, cycles: when measured, and estimated; in a stage that runs row by row those of its kernel's calls.
@@ -46,7 +46,7 @@ class Layer:
     cycles: int | None = None
 
 
-def graph_layers(graph: Graph) -> list[Layer]:
+def graph_layers(graph: Graph) -> list[LayerRow]:
     """The rows of a graph in file order, before any planning."""
     order = [(index, index) for index in range(len(graph.ops))]
     return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), macs_per_op(graph, clipped=True))
@@ -54,7 +54,7 @@ def graph_layers(graph: Graph) -> list[Layer]:
 
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
-) -> list[Layer]:
+) -> list[LayerRow]:
     """The rows of a plan in its order; instructions and cycles: what ops took on `core`, by name, as far as it is known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
@@ -66,7 +66,7 @@ def plan_layers(
     return rows
 
 
-def peak(layers: Sequence[Layer]) -> Layer | None:
+def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
     """The first layer at which most bytes are live."""
     return max(layers, key=lambda layer: layer.live, default=None)
 
@@ -76,9 +76,9 @@ def _rows(
     order: Sequence[tuple[int, int]],
     live: Sequence[int],
     counts: Sequence[int],
-) -> list[Layer]:
+) -> list[LayerRow]:
     return [
-        Layer(
+        LayerRow(
             step=step,
             name=graph.ops[index].name,
             kind=graph.ops[index].attrs["kind"] if graph.ops[index].kind == UNSUPPORTED else graph.ops[index].kind,

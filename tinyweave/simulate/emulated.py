@@ -23,13 +23,13 @@ from .instruction_timing import TIMINGS, BlockTiming, Cycles, Instruction, block
 from .messages import decode, encode
 from .run import (
     FOLDER,
-    Block,
+    BasicBlock,
     Dump,
     Fault,
     Inference,
-    Part,
     Region,
     Round,
+    StepPart,
     arena_part,
     check_end,
     in_order,
@@ -227,12 +227,12 @@ def invoke(
     if answer["stack_image"][:below] != stack[:below]:
         raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")
     functions: dict[str, int] = {}
-    blocks: dict[Part, list[Block]] = {}
+    blocks: dict[StepPart, list[BasicBlock]] = {}
     for part, ran in answer["blocks"].items():
         for address, count, instructions, executions, taken in ran.tolist():
             name, at = _function(linked, address)[0], address - linked.flash[0]
             functions[name] = functions.get(name, 0) + instructions * executions
-            blocks.setdefault(part, []).append(Block(linked.flash[1][at : at + count], instructions, executions, taken))
+            blocks.setdefault(part, []).append(BasicBlock(linked.flash[1][at : at + count], instructions, executions, taken))
     steps = answer.get("steps") or {step: 0 for step, _ in blocks}
     for (step, _), ran in blocks.items():
         steps[step] += sum(block.instructions * block.executions for block in ran)
@@ -288,7 +288,7 @@ def _hook() -> Path:
     )
 
 
-def cycles(core: str, run: Inference, waits: int | None = None) -> dict[Part, Cycles]:
+def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
     """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
 
     waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
@@ -306,7 +306,7 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[Part, Cy
     return found
 
 
-def by_step(found: Mapping[Part, Cycles]) -> list[Cycles]:
+def by_step(found: Mapping[StepPart, Cycles]) -> list[Cycles]:
     """Return the cycles of each step, its layers' included, from those of the parts of a traced run."""
     steps = [Cycles(0, 0, 0)] * (max((step for step, _ in found), default=-1) + 1)
     for (step, _), part in found.items():

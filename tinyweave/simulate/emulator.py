@@ -78,7 +78,7 @@ class Isa:
     back: bytes
 
 
-class Block(ctypes.Structure):
+class BlockCounter(ctypes.Structure):
     """tw_block of hook.c."""
 
     _fields_ = [
@@ -91,10 +91,10 @@ class Block(ctypes.Structure):
     ]
 
 
-COUNTS = np.dtype(Block)
+COUNTS = np.dtype(BlockCounter)
 
 
-class Cache(ctypes.Structure):
+class CacheState(ctypes.Structure):
     """tw_cache of hook.c."""
 
     _fields_ = [
@@ -105,7 +105,7 @@ class Cache(ctypes.Structure):
     ]
 
 
-class Layer(ctypes.Structure):
+class LayerCounter(ctypes.Structure):
     """tw_layer of hook.c."""
 
     _fields_ = [
@@ -123,8 +123,8 @@ class Counter(ctypes.Structure):
     _fields_ = [
         ("first", ctypes.c_uint32),
         ("slots", ctypes.c_uint32),
-        ("layers", ctypes.POINTER(Layer)),
-        ("layer", ctypes.POINTER(Layer)),
+        ("layers", ctypes.POINTER(LayerCounter)),
+        ("layer", ctypes.POINTER(LayerCounter)),
         ("layer_count", ctypes.c_uint32),
         ("invoke", ctypes.c_uint32),
         ("invoke_bytes", ctypes.c_uint32),
@@ -189,7 +189,7 @@ class Machine:
         self.isa = ISAS[request["isa"]]
         self.engine = unicorn.Uc(*self.isa.engine)
         self.engine.ctl_set_cpu_model(getattr(self.isa.names, request["cpu"]))
-        self.caches: dict[str, tuple[Cache, Any]] = {}  # what is read through it -> the cache, and its lines
+        self.caches: dict[str, tuple[CacheState, Any]] = {}  # what is read through it -> the cache, and its lines
         read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
         self.place(*request["flash"], read | execute)
         self.place(*request["ram"], read | write)
@@ -256,7 +256,7 @@ class Machine:
         for what, (bytes_, line, ways) in self.request["caches"].items():
             sets = bytes_ // line // ways
             lines = (ctypes.c_uint32 * (sets * ways))()
-            cache = Cache(line.bit_length() - 1, sets, ways, ctypes.addressof(lines))
+            cache = CacheState(line.bit_length() - 1, sets, ways, ctypes.addressof(lines))
             self.caches[what] = cache, lines
             for part in ("code", "data") if what == "unified" else (what,):
                 setattr(self.counter, part, ctypes.addressof(cache))
@@ -266,7 +266,7 @@ class Machine:
         hook = ctypes.CDLL(self.request["hook"])
         first, end = self.request["code"]
         places = [(0, 0), *((begin, end) for _, begin, end in self.request["layers"].values())]
-        self.layers = (Layer * len(places))(*places)  # the first is what is no layer's
+        self.layers = (LayerCounter * len(places))(*places)  # the first is what is no layer's
         invoke, invoke_end = self.request["invoke"]
         self.counter = Counter(
             first=first,
@@ -341,8 +341,8 @@ class Machine:
     def on_new_block(self, address: int, size: int) -> None:
         with self.failing():
             instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
-            block = Block.from_address(
-                self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(Block)
+            block = BlockCounter.from_address(
+                self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(BlockCounter)
             )
             if block.bytes:
                 raise ValueError(f"the block at 0x{address:08x} had another length before")
@@ -380,7 +380,7 @@ class Machine:
         self.step_misses[step] = {what: before.get(what, 0) + count for what, count in self.missed(rest).items()}
         rest.code_misses = rest.data_misses = 0
 
-    def missed(self, layer: Layer) -> dict[str, int]:
+    def missed(self, layer: LayerCounter) -> dict[str, int]:
         """Per cache the lines of it that a layer missed."""
         counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
         return {what: counts[what] for what in self.caches}

@@ -29,7 +29,7 @@ class CannotRunError(CompileError):
 
 
 @dataclass(frozen=True)
-class Run:
+class LitertRun:
     """One inference. layers: per op of the file that computes, in its order, the op's outputs; empty unless asked for."""
 
     outputs: list[Array]
@@ -43,7 +43,7 @@ def run(
     *,
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
-) -> list[Run]:
+) -> list[LitertRun]:
     """Run a model once per list of inputs, one after the other on the same state.
 
     Raises CannotRunError when LiteRT is not installed, refuses the model, dies on it, or takes longer than `timeout_s` seconds.
@@ -58,7 +58,7 @@ def run(
             child.send(encode([bytes(model), inputs, keep]))
             answer = decode(child.receive)
             if "refused" not in answer:
-                return [Run(run["outputs"], run["layers"]) for run in answer["runs"]]
+                return [LitertRun(run["outputs"], run["layers"]) for run in answer["runs"]]
     except Died as died:
         if died.late:
             raise CannotRunError(f"LiteRT did not finish within {timeout_s:g} s", "allow more time") from died

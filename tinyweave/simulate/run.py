@@ -28,7 +28,7 @@ Dump = tuple[int, str, int, int]
 Round = Sequence[bytes] | None
 
 # of invoke: a traced step, -1 if not traced, and a layer in it that is counted by itself, or "" for the rest of the step
-Part = tuple[int, str]
+StepPart = tuple[int, str]
 
 
 class Fault(CompileError):  # noqa: N818 - the processor's word for it
@@ -49,7 +49,7 @@ class Region:
         return self.base + self.bytes
 
 
-class Block(NamedTuple):
+class BasicBlock(NamedTuple):
     """Instructions that run one after the other: their code, how many they are, how often they ran, and after how many of
     these runs something else followed than what lies behind them."""
 
@@ -81,13 +81,13 @@ class Inference:
     init_instructions: int | None = None
     per_step: list[int] = field(default_factory=list)
     functions: dict[str, int] = field(default_factory=dict)
-    blocks: dict[Part, list[Block]] = field(default_factory=dict)
-    misses: dict[Part, dict[str, int]] = field(default_factory=dict)
+    blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)
+    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)
     stack: int | None = None
     seconds: float | None = None
 
     @property
-    def per_part(self) -> dict[Part, int]:
+    def per_part(self) -> dict[StepPart, int]:
         """Instructions of each part of invoke."""
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 

@@ -24,7 +24,7 @@ from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
-from tinyweave.planning.check import Access
+from tinyweave.planning.check import Touched
 from tinyweave.planning.kernels.faster import with_kernels_of
 
 ALL = (0, 1, 2, 3, 4)
@@ -149,9 +149,9 @@ def traced(made: Plan, folder: Path) -> list[Call]:
     return calls
 
 
-def assumed(made: Plan) -> list[Access]:
+def assumed(made: Plan) -> list[Touched]:
     """What the check of a plan follows."""
-    followed: list[Access] = []
+    followed: list[Touched] = []
     check(made, followed.append)
     return followed
 
@@ -183,7 +183,7 @@ def compare(made: Plan, calls: list[Call]) -> int:
     return count
 
 
-def _compare_callback(graph: Graph, call: Call, events: list[Access]) -> None:
+def _compare_callback(graph: Graph, call: Call, events: list[Touched]) -> None:
     number, first, count, address = call.rows
     name = (graph.inputs if call.name == "bring" else graph.outputs)[number]
     for row in range(first, first + count):
@@ -193,7 +193,7 @@ def _compare_callback(graph: Graph, call: Call, events: list[Access]) -> None:
         assert event[:4] == ("", name, call.name == "bring", row) and event.region[1:] == (begin, begin + size)
 
 
-def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Access]) -> None:
+def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Touched]) -> None:
     """One iteration of an op."""
     graph, variant = made.graph, made.variants[made.graph.ops.index(op)]
     operands = [name for name in op.inputs if name in made.places]
@@ -226,14 +226,14 @@ def _compare_kernel(made: Plan, op: Op, calls: list[Call], events: list[Access])
         assert event.region[1:] == lies(target, row, event.cols, graph.output(op).pixel_bytes)
 
 
-def _popped(events: list[Access], op: Op, tensor: str, *, writes: bool) -> Access:
+def _popped(events: list[Touched], op: Op, tensor: str, *, writes: bool) -> Touched:
     """The next event, which must be one of this op and tensor."""
     event = events.pop(0)
     assert (event.op, event.tensor, event.writes) == (op.name, tensor, writes)
     return event
 
 
-def _reads_match(graph: Graph, views: dict[str, tuple[int, ...]], reads: Sequence[Access]) -> bool:
+def _reads_match(graph: Graph, views: dict[str, tuple[int, ...]], reads: Sequence[Touched]) -> bool:
     pixels = {name: graph.tensors[name].pixel_bytes for name in views}
     return all(e.region[1:] == lies(views[e.tensor], e.row, e.cols, pixels[e.tensor]) for e in reads)
 

@@ -37,7 +37,7 @@ def emit_pad(layer: Layer) -> Code:
     return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in layout.paddings(layer.graph, layer.op)))
 
 
-def block_members(block: copies.Block, layer: Layer) -> Members:
+def block_members(block: copies.Box, layer: Layer) -> Members:
     """The members of a tensor inside a larger one; the last axis counts bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}

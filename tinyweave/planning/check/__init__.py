@@ -15,7 +15,7 @@ from ...kernels.access import distance
 from ...kernels.table import ANY, BY_NAME, VIEWS
 from ...ops import SPECS, data
 from ..plan import Plan
-from .fused import Access as Access
+from .fused import Touched as Touched
 from .fused import Watch, run_fused
 from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
 from .regions import UnsoundPlanError as UnsoundPlanError

@@ -16,14 +16,14 @@ from ...ops.window import Windows
 from ..plan import Plan, RowSchedule, Stage, Tile, scratch_name
 from .regions import Region, UnsoundPlanError, activations, area_of, demand, disjoint, region_of, scratch_of
 
-Part = tuple[range, range]  # rows and columns of a map
+Rectangle = tuple[range, range]  # rows and columns of a map
 SUMS = -2  # what a byte of sums holds
 SCRATCH = -3  # of scratch
 PARTLY = -4  # of a row that is being written
 CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
 
 
-class Access(NamedTuple):
+class Touched(NamedTuple):
     """Some columns of a row, and where they lie, that an op of a fused stage reads or writes: "" is the caller; scratch has no
     tensor."""
 
@@ -35,7 +35,7 @@ class Access(NamedTuple):
     region: Region
 
 
-Watch = Callable[[Access], None]
+Watch = Callable[[Touched], None]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Fused:
         """Tell the watcher of a row, by default the whole of it."""
         if self.watch:
             cols = range(self.width(name) if name else 0) if cols is None else cols
-            self.watch(Access(op.name if op else "", name, writes, row, cols, region))
+            self.watch(Touched(op.name if op else "", name, writes, row, cols, region))
 
 
 def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
@@ -282,7 +282,7 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
         fused.write(target, fused.number[made] + row)
 
 
-def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | None) -> None:
+def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
     """An op of a tile computes a part of its output, in its tile or, the last op, in the rows at `targets`."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
@@ -303,7 +303,7 @@ def _run_part(fused: _Fused, index: int, part: Part, targets: list[Region] | Non
         fused.written[memory][begin:end] = True
 
 
-def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
+def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
     """The rows and columns of an operand that a part of the output reads."""
     windows = SPECS[op.kind].windows(fused.plan.graph, op)
     if windows is None:
@@ -318,7 +318,7 @@ def _field(fused: _Fused, op: Op, name: str, part: Part) -> Part:
     return spans[0], spans[1]
 
 
-def _slide(fused: _Fused, name: str, fields: Sequence[Part], end: int) -> tuple[Part, int]:
+def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
     """Move a tile on to what its readers need: what is to be computed for that, and the column where it ends."""
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
@@ -334,7 +334,7 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Part], end: int) -> tuple[
     return (rows, range(cols.start + kept, end)), end
 
 
-def _read_part(fused: _Fused, op: Op, name: str, part: Part, targets: Sequence[Region]) -> None:
+def _read_part(fused: _Fused, op: Op, name: str, part: Rectangle, targets: Sequence[Region]) -> None:
     """What an op of a tile reads for a part of its output must be there, and where it writes, nothing of it."""
     rows, cols = seen = _field(fused, op, name, part)
     if name in fused.schedule.tiles:
@@ -369,13 +369,13 @@ def _cells(fused: _Fused, name: str) -> np.ndarray:
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 
 
-def _slots(fused: _Fused, name: str, part: Part) -> tuple[slice, slice]:
+def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
     """Where in its tile a part of a map lies."""
     (rows, cols), (row, col) = part, fused.first[name]
     return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
 
 
-def _marks(fused: _Fused, name: str, part: Part) -> np.ndarray:
+def _marks(fused: _Fused, name: str, part: Rectangle) -> np.ndarray:
     rows, cols = (np.arange(span.start, span.stop, dtype=np.int64) for span in part)
     return fused.number[name] + CELL + rows[:, None] * fused.width(name) + cols
 

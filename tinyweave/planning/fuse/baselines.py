@@ -16,7 +16,7 @@ from ...ir import CompileError
 from ..plan import Tile
 from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_words
 from .schedule import schedule_stage
-from .stages import Cut
+from .stages import Partition
 
 
 def patches(
@@ -29,7 +29,7 @@ def patches(
     grid: int = 0,
     layers: int = 0,
     most: int,
-) -> Cut:
+) -> Partition:
     """As many layers in as many patches as need least memory, with no more than `budget` multiply-accumulates done again.
 
     grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
@@ -57,9 +57,9 @@ def patches(
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
     if best is None or best[0] > most:
-        return Cut([], (), most)
+        return Partition([], (), most)
     run = best[2].ops
-    return Cut([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
+    return Partition([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
@@ -79,7 +79,7 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
 
 def first_rows(
     row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, most: int
-) -> Cut:
+) -> Partition:
     """As many of the first layers in one stage that runs row by row as need least memory; arguments as for `patches`."""
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
@@ -93,5 +93,5 @@ def first_rows(
         if best is None or size < best[0]:
             best = size, count
     if best is None or best[0] > most:
-        return Cut([], (), most)
-    return Cut([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])
+        return Partition([], (), most)
+    return Partition([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])

@@ -22,7 +22,7 @@ LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "quantize", "relu", "
 ALIKE = (*CUT, *LOOKUPS, "mean", "average_pool_2d", "max_pool_2d", "pad")  # channel i is made of channel i of every operand
 
 
-class Twice(NamedTuple):
+class Rematerialisable(NamedTuple):
     """A map that may be computed twice: the ops that make it, those that sum it up, their results, its first other reader."""
 
     makers: tuple[int, ...]
@@ -31,10 +31,10 @@ class Twice(NamedTuple):
     reader: int
 
 
-def candidates(graph: Graph) -> dict[str, Twice]:
+def candidates(graph: Graph) -> dict[str, Rematerialisable]:
     """The maps that may be computed twice, in the order in which they are made."""
-    found = ((op.outputs[0], _twice(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
-    return {name: twice for name, twice in found if twice is not None}
+    found = ((op.outputs[0], _rematerialisable(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
+    return {name: rematerialised for name, rematerialised in found if rematerialised is not None}
 
 
 def is_again(op: Op) -> bool:
@@ -49,7 +49,7 @@ def with_channels_once(graph: Graph, kept: Mapping[str, int]) -> Graph:
     return graph
 
 
-def _twice(graph: Graph, name: str) -> Twice | None:
+def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
     tensor, readers = graph.tensors[name], graph.consumers.get(name, ())
     if len(tensor.shape) != 4 or len(readers) < 2 or name in graph.outputs or tensor.role == "state":
         return None
@@ -58,7 +58,7 @@ def _twice(graph: Graph, name: str) -> Twice | None:
     summing = [index for path in sums.values() for index in path]
     makers = _makers(graph, name) if others and summing else ()
     results = tuple(graph.ops[path[-1]].outputs[0] for path in sums.values() if path)
-    return Twice(makers, tuple(summing), results, min(others)) if makers else None
+    return Rematerialisable(makers, tuple(summing), results, min(others)) if makers else None
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def _is_alike(graph: Graph, op: Op) -> bool:
     return op.kind != "pad" or not any(paddings(graph, op)[-1])
 
 
-class _Part(NamedTuple):
+class _Channels(NamedTuple):
     """Channels [begin, end), and the tensors that are named with a suffix where ops are copied for these channels."""
 
     suffix: str
@@ -119,25 +119,25 @@ class _Part(NamedTuple):
 
 
 def _with_channels_once(graph: Graph, name: str, kept: int) -> Graph:
-    twice, channels = _twice(graph, name), (graph.tensors[name].shape or (0,))[-1]
-    if twice is None:
+    rematerialised, channels = _rematerialisable(graph, name), (graph.tensors[name].shape or (0,))[-1]
+    if rematerialised is None:
         raise CompileError("cannot be computed twice", "plan again", tensor=name)
     if not 0 <= kept < channels:
         raise CompileError(f"has {channels} channels, {kept} of them cannot be kept", "plan again", tensor=name)
-    both = (*twice.makers, *twice.summing)
-    own = {indices: frozenset(graph.ops[index].outputs[0] for index in indices) for indices in (twice.makers, both)}
+    both = (*rematerialised.makers, *rematerialised.summing)
+    own = {indices: frozenset(graph.ops[index].outputs[0] for index in indices) for indices in (rematerialised.makers, both)}
     if kept:
-        parts = [_Part("kept", 0, kept, own[both]), _Part("first", kept, channels, own[both])]
-        again = _Part("again", kept, channels, own[twice.makers])
+        parts = [_Channels("kept", 0, kept, own[both]), _Channels("first", kept, channels, own[both])]
+        again = _Channels("again", kept, channels, own[rematerialised.makers])
     else:  # the second time it is the map itself
-        parts, again = [_Part("first", 0, channels, own[twice.makers])], _Part("", 0, channels, frozenset())
+        parts, again = [_Channels("first", 0, channels, own[rematerialised.makers])], _Channels("", 0, channels, frozenset())
     tensors, ops = dict(graph.tensors), list[Op]()
     for index, op in enumerate(graph.ops):
         if name in op.outputs:
             ops += [_on(graph, graph.ops[i], part, tensors) for part in parts for i in both]
-            ops += [_joined(graph, sums, "first") for sums in twice.sums if kept]
-        if index == twice.reader:
-            ops += [_again(_on(graph, graph.ops[i], again, tensors), graph.ops[i]) for i in twice.makers]
+            ops += [_joined(graph, sums, "first") for sums in rematerialised.sums if kept]
+        if index == rematerialised.reader:
+            ops += [_again(_on(graph, graph.ops[i], again, tensors), graph.ops[i]) for i in rematerialised.makers]
             ops += [_joined(graph, name, "again")] if kept else []
         if index not in both:
             ops.append(op)
@@ -148,7 +148,7 @@ def _again(op: Op, original: Op) -> Op:
     return replace(op, attrs={**op.attrs, "again": f"{original.name}_first"})
 
 
-def _on(graph: Graph, op: Op, part: _Part, tensors: dict[str, Tensor]) -> Op:
+def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
     """An op on a part of its channels; new tensors are added to `tensors`."""
     inputs, out = list[str | None](), graph.output(op)
     for x in graph.inputs_of(op):
@@ -169,14 +169,14 @@ def _joined(graph: Graph, name: str, rest: str) -> Op:
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 
 
-def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Part) -> Tensor:
+def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
     """What a part of the output's channels needs of a constant operand."""
     axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
     is_whole = op.kind not in ("conv_2d", *CUT) or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
     return tensor if is_whole else _cut(tensor, axis, part, f"{tensor.name}:{axis}:{part.begin}-{part.end}")
 
 
-def _cut(tensor: Tensor, axis: int, part: _Part, name: str) -> Tensor:
+def _cut(tensor: Tensor, axis: int, part: _Channels, name: str) -> Tensor:
     """The part along an axis of a tensor."""
     quant, span = tensor.quant, slice(part.begin, part.end)
     if quant is not None and quant.axis == axis:

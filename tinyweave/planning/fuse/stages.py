@@ -53,7 +53,7 @@ class _Edge(NamedTuple):
         return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
 
 
-class Cut(NamedTuple):
+class Partition(NamedTuple):
     """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
 
     stages: list[tuple[int, ...]]
@@ -72,7 +72,7 @@ def best_stages(
     blocks: bool = False,
     whole_rows: bool = False,
     columns: int = NARROWEST,
-) -> Cut:
+) -> Partition:
     """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
     multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
 
@@ -86,13 +86,13 @@ def best_stages(
     edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, most=most, blocks=blocks)
     worst = _least_worst(edges, budget)
     if most < worst:
-        return Cut([], (), worst)
+        return Partition([], (), worst)
     return _cut(row_graph, order, _cheapest(edges, worst) or [], worst)
 
 
 def stage_front(
     row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, budget: int
-) -> list[Cut]:
+) -> list[Partition]:
     """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
     candidates = _candidates(row_graph, order, budget, blocks=False)
     edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
@@ -112,7 +112,7 @@ def stage_front(
     return [_cut(row_graph, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
 
 
-def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Cut:
+def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Partition:
     """The stages and tiles of a path, these as wide as `worst` bytes allow."""
     stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
     for edge in path:
@@ -120,7 +120,7 @@ def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst
         spare = worst - edge.bytes + edge.choice.tile
         tiles += [_widened(row_graph, tile, spare) for tile in edge.choice.tiles]
         begin = edge.end
-    return Cut(stages, tuple(tiles), worst)
+    return Partition(stages, tuple(tiles), worst)
 
 
 def _edges(

@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from ...kernels.layer_cycles import Part, layer_cycles
+from ...kernels.layer_cycles import Extent, layer_cycles
 from ...kernels.table import variant_for
 from ...ops.window import Spans
 from ..fuse.access import parts
 from ..fuse.schedule import row_graph_of
 from ..plan import Plan, RowSchedule, Stage
 
-Call = tuple[int, Part, int]
+Call = tuple[int, Extent, int]
 """An op, the part of its output that one call computes, and how many calls compute such a one."""
 
 
-class Foreseen(NamedTuple):
+class CycleEstimate(NamedTuple):
     """Cycles of one inference, foreseen from shapes.
 
     at_least: those of the ops whose kernels have constants; None where no kernel has. missing: the kinds of the other ops.
@@ -35,12 +35,12 @@ class Foreseen(NamedTuple):
         return None if self.missing else self.at_least
 
 
-def plan_cycles(plan: Plan, core: str) -> Foreseen:
+def plan_cycles(plan: Plan, core: str) -> CycleEstimate:
     """Return the cycles of one inference on `core`, by the shapes that its kernels work on."""
     parts = list(_per_part(plan, core))
     known = [cycles for _, cycles in parts if cycles is not None]
     missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
-    return Foreseen(round(sum(known)) if any(known) or not missing else None, tuple(missing))
+    return CycleEstimate(round(sum(known)) if any(known) or not missing else None, tuple(missing))
 
 
 def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = ()) -> float:

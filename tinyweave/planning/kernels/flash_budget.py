@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ...ir import Graph, Op
-from ...kernels.layer_cycles import Part, layer_cycles
+from ...kernels.layer_cycles import Extent, layer_cycles
 from ...kernels.table import BY_NAME, code_bytes, cost_model_core, variant_for
 from ..alias.overlap import shared_in
 from ..kernel_choice import Kernels, variants_in
@@ -125,7 +125,7 @@ def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], co
     return frozenset(found)
 
 
-def _gain(graph: Graph, op: Op, names: tuple[str, str], core: str, part: Part = None) -> float:
+def _gain(graph: Graph, op: Op, names: tuple[str, str], core: str, part: Extent = None) -> float:
     """Cycles that the second of two kernels saves; 0 where those of one are not known."""
     slow, fast = (layer_cycles(graph, op, name, core, part) for name in names)
     return 0.0 if slow is None or fast is None else slow - fast

@@ -25,7 +25,7 @@ def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class OpSequence:
     """Ops that run one after the other: `mask` of them, and what must have run before (or, backwards, after) them."""
 
     ops: tuple[int, ...]
@@ -56,7 +56,7 @@ class Network:
     below: list[int]
     steady: bool = True  # what ops save does not depend on the order
     cuts: list[int] = field(default_factory=list)  # sets that every order passes through
-    runs: list[Run] = field(default_factory=list)
+    runs: list[OpSequence] = field(default_factory=list)
     states: int = 0
     most: float = math.inf
     deadline: float = math.inf
@@ -155,7 +155,7 @@ def live_after(net: Network, done: int) -> int:
     return total
 
 
-def effect_of(net: Network, run: Run, done: int) -> tuple[int, int]:
+def effect_of(net: Network, run: OpSequence, done: int) -> tuple[int, int]:
     """What running `run` after `done` needs beyond the bytes alive before it, and by how much it changes them."""
     key = done & run.relevant
     if (known := run.effects.get(key)) is not None:
@@ -177,16 +177,16 @@ def effect_of(net: Network, run: Run, done: int) -> tuple[int, int]:
     return need, change
 
 
-def run_of(net: Network, ops: tuple[int, ...], before: int, after: int) -> Run:
+def run_of(net: Network, ops: tuple[int, ...], before: int, after: int) -> OpSequence:
     mask = sum(1 << index for index in ops)
     relevant = 0
     for index in ops:
         for name in net.owners[index]:
             relevant |= net.touched[name]
-    return Run(ops, mask, before, after, relevant & ~mask)
+    return OpSequence(ops, mask, before, after, relevant & ~mask)
 
 
-def runs_of(net: Network) -> list[Run]:
+def runs_of(net: Network) -> list[OpSequence]:
     """The ops, joined where an order never gains from running others between them."""
     runs = {index: run_of(net, (index,), net.before[index], net.after[index]) for index in range(len(net.owners))}
     part = {i: number for number, (low, high) in enumerate(pairwise(net.cuts)) for i in bits(high & ~low)}
@@ -214,7 +214,7 @@ def runs_of(net: Network) -> list[Run]:
     return sorted(runs.values(), key=lambda run: run.ops[0])
 
 
-def _joins(net: Network, first: Run, second: Run) -> bool:
+def _joins(net: Network, first: OpSequence, second: OpSequence) -> bool:
     """Whether `second` may always follow `first` at once: it only lowers memory then, or `first` is best delayed until it.
 
     Needs and changes fall when more has run before: the least and the most that can have run give their limits.
@@ -235,7 +235,7 @@ def _joins(net: Network, first: Run, second: Run) -> bool:
     return most_need <= least_change + effect_of(net, second, later)[0]
 
 
-def _all(relation: list[int], run: Run) -> int:
+def _all(relation: list[int], run: OpSequence) -> int:
     found = 0
     for index in run.ops:
         found |= relation[index]

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...ir import Graph
 from ..liveness import alive, lifetimes
-from .op_sets import Network, Run, Saved, bits, effect_of, least_needs, live_after, network_of, run_of, runs_of
+from .op_sets import Network, OpSequence, Saved, bits, effect_of, least_needs, live_after, network_of, run_of, runs_of
 
 MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
@@ -115,7 +115,7 @@ def best_order(
 
 
 @dataclass(eq=False)
-class _Part:
+class _Section:
     """The ops between two sets that every order passes through: the best order known, and the bound of all orders."""
 
     start: int
@@ -126,13 +126,13 @@ class _Part:
     budget: int
 
 
-def _parts(net: Network, step_bytes: list[int], least: list[int]) -> list[_Part]:
+def _parts(net: Network, step_bytes: list[int], least: list[int]) -> list[_Section]:
     """The network between its cuts, in the file's order, which needs `needs` bytes per step and at least `least` per op."""
     parts = []
     for start, goal in pairwise(net.cuts):
         order = tuple(bits(goal & ~start))
         peak = max(step_bytes[step] for step in range(start.bit_count(), goal.bit_count()))
-        parts.append(_Part(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
+        parts.append(_Section(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
     return parts
 
 
@@ -149,7 +149,7 @@ def _spent(net: Network) -> bool:
     return net.states >= net.most or time.monotonic() > net.deadline
 
 
-def _improve(net: Network, part: _Part, bound: int) -> None:
+def _improve(net: Network, part: _Section, bound: int) -> None:
     """Raise the part's bound or find a better order of it; its budget doubles when neither is done."""
     lowest = max(part.lower, bound)
     for attempt in range(3):
@@ -170,12 +170,12 @@ def _improve(net: Network, part: _Part, bound: int) -> None:
     part.budget *= 2
 
 
-_Way = tuple[Run, Any] | None  # the last run and the way before it
+_Way = tuple[OpSequence, Any] | None  # the last run and the way before it
 _Next = tuple[tuple[int, ...], int]  # the runs that could come before a step, and the one that did, or START
 START = -1
 
 
-def _beam(net: Network, part: _Part, lowest: int, backward: bool) -> tuple[int, ...]:
+def _beam(net: Network, part: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
     """An order of the part, step by step from those that had the lowest peaks, then the fewest live bytes, until then."""
     walk = _Walk(net, part.start, part.goal, backward=backward)
     live = live_after(net, part.goal if backward else part.start)
@@ -210,14 +210,14 @@ def _beam(net: Network, part: _Part, lowest: int, backward: bool) -> tuple[int, 
     return tuple(index for run in (runs if backward else reversed(runs)) for index in run.ops)
 
 
-def _order_within(net: Network, part: _Part, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
+def _order_within(net: Network, part: _Section, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
     """An order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
 
     Searches from both ends in turns, each from where the other was left, as long as they move.
     """
     start, goal = part.start, part.goal
-    head: list[Run] = []
-    tail: list[Run] = []
+    head: list[OpSequence] = []
+    tail: list[OpSequence] = []
     exceeded = NEVER
     stuck = 0
     backward = False
@@ -243,7 +243,7 @@ class _Found:
     """arrived: `path` leads to the goal. exhausted: nothing does. Else it leads to `anchor`, and nothing is lost by it."""
 
     anchor: int
-    path: list[Run]
+    path: list[OpSequence]
     exceeded: int
     arrived: bool = False
     exhausted: bool = False
@@ -257,10 +257,10 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
     there is one at all. The same holds for a single run that lowers memory, from any set.
     """
     walk = _Walk(net, start, goal, backward=backward)
-    anchor, path = walk.done, list[Run]()
+    anchor, path = walk.done, list[OpSequence]()
     anchor_live = live_after(net, goal if backward else start)
     exceeded, looked, attempts = NEVER, 0, 0
-    parent: dict[int, tuple[int, Run | None]] = {}
+    parent: dict[int, tuple[int, OpSequence | None]] = {}
     heap: list[tuple[int, int, int, int, int, _Next]] = []
     best: dict[int, int] = {}
 
@@ -271,7 +271,7 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
         parent[done] = (done, None)
         best[done] = live
 
-    def way(done: int) -> list[Run]:
+    def way(done: int) -> list[OpSequence]:
         runs = []
         while (step := parent[done])[1] is not None:
             runs.append(step[1])
