@@ -51,3 +51,23 @@ def test_the_table_of_rooms_is_the_law() -> None:
 def test_the_rooms_of_the_planner_stand_in_their_order() -> None:
     written = [tuple(re.findall(r"`(\w+)`", row[0])) for row in rows("### Inside planning")]
     assert [set(names) for names in written] == [set(names) - {"__init__"} for names in PLANNER]
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """No public name is given to two classes; that of the numbers of an op's kind is each module's own."""
+    homes: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name for name, files in homes.items() if len(files) > 1} <= {"Parameters"}, homes
+
+
+def test_the_words_are_sorted_and_each_stands_once() -> None:
+    words = [row[0].strip("`").lower() for row in rows_of_terms() if not row[0].startswith("`")]
+    assert words == sorted(set(words))
+
+
+def rows_of_terms() -> list[list[str]]:
+    text = (ROOT.parent / "docs" / "TERMS.md").read_text()
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")][2:]

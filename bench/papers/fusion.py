@@ -27,7 +27,7 @@ from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 from tinyweave import api, results  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
-from tinyweave.papers.chain import Layer, macs  # noqa: E402
+from tinyweave.papers.chain import ChainLayer, macs  # noqa: E402
 from tinyweave.papers.fusion import FusionCut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.planning import Plan  # noqa: E402
 from tinyweave.planning.fuse.schedule import plan_macs  # noqa: E402
@@ -69,7 +69,7 @@ class Point(NamedTuple):
     plan: Plan
 
 
-def reproduced(layers: Sequence[Layer], limit: str) -> FusionCut | None:
+def reproduced(layers: Sequence[ChainLayer], limit: str) -> FusionCut | None:
     """The paper's own answer to one of its limits."""
     if limit == VANILLA:
         return unfused(layers)
@@ -101,7 +101,7 @@ def rows(table: str) -> list[str]:
     return found
 
 
-def table_1(name: str, layers: Sequence[Layer]) -> int:
+def table_1(name: str, layers: Sequence[ChainLayer]) -> int:
     """Print the paper's rows beside those counted here; how many differ."""
     streamnet, mcunet = OTHERS[name]
     print(
@@ -128,7 +128,7 @@ def points(model: results.Model, *, streamed_inputs: bool, as_paper: bool = Fals
     return [Point(plan_ram(p) if as_paper else sum(p.arena.values()), sum(plan_macs(p)) / work, p) for p in found]
 
 
-def unmatched(layers: Sequence[Layer], points: Sequence[Point]) -> list[str]:
+def unmatched(layers: Sequence[ChainLayer], points: Sequence[Point]) -> list[str]:
     """The limits at which no plan has both the paper's RAM, by its count, and its MACs, exact."""
     missed = list[str]()
     for limit in LIMITS:
@@ -139,7 +139,7 @@ def unmatched(layers: Sequence[Layer], points: Sequence[Point]) -> list[str]:
     return missed
 
 
-def ours(name: str, layers: Sequence[Layer], core: str | None) -> int:
+def ours(name: str, layers: Sequence[ChainLayer], core: str | None) -> int:
     """Print what plans need at the paper's limits; how many gave wrong bytes."""
     alone = [Block((layer,)) for layer in layers]
     chain, counted = model_of("chain", alone), model_of("counted", alone, 0, keep_image=True)

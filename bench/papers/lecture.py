@@ -16,7 +16,7 @@ from plans import KIB, model_of
 
 from tinyweave import api
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
-from tinyweave.papers.chain import Layer, macs, square
+from tinyweave.papers.chain import ChainLayer, macs, square
 from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
 
 SHAPES = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
@@ -25,20 +25,20 @@ LARGE = blocks(mobilenet_v2())
 HEAD = 5  # blocks of MobileNetV2 that make the map of 28 x 28
 
 
-def five_layers(side: int = 96) -> list[Layer]:
+def five_layers(side: int = 96) -> list[ChainLayer]:
     """3x3 convolutions on a grey image."""
-    found = list[Layer]()
+    found = list[ChainLayer]()
     for c_in, c_out, stride in SHAPES:
         found.append(square(found[-1].h_out if found else side, c_in, c_out, 3, stride))
     return found
 
 
-def flash_budget(net: Sequence[Layer], bits: int = 8) -> int:
+def flash_budget(net: Sequence[ChainLayer], bits: int = 8) -> int:
     """The lecture's first formula: bytes of all weights, without biases, tables and code."""
     return sum(layer.kernel[0] * layer.kernel[1] * layer.c_in * layer.c_out for layer in net) * (bits // 8)
 
 
-def peak_sram(net: Sequence[Layer], bits: int = 8) -> tuple[int, int]:
+def peak_sram(net: Sequence[ChainLayer], bits: int = 8) -> tuple[int, int]:
     """The second: bytes of input and output of the layer where these are largest, and which it is."""
     needs = [layer_bytes(layer, in_place=False) * (bits // 8) for layer in net]
     return max(needs), needs.index(max(needs))
@@ -100,7 +100,7 @@ def figures() -> list[tuple[str, str, float, float, str]]:
         ("conv 1 at 224 x 224, KiB", "596", 588, layer_bytes(five_layers(224)[1]) / KIB, "rounded twice, in kB"),
         ("weights, bytes", "-", 133_776, flash_budget(net), "without biases, tables, code"),
         ("MobileNetV2 stem, KiB", "551", 539, layer_bytes(stem[0]) / KIB, "551.9 kB of 1000"),
-        ("  block 1, KiB", "588", 588, layer_bytes(Layer(112, 112, 32, 16)) / KIB, "as one layer"),
+        ("  block 1, KiB", "588", 588, layer_bytes(ChainLayer(112, 112, 32, 16)) / KIB, "as one layer"),
         ("  block 1, its largest layer, KiB", "-", 588, max(map(layer_bytes, first)) / KIB, "depthwise in place"),
         ("  block 2's expansion, KiB", "1,367", 1372, layer_bytes(second[0]) / KIB, "1,404.9 kB of 1000"),
         ("  2 x 2 patches by formula, KiB", "385", 384.2, patch_inference_sram(1372, 4), "its code prints 384"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tinyweave.nas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
-from tinyweave.papers.chain import Layer, square
+from tinyweave.papers.chain import ChainLayer, square
 
 
 def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
@@ -44,18 +44,18 @@ def published(path: Path) -> Arch:
     )
 
 
-def fusion_chains(path: Path) -> dict[str, list[Layer]]:
+def fusion_chains(path: Path) -> dict[str, list[ChainLayer]]:
     """The chains of the multi-stage fusion paper by name."""
     return {name: [_from_record(record) for record in net["layers"]] for name, net in json.loads(path.read_text()).items()}
 
 
-def _from_record(record: dict[str, Any]) -> Layer:
+def _from_record(record: dict[str, Any]) -> ChainLayer:
     pad = record["p"], record["p"]
     shape = record["h"], record["w"], record["c"], record["co"]
-    return Layer(*shape, (record["k"],) * 2, (record["s"],) * 2, (pad, pad), record["op"] == "dwconv")
+    return ChainLayer(*shape, (record["k"],) * 2, (record["s"],) * 2, (pad, pad), record["op"] == "dwconv")
 
 
-def bottlenecks(found: Sequence[Layer]) -> list[Block]:
+def bottlenecks(found: Sequence[ChainLayer]) -> list[Block]:
     """The blocks of a chain of layers: a depthwise one with the 1x1 ones around it is a bottleneck, all others stand alone."""
     made, at = list[Block](), 0
     while at < len(found):

@@ -19,7 +19,7 @@ from tinyweave.simulate import emulator
 COUNTERS = ("strays", "stray", "outside")
 
 
-class Machine(emulator.Machine):
+class UnicornMachine(emulator.UnicornMachine):
     """A core whose accesses are watched."""
 
     def count_blocks(self) -> None:
@@ -50,13 +50,13 @@ class Machine(emulator.Machine):
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """The emulator's answer, and under `watch` the tables and counters of the trace."""
-    machines: list[Machine] = []
+    machines: list[UnicornMachine] = []
 
-    def machine_for(request: dict[str, Any]) -> Machine:
-        machines.append(Machine(request))
+    def machine_for(request: dict[str, Any]) -> UnicornMachine:
+        machines.append(UnicornMachine(request))
         return machines[-1]
 
-    emulator.Machine = machine_for  # type: ignore[assignment, misc]
+    emulator.UnicornMachine = machine_for  # type: ignore[assignment, misc]
     answer = run_unwatched(request)
     machine = machines[-1]
     tables = {"parts": bytes(machine.parts), "written": machine.written.tobytes()}

@@ -11,7 +11,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs as macs_of_graph
-from tinyweave.papers.chain import Layer, chain_of, macs, plan_bytes
+from tinyweave.papers.chain import ChainLayer, chain_of, macs, plan_bytes
 from tinyweave.papers.counts import COUNTS, counted
 from tinyweave.passes import run_passes
 from tinyweave.planning import Plan, plan
@@ -61,7 +61,7 @@ def test_what_has_no_count(network: tuple[Graph, Plan]) -> None:
     assert plan_bytes(made, set()) == sum(made.arena.values())
 
 
-def replace_layer(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def replace_layer(layers: tuple[ChainLayer, ...]) -> tuple[ChainLayer, ...]:
     return (layers[0]._replace(kernel=(3, 5)), *layers[1:])
 
 

@@ -13,7 +13,7 @@ from cases.mobile import fusion_chains, narrow_mobilenet
 from tinyweave.nas.arch import Block as Bottleneck
 from tinyweave.nas.arch import layers
 from tinyweave.nas.network import to_graph
-from tinyweave.papers.chain import Layer, macs, square
+from tinyweave.papers.chain import ChainLayer, macs, square
 from tinyweave.papers.fusion import FusionCut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
 from tinyweave.passes import run_passes
 from tinyweave.planning import plan
@@ -44,7 +44,7 @@ EXACT = {
 }
 
 
-def has_the_paper_s_figures(name: str, found: Sequence[Layer]) -> None:
+def has_the_paper_s_figures(name: str, found: Sequence[ChainLayer]) -> None:
     vanilla, by_overhead, by_ram = TABLE[name]
     assert (unfused(found).ram, unfused(found).macs) == vanilla == (unfused(found).ram, macs(found))
     cuts = {f"F <= {limit}": least_ram(found, limit) for limit in by_overhead}
@@ -85,21 +85,21 @@ def test_a_block_by_hand() -> None:
     assert block([square(4, 1, 1, 3)] * 2, 0, 2) is None, "a tile of 5 rows in a map of 4"
 
 
-def random_chain(rng: random.Random, length: int, padded: bool) -> list[Layer]:
-    found, side, c = list[Layer](), rng.randint(20, 30), rng.randint(1, 8)
+def random_chain(rng: random.Random, length: int, padded: bool) -> list[ChainLayer]:
+    found, side, c = list[ChainLayer](), rng.randint(20, 30), rng.randint(1, 8)
     for _ in range(length):
         kernel, depthwise = rng.choice((1, 1, 3, 3, 5)), rng.random() < 0.4
         c_out, stride = c if depthwise else rng.randint(1, 8), rng.choice((1, 1, 2))
         pad = (kernel // 2, kernel // 2) if padded else (0, 0)
         if side + sum(pad) < kernel:
             break
-        layer = Layer(side, side, c, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
+        layer = ChainLayer(side, side, c, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
         found.append(layer)
         side, c = layer.h_out, c_out
     return found
 
 
-def all_cuts(found: Sequence[Layer]) -> list[FusionCut]:
+def all_cuts(found: Sequence[ChainLayer]) -> list[FusionCut]:
     cuts = []
     for count in range(len(found)):
         for inner in itertools.combinations(range(1, len(found)), count):

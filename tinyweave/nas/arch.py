@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..ir import CompileError
 from ..papers import chain as cost
-from ..papers.chain import Layer, square
+from ..papers.chain import ChainLayer, square
 
 IMAGE, STEM_KERNEL, STEM_STRIDE = 3, 3, 2  # channels; of the first convolution
 MOST = 8192  # of any number: beyond it is no network for a microcontroller
@@ -49,7 +49,7 @@ class Arch:
 class Block(NamedTuple):
     """Layers one after the other; with the input added to the last one's output or not; without an activation there or not."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[ChainLayer, ...]
     residual: bool = False
     linear: bool = False
 
@@ -88,7 +88,7 @@ def blocks(arch: Arch) -> list[Block]:
     return [*found, Block((square(before.h_out, before.c_out, arch.last),))] if arch.last else found
 
 
-def layers(found: Iterable[Block]) -> list[Layer]:
+def layers(found: Iterable[Block]) -> list[ChainLayer]:
     return list(chain.from_iterable(block.layers for block in found))
 
 

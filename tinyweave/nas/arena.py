@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..ir import CompileError
-from ..papers.chain import Layer
+from ..papers.chain import ChainLayer
 from . import ram_model, steps
 from .arch import Arch, Block, blocks
 from .steps import Step, cropped
@@ -52,7 +52,7 @@ def _steps(block: Block) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _step(layer: Layer) -> Step:
+def _step(layer: ChainLayer) -> Step:
     kernel, pad = cropped(layer.h, layer.kernel[0], layer.stride[0], layer.padding[0][0])
     kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
     return Step(kind, layer.h, layer.c_in, layer.c_out, layer.h_out, kernel, layer.stride[0], pad)

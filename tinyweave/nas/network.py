@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Graph, Op, Quant, Tensor, verify
 from ..ops.window import same_padding
-from ..papers.chain import Layer
+from ..papers.chain import ChainLayer
 from .arch import Block
 
 SIX = Quant((float(np.float32(6 / 255)),), (-128,))  # of what relu6 leaves
@@ -58,7 +58,7 @@ class Growth:
         ]
         return self.op(kind, inputs, shape, quant, **attrs)
 
-    def layer(self, x: str, layer: Layer, activation: str) -> str:
+    def layer(self, x: str, layer: ChainLayer, activation: str) -> str:
         kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
         filters = (1, *layer.kernel, layer.c_out) if layer.depthwise else (layer.c_out, *layer.kernel, layer.c_in)
         shape, quant = (1, layer.h_out, layer.w_out, layer.c_out), SIX if activation == "relu6" else self.quant()

@@ -16,7 +16,7 @@ KINDS = ("conv_2d", "depthwise_conv_2d")
 NO_CHAIN = "is no convolution of what the op before it made", "this count knows chains of them only"
 
 
-class Layer(NamedTuple):
+class ChainLayer(NamedTuple):
     """A convolution of a map of h x w x c_in; depthwise: an output channel reads one input channel."""
 
     h: int
@@ -59,13 +59,13 @@ class Layer(NamedTuple):
         return self.h_out * self.w_out * self.macs_per_pixel
 
 
-def square(side: int, c_in: int, c_out: int, kernel: int = 1, stride: int = 1, *, depthwise: bool = False) -> Layer:
+def square(side: int, c_in: int, c_out: int, kernel: int = 1, stride: int = 1, *, depthwise: bool = False) -> ChainLayer:
     """A layer on a square map, padded alike on all sides so that with stride 1 the map keeps its size."""
     pad = kernel // 2, kernel // 2
-    return Layer(side, side, c_in, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
+    return ChainLayer(side, side, c_in, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
 
 
-def macs(layers: Sequence[Layer]) -> int:
+def macs(layers: Sequence[ChainLayer]) -> int:
     """What a layer-by-layer run executes, padding included."""
     return sum(layer.macs for layer in layers)
 
@@ -73,7 +73,7 @@ def macs(layers: Sequence[Layer]) -> int:
 class Chain(NamedTuple):
     """The convolutions of a graph, and the names of the ops that papers leave out."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[ChainLayer, ...]
     left_out: tuple[str, ...]
 
 
@@ -86,7 +86,7 @@ def chain_of(graph: Graph) -> Chain:
     if len(graph.inputs) != 1:
         raise CompileError(f"the network has {len(graph.inputs)} inputs", "this count knows chains from one input")
     last, ended = graph.inputs[0], None
-    layers, left_out, known = list[Layer](), list[str](), {last}
+    layers, left_out, known = list[ChainLayer](), list[str](), {last}
     for op in graph.ops:
         if op.kind in KINDS and not ended and op.inputs[0] == last:
             layers.append(_layer(graph, op))
@@ -124,7 +124,7 @@ def _same_shapes(graph: Graph, op: Op) -> bool:
     return len({graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}) == 1
 
 
-def _layer(graph: Graph, op: Op) -> Layer:
+def _layer(graph: Graph, op: Op) -> ChainLayer:
     x, weights, out = graph.input(op), graph.input(op, 1), graph.tensors[op.outputs[0]]
     _, h, w, c_in = x.shape
     depthwise = op.kind == "depthwise_conv_2d"
@@ -133,7 +133,7 @@ def _layer(graph: Graph, op: Op) -> Layer:
     if not depthwise and weights.shape[3] != c_in:
         raise CompileError("has groups of channels", "this count knows dense and depthwise convolutions only", op=op)
     kernel = weights.shape[1], weights.shape[2]
-    return Layer(h, w, c_in, out.shape[3], kernel, op.attrs["stride"], op.attrs["padding"], depthwise)
+    return ChainLayer(h, w, c_in, out.shape[3], kernel, op.attrs["stride"], op.attrs["padding"], depthwise)
 
 
 def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:

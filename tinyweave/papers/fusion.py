@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..planning import Plan
-from .chain import Layer, macs, plan_bytes, scratch_names
+from .chain import ChainLayer, macs, plan_bytes, scratch_names
 
 
 class FusionBlock(NamedTuple):
@@ -40,7 +40,7 @@ class FusionCut(NamedTuple):
         return sum(block.macs for block in self.blocks)
 
 
-def block(layers: Sequence[Layer], begin: int, end: int) -> FusionBlock | None:
+def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | None:
     """Layers [begin, end) as a block; None where its tile is larger than its input, which the paper excludes."""
     run = layers[begin:end]
     outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
@@ -55,7 +55,7 @@ def block(layers: Sequence[Layer], begin: int, end: int) -> FusionBlock | None:
     return FusionBlock(begin, end, outside + _buffers(run, *tiles[0]), counted)
 
 
-def exact_macs(layers: Sequence[Layer], cut: FusionCut) -> int:
+def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
     """What a cut executes: the paper counts too few row steps. Rows outside a map are no work; padding within a window is."""
     total = 0
     for begin, end, *_ in cut.blocks:
@@ -67,7 +67,7 @@ def exact_macs(layers: Sequence[Layer], cut: FusionCut) -> int:
     return total
 
 
-def _tiles(run: Sequence[Layer]) -> list[tuple[int, int]]:
+def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
     """Per layer of a block the rows of its input for one row of the block's output, and by how many the next ones lie lower."""
     found, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
@@ -76,13 +76,13 @@ def _tiles(run: Sequence[Layer]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _read(layer: Layer, begin: int, end: int) -> tuple[int, int]:
+def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
     """The rows of a layer's input that rows [begin, end) of its output read, those outside the map left out."""
     top = layer.padding[0][0]
     return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
 
 
-def _buffers(run: Sequence[Layer], rows: int, step: int) -> int:
+def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
     """Eq. 5 for all layers, the first one too, which the text leaves out. The code takes the rows that it finds in its last
     tile, where padding can add some, and finds its place in a map from the strides alone."""
     place, total = (run[0].h - rows) // step * step, 0
@@ -94,7 +94,7 @@ def _buffers(run: Sequence[Layer], rows: int, step: int) -> int:
     return total
 
 
-def unfused(layers: Sequence[Layer]) -> FusionCut:
+def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
     """The paper's vanilla: each layer by itself."""
     return FusionCut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
 
@@ -108,21 +108,21 @@ def plan_ram(plan: Plan) -> int:
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
-def least_ram(layers: Sequence[Layer], overhead: float | None = None) -> FusionCut | None:
+def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
     """P1: the least RAM with no more than `overhead` times the MACs of the chain, by the paper's count of both."""
     limit = None if overhead is None else overhead * macs(layers)
     edges = _edges(layers)
     return _least(edges, lambda cut: limit is None or cut.macs <= limit)
 
 
-def least_macs(layers: Sequence[Layer], ram: int) -> FusionCut | None:
+def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
     """P2: the fewest MACs in no more than `ram` bytes, and of those the least RAM."""
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
 
 
-def _edges(layers: Sequence[Layer]) -> list[list[FusionBlock]]:
+def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
     """Per layer all blocks that begin there."""
     steps = range(len(layers))
     return [[found for end in steps[at:] if (found := block(layers, at, end + 1))] for at in steps]

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .chain import Layer, macs
+from .chain import ChainLayer, macs
 
 Span = tuple[int, int]
 
 
-def receptive_fields(head: Sequence[Layer], patch: int = 1, *, split: bool = False) -> list[int]:
+def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
     """Eq. 4.1: rows of the input of each layer, and last of the output, that a patch of the output depends on."""
     found = [patch]
     for layer in reversed(head):
@@ -25,17 +25,17 @@ def receptive_fields(head: Sequence[Layer], patch: int = 1, *, split: bool = Fal
     return found[::-1]
 
 
-def layer_bytes(layer: Layer, *, in_place: bool = True) -> int:
+def layer_bytes(layer: ChainLayer, *, in_place: bool = True) -> int:
     """Input and output of a layer on whole maps; a depthwise one writes its output over its input."""
     return max(layer.in_bytes, layer.out_bytes) if layer.depthwise and in_place else layer.in_bytes + layer.out_bytes
 
 
-def peak_bytes(layers: Sequence[Layer], *, in_place: bool = True) -> int:
+def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
     """Layer by layer."""
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
-def head_bytes(head: Sequence[Layer], patch: int, *, split: bool = False) -> int:
+def head_bytes(head: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
     """The head's whole output, and a patch's input and output of the layer where these are largest, no larger than the maps."""
     maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
     sides = [min(side, most) for side, (most, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
@@ -44,18 +44,18 @@ def head_bytes(head: Sequence[Layer], patch: int, *, split: bool = False) -> int
     return max(needs) + head[-1].out_bytes
 
 
-def patched_bytes(layers: Sequence[Layer], head: int, patch: int, *, split: bool = False) -> int:
+def patched_bytes(layers: Sequence[ChainLayer], head: int, patch: int, *, split: bool = False) -> int:
     """The peak of a network whose first `head` layers run by patches and the others layer by layer."""
     rest = [layer_bytes(layer) for layer in layers[head:]]
     return max([head_bytes(layers[:head], patch, split=split), *rest] if head else rest)
 
 
-def patched_macs(layers: Sequence[Layer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
+def patched_macs(layers: Sequence[ChainLayer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
     """What the same run executes."""
     return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
 
 
-def head_macs(head: Sequence[Layer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
+def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
     """What each layer of a head executes; clipped: patches end where the maps do, which the thesis leaves out.
 
     Padding within a window counts, as the thesis has it.
@@ -71,7 +71,7 @@ def head_macs(head: Sequence[Layer], patch: int, *, clipped: bool = False, split
     return found[::-1]
 
 
-def _read(layer: Layer, span: Span, *, clipped: bool, split: bool) -> Span:
+def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
     """The rows of its input that some of a layer's output read."""
     begin, end = span[0] * layer.stride[0], span[1] * layer.stride[0]
     if not split:
@@ -89,7 +89,7 @@ class Patched(NamedTuple):
     macs: int
 
 
-def all_patched(layers: Sequence[Layer]) -> list[Patched]:
+def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
     """The network layer by layer, and every head with every number of patches, as small as so many can be."""
     found = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
     for head in range(1, len(layers) + 1):

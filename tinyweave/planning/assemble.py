@@ -93,7 +93,7 @@ def plan_in_stages(
     streamed_outputs: tuple[str, ...] = (),
 ) -> Plan:
     """The plan that runs the ops in these stages, fused those of more than one op, or that read a `streamed` network input or
-    make a `handed` output.
+    make a streamed output.
 
     The ops of each of the `tiles` run together, some columns at a time.
     """

@@ -179,7 +179,7 @@ ISAS = {
 }
 
 
-class Machine:
+class UnicornMachine:
     """A core with a program and its memories, as calls.py has it; `start` makes them what a request says."""
 
     struct, io = STRUCT, STRUCT + IO
@@ -435,16 +435,16 @@ class Machine:
         return read(isa.result)
 
 
-machines: dict[bytes, Machine] = {}  # by what was built into it
+machines: dict[bytes, UnicornMachine] = {}  # by what was built into it
 
 
-def machine_for(request: dict[str, Any]) -> Machine:
+def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine with the program of a request, started anew: one that ran it before, or a new one."""
     stack, stack_image = request["stack"]
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     sizes = [(*place, len(image)) for *place, image in request["memories"]]
     key = encode(built | {"stack": (stack, len(stack_image)), "memories": sizes})
-    machine = machines.pop(key, None) or Machine(request)
+    machine = machines.pop(key, None) or UnicornMachine(request)
     machines[key] = machine
     while len(machines) > MACHINES:
         del machines[next(iter(machines))]
