@@ -121,7 +121,5 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     }
 }
 
-void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch)
-{
-    tw_depthwise_conv_2d_s8_mve_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_depthwise_conv_2d_s8_mve, tw_depthwise_mve,
+                      tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

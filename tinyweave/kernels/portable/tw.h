@@ -195,4 +195,17 @@ static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t 
         }                                                                                                                \
     } while (0)
 
+/* Defines the form of a kernel for whole maps by its _part form: p are the parameters, in and out the maps, whose views and the
+ * output's shape are given; the second one for a kernel with scratch. */
+#define TW_WHOLE_FORM(kernel, params, in_view, out_view, shape) \
+    void kernel(const params *p, const void *in, void *out)     \
+    {                                                           \
+        kernel##_part(p, in_view, out_view, tw_all(shape));     \
+    }
+#define TW_WHOLE_FORM_SCRATCH(kernel, params, in_view, out_view, shape)    \
+    void kernel(const params *p, const void *in, void *out, void *scratch) \
+    {                                                                      \
+        kernel##_part(p, in_view, out_view, tw_all(shape), scratch);       \
+    }
+
 #endif

@@ -106,7 +106,4 @@ void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
     }
 }
 
-void tw_conv_2d_s4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
-{
-    tw_conv_2d_s4_dsp_part(p, tw_whole_s4(in, p->conv.in), tw_whole_s4(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s4_dsp, tw_conv_dsp, tw_whole_s4(in, p->conv.in), tw_whole_s4(out, p->conv.out), p->conv.out)

@@ -64,8 +64,5 @@ void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in,
     all_products(p, in, out, range);
 }
 
-void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out)
-{
-    const tw_fully_connected *dense = &p->dense;
-    tw_fully_connected_s8_dsp_part(p, tw_whole(in, dense->in), tw_whole(out, dense->out), tw_all(dense->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_dsp, tw_fully_connected_dsp,
+              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)

@@ -78,7 +78,4 @@ void tw_log_softmax_s8_part(const tw_log_softmax *p, tw_view in, tw_view out, tw
     }
 }
 
-void tw_log_softmax_s8(const tw_log_softmax *p, const void *in, void *out)
-{
-    tw_log_softmax_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_log_softmax_s8, tw_log_softmax, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)

@@ -23,7 +23,4 @@ void tw_requantize_s4_s8_part(const tw_requantization *p, tw_view in, tw_view ou
     }
 }
 
-void tw_requantize_s4_s8(const tw_requantization *p, const void *in, void *out)
-{
-    tw_requantize_s4_s8_part(p, tw_whole_s4(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_requantize_s4_s8, tw_requantization, tw_whole_s4(in, p->shape), tw_whole(out, p->shape), p->shape)

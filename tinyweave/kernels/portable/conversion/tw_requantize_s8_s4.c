@@ -21,7 +21,4 @@ void tw_requantize_s8_s4_part(const tw_requantization *p, tw_view in, tw_view ou
     }
 }
 
-void tw_requantize_s8_s4(const tw_requantization *p, const void *in, void *out)
-{
-    tw_requantize_s8_s4_part(p, tw_whole(in, p->shape), tw_whole_s4(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_requantize_s8_s4, tw_requantization, tw_whole(in, p->shape), tw_whole_s4(out, p->shape), p->shape)

@@ -30,7 +30,4 @@ void tw_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range rang
     tw_conv_2d_over(p, in, in_pixel, out, out_pixel, range, filter_bytes(p), products, tw_conv_finish_s4);
 }
 
-void tw_conv_2d_s4(const tw_conv *p, const void *in, void *out)
-{
-    tw_conv_2d_s4_part(p, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)

@@ -27,7 +27,4 @@ void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range rang
     tw_conv_2d_over(p, in, p->in.c, out, p->out.c, range, filter_bytes(p), tw_conv_2d_products, tw_conv_finish_s8);
 }
 
-void tw_conv_2d_s8(const tw_conv *p, const void *in, void *out)
-{
-    tw_conv_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

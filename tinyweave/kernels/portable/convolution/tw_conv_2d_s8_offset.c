@@ -53,7 +53,4 @@ void tw_conv_2d_s8_offset_part(const tw_conv_offset *params, tw_view in, tw_view
     }
 }
 
-void tw_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out)
-{
-    tw_conv_2d_s8_offset_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out));
-}
+TW_WHOLE_FORM(tw_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

@@ -30,7 +30,4 @@ void tw_conv_2d_s8_w4_part(const tw_conv *p, tw_view in, tw_view out, tw_range r
     tw_conv_2d_over(p, in, p->in.c, out, p->out.c, range, filter_bytes(p), products, tw_conv_finish_s8);
 }
 
-void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out)
-{
-    tw_conv_2d_s8_w4_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_conv_2d_s8_w4, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -50,7 +50,4 @@ void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
     }
 }
 
-void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out)
-{
-    tw_transpose_conv_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_transpose_conv_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -58,4 +58,13 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
         }                                                                                                      \
     } while (0)
 
+/* Defines the form of a kernel for whole maps by its _part form; view: that of a whole map, shapes: the parameters that begin with
+ * the extents. */
+#define TW_WHOLE_BROADCAST(kernel, params, view, shapes)                                                       \
+    void kernel(const params *p, const void *a, const void *b, void *out)                                      \
+    {                                                                                                          \
+        kernel##_part(p, view(a, tw_fold((shapes)->a)), view(b, tw_fold((shapes)->b)), view(out, tw_fold((shapes)->out)), \
+                      tw_all(tw_fold((shapes)->out)));                                                         \
+    }
+
 #endif

@@ -20,8 +20,4 @@ void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out
                 extremum_run(p->larger, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
-void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out)
-{
-    tw_extremum_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                        tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_extremum_s8, tw_extremum, tw_whole, p)

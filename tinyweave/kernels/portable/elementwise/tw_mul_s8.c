@@ -23,8 +23,4 @@ void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range
     TW_EACH_RUN(p, a, b, out, range, mul_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
-void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out)
-{
-    tw_mul_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                   tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_mul_s8, tw_mul, tw_whole, p)

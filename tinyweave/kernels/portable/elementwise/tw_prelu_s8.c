@@ -24,8 +24,4 @@ void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_r
     TW_EACH_RUN(p, a, b, out, range, prelu_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
-void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out)
-{
-    tw_prelu_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                     tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_prelu_s8, tw_prelu, tw_whole, p)

@@ -26,7 +26,4 @@ void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view
     tw_fully_connected_over(p, in, in_pixel, out, out_pixel, range, in_pixel, dot, finish);
 }
 
-void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out)
-{
-    tw_fully_connected_s4_part(p, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s4, tw_fully_connected, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)

@@ -23,7 +23,5 @@ void tw_fully_connected_s8_offset_part(const tw_fully_connected_offset *params, 
     }
 }
 
-void tw_fully_connected_s8_offset(const tw_fully_connected_offset *p, const void *in, void *out)
-{
-    tw_fully_connected_s8_offset_part(p, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), tw_all(p->dense.out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_offset, tw_fully_connected_offset,
+              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)

@@ -18,7 +18,4 @@ void tw_fully_connected_s8_w4_part(const tw_fully_connected *p, tw_view in, tw_v
     tw_fully_connected_over(p, in, p->in.c, out, p->out.c, range, filter, dot, tw_fully_connected_finish_s8);
 }
 
-void tw_fully_connected_s8_w4(const tw_fully_connected *p, const void *in, void *out)
-{
-    tw_fully_connected_s8_w4_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_w4, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -14,10 +14,7 @@ void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_ra
     tw_pool_over(p, in, out, range, 0, of_channel);
 }
 
-void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out)
-{
-    tw_average_pool_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_average_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
 
 void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {

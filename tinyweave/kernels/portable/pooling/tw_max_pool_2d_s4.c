@@ -11,7 +11,4 @@ void tw_max_pool_2d_s4_part(const tw_pool *p, tw_view in, tw_view out, tw_range 
     tw_pool_over(p, in, out, range, 1, of_channel);
 }
 
-void tw_max_pool_2d_s4(const tw_pool *p, const void *in, void *out)
-{
-    tw_max_pool_2d_s4_part(p, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_max_pool_2d_s4, tw_pool, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)

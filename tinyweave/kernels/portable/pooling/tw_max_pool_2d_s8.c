@@ -11,7 +11,4 @@ void tw_max_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range 
     tw_pool_over(p, in, out, range, 0, of_channel);
 }
 
-void tw_max_pool_2d_s8(const tw_pool *p, const void *in, void *out)
-{
-    tw_max_pool_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_max_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

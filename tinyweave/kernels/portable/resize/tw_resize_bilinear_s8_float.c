@@ -47,7 +47,4 @@ void tw_resize_bilinear_s8_float_part(const tw_resize_bilinear_float *p, tw_view
     }
 }
 
-void tw_resize_bilinear_s8_float(const tw_resize_bilinear_float *p, const void *in, void *out)
-{
-    tw_resize_bilinear_s8_float_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_resize_bilinear_s8_float, tw_resize_bilinear_float, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
