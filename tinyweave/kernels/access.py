@@ -508,7 +508,7 @@ KERNELS: dict[str, Order] = {
     "tw_depthwise_conv_2d_s8_dsp": strips,
     "tw_depthwise_conv_2d_s8_w4": channels(4),
     "tw_depthwise_conv_2d_s8": channels(4),
-    "tw_fully_connected_s8_offset": rows(1),
+    "tw_fully_connected_s8_offset": rows(4),
     "tw_transpose_conv_s8": transposed(4),
     "tw_fully_connected_s8_mve": rows(4, rest_at_once=True),
     "tw_fully_connected_s8_w4_dsp": rows(8, rest_at_once=True),

@@ -334,7 +334,7 @@ VARIANTS: tuple[Variant, ...] = (
         ("fully_connected",),
         "tw_fully_connected_offset",
         applies=_weights_are_offset,
-        lag=lag.by_row_of_ones,
+        lag=lag.by_row,
     ),
     Variant("tw_transpose_conv_s8", ("transpose_conv",), "tw_conv", lag=lag.by_meeting),
     Variant(

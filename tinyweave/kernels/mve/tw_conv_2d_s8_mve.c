@@ -1,7 +1,7 @@
 /* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie,
  * others gathered before.
  */
-#include "tw_conv_2d_s8_mve.h"
+#include "tw_conv_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_pair.h"

@@ -3,7 +3,7 @@
  * A list says where the inputs of each tap lie: in the map, or where they are zero points for those outside. At the end of what
  * there is, beyond whose channels nothing may be read, the last channels of each tap are copied.
  */
-#include "tw_depthwise_conv_2d_s8_mve.h"
+#include "tw_conv_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_taps.h"

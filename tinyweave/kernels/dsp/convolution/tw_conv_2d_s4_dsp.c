@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "tw_dsp.h"
-#include "tw_int4.h"
 #include "tw_pair_w4.h"
 
 #define EVEN_HALVES 0x000F000Fu  /* of the half bytes of a word the first and the fifth */

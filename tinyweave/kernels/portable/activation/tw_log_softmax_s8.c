@@ -1,7 +1,5 @@
 /* tw_log_softmax_s8.c - int8 logarithm of a softmax, portable C, with the arithmetic of TFLite's reference. */
-#include "tw_log_softmax_s8.h"
-
-#include "tw_exp.h"
+#include "tw_softmax.h"
 
 /* How often x > 0 can be doubled within 32 bits. */
 static int32_t leading_zeros(int32_t x)

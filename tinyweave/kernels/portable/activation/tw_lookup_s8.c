@@ -1,5 +1,5 @@
 /* tw_lookup_s8.c - any function of one int8 element, by table. */
-#include "tw_lookup_s8.h"
+#include "tw_activation.h"
 
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
 {

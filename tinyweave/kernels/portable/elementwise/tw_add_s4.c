@@ -1,7 +1,6 @@
 /* tw_add_s4.c - int4 sum or difference with broadcasting, portable C. */
-#include "tw_add.h"
+#include "tw_binary.h"
 
-#include "tw_broadcast.h"
 #include "tw_int4.h"
 
 void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range)

@@ -1,7 +1,5 @@
 /* tw_extremum_s8.c - the smaller or the larger of two int8 operands with broadcasting, portable C. */
-#include "tw_extremum_s8.h"
-
-#include "tw_broadcast.h"
+#include "tw_binary.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
 static void extremum_run(int32_t larger, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,

@@ -1,7 +1,5 @@
 /* tw_mul_s8.c - int8 product with broadcasting, portable C: the specification of every faster variant. */
-#include "tw_mul_s8.h"
-
-#include "tw_broadcast.h"
+#include "tw_binary.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
 static void mul_run(const tw_mul *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,

@@ -1,7 +1,5 @@
 /* tw_prelu_s8.c - int8 leaky relu whose slope is an operand with broadcasting, portable C. */
-#include "tw_prelu_s8.h"
-
-#include "tw_broadcast.h"
+#include "tw_binary.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
 static void prelu_run(const tw_prelu *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,

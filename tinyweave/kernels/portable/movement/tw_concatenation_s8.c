@@ -1,5 +1,5 @@
 /* tw_concatenation_s8.c - one input of a concatenation, put into its place in the output, portable C. */
-#include "tw_concatenation_s8.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tw_pad_s8.c - a tensor in a larger one filled with a value, portable C. */
-#include "tw_pad_s8.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -3,15 +3,9 @@
 
 #include "tw_sums.h"
 
-static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
-{
-    const int32_t count = window->rows * window->cols;
-    return tw_pool_average(p, tw_pool_sum(in, window, channel, 0) - p->away_from * count, count);
-}
-
 void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
-    tw_pool_over(p, in, out, range, 0, of_channel);
+    tw_pool_over(p, in, out, range, 0, tw_pool_average_of);
 }
 
 TW_WHOLE_FORM(tw_average_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -19,12 +19,12 @@ typedef struct {
     int32_t pixel;       /* bytes */
 } tw_pool_window;
 
-/* The output of a channel. */
-typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel);
+/* The output of a channel; `pairs`: of int4 values. */
+typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs);
 
 /* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
  * time. Inlined with a function that is known, so that each kernel gets loops of its own. */
-static inline void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
+TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
 {
     const int32_t channels = p->in.c;
     tw_pool_window window;
@@ -41,22 +41,29 @@ static inline void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_ra
             window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, window.pixel);
             if (!pairs) {
                 for (int32_t channel = 0; channel < channels; ++channel) {
-                    *to++ = of_channel(p, &in, &window, channel);
+                    *to++ = of_channel(p, &in, &window, channel, pairs);
                 }
                 continue;
             }
             for (int32_t channel = 0; channel < channels; channel += 2) {
-                const int8_t low = of_channel(p, &in, &window, channel);
-                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1) : 0);
+                const int8_t low = of_channel(p, &in, &window, channel, pairs);
+                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1, pairs) : 0);
             }
         }
     }
 }
 
-/* The sum of a window's values of a channel, and the highest of them; with `pairs` of int4 ones. */
-static inline int32_t tw_pool_sum(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+/* The average of `count` values; sum: less away_from for each. */
+static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
 {
-    const int32_t ring = in->ring_height * in->row_stride;
+    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
+    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+}
+
+/* The average and the highest of a window's values: tw_pool_channel. */
+TW_INLINE int8_t tw_pool_average_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    const int32_t ring = in->ring_height * in->row_stride, count = window->rows * window->cols;
     int32_t offset = window->offset, sum = 0;
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *from = (const int8_t *)in->data + offset;
@@ -66,10 +73,10 @@ static inline int32_t tw_pool_sum(const tw_view *in, const tw_pool_window *windo
         }
         offset = tw_down(offset, in->row_stride, ring);
     }
-    return sum;
+    return tw_pool_average(p, sum - p->away_from * count, count);
 }
 
-static inline int32_t tw_pool_highest(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+TW_INLINE int8_t tw_pool_highest_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
 {
     const int32_t ring = in->ring_height * in->row_stride;
     int32_t offset = window->offset, highest = -128;
@@ -81,14 +88,7 @@ static inline int32_t tw_pool_highest(const tw_view *in, const tw_pool_window *w
         }
         offset = tw_down(offset, in->row_stride, ring);
     }
-    return highest;
-}
-
-/* The average of `count` values; sum: less away_from for each. */
-static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
-{
-    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+    return (int8_t)tw_clamp(highest, p->out_min, p->out_max);
 }
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */

@@ -1,5 +1,5 @@
 /* tw_mean_s8.c - int8 mean over any axes, portable C: the specification of every faster variant. */
-#include "tw_mean_s8.h"
+#include "tw_reduction.h"
 
 #include "tw_sums.h"
 

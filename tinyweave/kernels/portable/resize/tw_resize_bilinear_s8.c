@@ -1,5 +1,5 @@
 /* tw_resize_bilinear_s8.c - int8 bilinear interpolation, portable C: the specification of every faster variant. */
-#include "tw_resize_bilinear_s8.h"
+#include "tw_resize.h"
 
 enum { ONE = 1024 };
 

@@ -8,7 +8,7 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#include "tw_resize_bilinear_s8_float.h"
+#include "tw_resize.h"
 
 /* A place between two neighbours, and how much of each is in it. */
 typedef struct { int32_t low, high; float of_low, of_high; } place;
