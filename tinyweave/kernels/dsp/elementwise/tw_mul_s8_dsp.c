@@ -47,13 +47,25 @@ static void mul_run(const tw_mul_dsp *params, const int8_t *a, int32_t a_step, c
     for (int32_t i = done; i < count; ++i) {
         to[i] = rescale(&t, (a[i * a_step] - t.a_zero) * (b[i * b_step] - t.b_zero), sign);
     }
-    tw_clamp_all(to, count, p->out_min, p->out_max);
 }
 
 void tw_mul_s8_dsp_part(const tw_mul_dsp *params, tw_view a, tw_view b, tw_view out, tw_range range)
 {
     const tw_mul *p = &params->mul;
-    TW_EACH_RUN(p, a, b, out, range, mul_run(params, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
+    const tw_steps a_steps = tw_broadcast_steps(p->a, p->out), b_steps = tw_broadcast_steps(p->b, p->out);
+    const int32_t together = tw_broadcast_together(p->a, p->b, p->out, range), count = together * p->out.c;
+    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
+        const int8_t *from_a = tw_broadcast_pixel(&a, p->a, p->out, row, range.col_begin);
+        const int8_t *from_b = tw_broadcast_pixel(&b, p->b, p->out, row, range.col_begin);
+        int8_t *to = (int8_t *)tw_pixel(&out, row, range.col_begin, p->out.c);
+        for (int32_t col = range.col_begin; col < range.col_end; col += together) {
+            mul_run(params, from_a, a_steps.channel, from_b, b_steps.channel, to, count);
+            tw_clamp_all(to, count, p->out_min, p->out_max);
+            from_a += together * a_steps.col;
+            from_b += together * b_steps.col;
+            to += count;
+        }
+    }
 }
 
 TW_WHOLE_BROADCAST(tw_mul_s8_dsp, tw_mul_dsp, tw_whole, &p->mul)

@@ -17,11 +17,6 @@
     "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
     "smlad " low_1 ", " x ", lr, " low_1 "\n"
 #define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
-#define QUAD                   \
-    "ldr r3, [r0], #4\n"       \
-    "sxtb16 r2, r3\n"          \
-    "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
 #define QUAD_CODE_BYTES 124
 
 #else

@@ -18,11 +18,6 @@
     "smlad " a ", " x ", lr, " a "\n"       \
     "smlad " c ", " x ", r12, " c "\n"
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
-#define QUAD                   \
-    "ldr r3, [r0], #4\n"       \
-    "sxtb16 r2, r3\n"          \
-    "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
 #define QUAD_CODE_BYTES 140
 
 #else

@@ -38,7 +38,7 @@ static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const 
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
 static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel_in,
-                                       int32_t channel, int in_bits, int weight_bits, int32_t weights_zero)
+                                       int32_t channel, int in_bits, int weight_bits)
 {
     const int32_t tap = tw_bytes(p->out.c, weight_bits);
     const int8_t *row_taps = p->weights + window->tap * tap;
@@ -48,7 +48,7 @@ static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, cons
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *x = (const int8_t *)in->data + offset, *taps = row_taps;
         for (int32_t i = 0; i < window->cols; ++i) {
-            sum += (tw_value(x, channel_in, in_bits) - p->in_zero) * (tw_value(taps, channel, weight_bits) - weights_zero);
+            sum += (tw_value(x, channel_in, in_bits) - p->in_zero) * tw_value(taps, channel, weight_bits);
             x += p->dilation.w * window->pixel;
             taps += tap;
         }
@@ -58,10 +58,9 @@ static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, cons
     return sum;
 }
 
-/* The range of the output. What up to `at_once` neighbouring channels, 4 or 1, read is read before they are written. Where four are
- * summed at once, weights_zero must be 0. */
-TW_INLINE void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
-                                     int32_t weights_zero, int32_t at_once, tw_conv_finish_pixel *finish)
+/* The range of the output. What up to four neighbouring channels read is read before they are written. */
+static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
+                                     tw_conv_finish_pixel *finish)
 {
     const int32_t depth_multiplier = p->out.c / p->in.c, out_pixel = tw_bytes(p->out.c, in_bits);
 
@@ -71,15 +70,15 @@ TW_INLINE void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_r
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             int32_t channel_in = 0, used = 0;
-            for (int32_t channel = 0; channel < p->out.c; channel += at_once) {
-                const int32_t count = tw_min(p->out.c - channel, at_once);
+            for (int32_t channel = 0; channel < p->out.c; channel += 4) {
+                const int32_t count = tw_min(p->out.c - channel, 4);
                 int32_t sums[4];
                 if (depth_multiplier == 1 && count == 4) {
                     tw_depthwise_four(p, &in, &window, channel, sums, in_bits, weight_bits);
                     channel_in += 4;
                 } else {
                     for (int32_t i = 0; i < count; ++i) {
-                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, in_bits, weight_bits, weights_zero);
+                        sums[i] = tw_depthwise_one(p, &in, &window, channel_in, channel + i, in_bits, weight_bits);
                         if (++used == depth_multiplier) {
                             used = 0;
                             ++channel_in;

@@ -60,35 +60,35 @@ static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t coun
     return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
 }
 
-/* The average and the highest of a window's values: tw_pool_channel. */
-TW_INLINE int8_t tw_pool_average_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
-{
-    const int32_t ring = in->ring_height * in->row_stride, count = window->rows * window->cols;
-    int32_t offset = window->offset, sum = 0;
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *from = (const int8_t *)in->data + offset;
-        for (int32_t col = 0; col < window->cols; ++col) {
-            sum += pairs ? tw_int4(from, channel) : from[channel];
-            from += window->pixel;
-        }
-        offset = tw_down(offset, in->row_stride, ring);
-    }
-    return tw_pool_average(p, sum - p->away_from * count, count);
-}
+static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
 
-TW_INLINE int8_t tw_pool_highest_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+/* A window's values of a channel, joined to `joined` one after the other; with `pairs` int4 ones. */
+TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs, int32_t joined,
+                               int32_t (*join)(int32_t, int32_t))
 {
     const int32_t ring = in->ring_height * in->row_stride;
-    int32_t offset = window->offset, highest = -128;
+    int32_t offset = window->offset;
     for (int32_t row = 0; row < window->rows; ++row) {
         const int8_t *from = (const int8_t *)in->data + offset;
         for (int32_t col = 0; col < window->cols; ++col) {
-            highest = tw_max(highest, pairs ? tw_int4(from, channel) : from[channel]);
+            joined = join(joined, pairs ? tw_int4(from, channel) : from[channel]);
             from += window->pixel;
         }
         offset = tw_down(offset, in->row_stride, ring);
     }
-    return (int8_t)tw_clamp(highest, p->out_min, p->out_max);
+    return joined;
+}
+
+/* Each a tw_pool_channel: the average and the highest of a window's values. */
+static inline int8_t tw_pool_average_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    const int32_t count = window->rows * window->cols;
+    return tw_pool_average(p, tw_pool_join(in, window, channel, pairs, 0, tw_plus) - p->away_from * count, count);
+}
+
+static inline int8_t tw_pool_highest_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    return (int8_t)tw_clamp(tw_pool_join(in, window, channel, pairs, -128, tw_max), p->out_min, p->out_max);
 }
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */
