@@ -5,7 +5,7 @@
  * weights in the order of the file.
  * Source: equations 3.1 and 3.2 of the MCUNet thesis; CMSIS-NN (arXiv 1801.06601), section 3.2.
  */
-#include "tw_conv_2d_s8.h"
+#include "tw_conv.h"
 
 #include "tw_ablation.h"
 #include "tw_dsp.h"

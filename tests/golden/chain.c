@@ -21,10 +21,9 @@
 #include "chain_weights.h"
 #include "tw.h"
 #include "tw_conv.h"
-#include "tw_conv_2d_s8.h"
 #include "tw_fully_connected.h"
-#include "tw_mean_s8.h"
-#include "tw_move.h"
+#include "tw_movement.h"
+#include "tw_reduction.h"
 #include "tw_softmax.h"
 
 #if TW_VERSION != 100

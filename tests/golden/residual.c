@@ -19,9 +19,9 @@
 
 #include "residual_weights.h"
 #include "tw.h"
-#include "tw_add.h"
-#include "tw_concatenation_s8.h"
-#include "tw_conv_2d_s8.h"
+#include "tw_binary.h"
+#include "tw_conv.h"
+#include "tw_movement.h"
 #include "tw_pool.h"
 
 #if TW_VERSION != 100

@@ -20,10 +20,9 @@
 
 #include "stream_weights.h"
 #include "tw.h"
-#include "tw_add.h"
-#include "tw_concatenation_s8.h"
-#include "tw_conv_2d_s8.h"
-#include "tw_strided_copy.h"
+#include "tw_binary.h"
+#include "tw_conv.h"
+#include "tw_movement.h"
 
 #if TW_VERSION != 100
 #error "stream.c is of tinyweave 0.1.0, and these kernels are of another version"

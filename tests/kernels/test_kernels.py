@@ -412,6 +412,7 @@ def test_sources_are_closed_under_includes() -> None:
         "tw_fully_connected.c",
         "tw_fully_connected.h",
         "tw_fully_connected_s8.c",
+        "tw_int4.h",
     ]
 
 

@@ -189,11 +189,6 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
     return _dense(np.arange(count), depth, units, share=share)
 
 
-def by_row_of_ones(graph: Graph, op: Op) -> Distances:
-    """fully_connected that reads a row for each of its outputs."""
-    return _row_for_some(graph, op, 1)
-
-
 def by_row_of_fours(graph: Graph, op: Op) -> Distances:
     """fully_connected that reads a row for every four of its outputs, then for the rest."""
     return _row_for_some(graph, op, 4)

@@ -338,7 +338,7 @@ VARIANTS: tuple[Variant, ...] = (
         ("fully_connected",),
         "tw_fully_connected_offset",
         applies=_weights_are_offset,
-        distance=distance.by_row_of_ones,
+        distance=distance.by_row,
     ),
     Variant("tw_transpose_conv_s8", ("transpose_conv",), "tw_conv", distance=distance.by_meeting),
     Variant(

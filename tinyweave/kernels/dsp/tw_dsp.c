@@ -4,26 +4,15 @@
 #define BYTES 0x01010101u
 
 /* Bytes are clamped when what takes them past the end of int8 is added, in two steps, and taken off again; returns how many. */
-static int32_t raise_to(int8_t *to, int32_t count, int32_t low)
+TW_INLINE int32_t clamp_words(int8_t *to, int32_t count, int32_t past, uint32_t (*there)(uint32_t, uint32_t),
+                              uint32_t (*back)(uint32_t, uint32_t))
 {
-    const int32_t most = tw_min(low + 128, 127), rest = low + 128 - most;
+    const int32_t most = tw_min(past, 127), rest = past - most;
     const uint32_t first = (uint32_t)most * BYTES, second = (uint32_t)rest * BYTES;
     int32_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        const uint32_t word = tw_qsub8(tw_qsub8(tw_word(to + i), first), second);
-        tw_put_word(to + i, tw_qadd8(tw_qadd8(word, first), second));
-    }
-    return i;
-}
-
-static int32_t lower_to(int8_t *to, int32_t count, int32_t high)
-{
-    const int32_t most = tw_min(127 - high, 127), rest = 127 - high - most;
-    const uint32_t first = (uint32_t)most * BYTES, second = (uint32_t)rest * BYTES;
-    int32_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        const uint32_t word = tw_qadd8(tw_qadd8(tw_word(to + i), first), second);
-        tw_put_word(to + i, tw_qsub8(tw_qsub8(word, first), second));
+        const uint32_t word = there(there(tw_word(to + i), first), second);
+        tw_put_word(to + i, back(back(word, first), second));
     }
     return i;
 }
@@ -35,10 +24,10 @@ void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high)
         done = 0;
     } else {
         if (low > -128) {
-            done = raise_to(to, count, low);
+            done = clamp_words(to, count, low + 128, tw_qsub8, tw_qadd8);
         }
         if (high < 127) {
-            done = lower_to(to, count, high);
+            done = clamp_words(to, count, 127 - high, tw_qadd8, tw_qsub8);
         }
     }
     for (int32_t i = done; i < count; ++i) {

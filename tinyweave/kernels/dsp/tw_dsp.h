@@ -43,190 +43,25 @@ static inline uint32_t tw_lanes(int32_t low, int32_t high)
     return ((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16;
 }
 
+/* A function of one instruction, `code` with its operands, which is `plain` in plain C. */
 #if TW_HAS_DSP
-
-/* Bytes 0 and 2, as signed. */
-static inline uint32_t tw_sxtb16(uint32_t x)
-{
-    uint32_t r;
-    __asm__("sxtb16 %0, %1" : "=r"(r) : "r"(x));
-    return r;
-}
-
-/* Bytes 1 and 3, as signed. */
-static inline uint32_t tw_sxtb16_odd(uint32_t x)
-{
-    uint32_t r;
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(r) : "r"(x));
-    return r;
-}
-
-/* sum + x.low * y.low + x.high * y.high, modulo 2^32. */
-static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
-{
-    int32_t r;
-    __asm__("smlad %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
-    return r;
-}
-
-/* sum + one lane of x * one lane of y, modulo 2^32: the low or bottom one, b, or the high or top one, t. */
-static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
-{
-    int32_t r;
-    __asm__("smlabt %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
-    return r;
-}
-
-static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
-{
-    int32_t r;
-    __asm__("smlatb %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
-    return r;
-}
-
-/* The product of both low lanes, b for bottom, or of both high ones, t for top. */
-static inline int32_t tw_smulbb(uint32_t x, uint32_t y)
-{
-    int32_t r;
-    __asm__("smulbb %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-static inline int32_t tw_smultt(uint32_t x, uint32_t y)
-{
-    int32_t r;
-    __asm__("smultt %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-/* Sums and differences of both lanes, modulo 2^16. */
-static inline uint32_t tw_sadd16(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("sadd16 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("ssub16 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-/* The low lanes of x and y, and the high ones. */
-static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-/* Sums and differences of four bytes, each clamped to int8. */
-static inline uint32_t tw_qadd8(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("qadd8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-static inline uint32_t tw_qsub8(uint32_t x, uint32_t y)
-{
-    uint32_t r;
-    __asm__("qsub8 %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-/* x * y / 2^32, rounded half up. */
-static inline int32_t tw_smmulr(int32_t x, int32_t y)
-{
-    int32_t r;
-    __asm__("smmulr %0, %1, %2" : "=r"(r) : "r"(x), "r"(y));
-    return r;
-}
-
-/* sum + x * y / 2^32, rounded half up, modulo 2^32. */
-static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
-{
-    int32_t r;
-    __asm__("smmlar %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
-    return r;
-}
-
-/* sum + x * y / 2^32, rounded down, modulo 2^32. */
-static inline int32_t tw_smmla(int32_t x, int32_t y, int32_t sum)
-{
-    int32_t r;
-    __asm__("smmla %0, %1, %2, %3" : "=r"(r) : "r"(x), "r"(y), "r"(sum));
-    return r;
-}
-
-/* x * (high * 2^32 + low) / 2^64, rounded down. */
-static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
-{
-    uint32_t r, rest;
-    __asm__("umull %0, %1, %2, %4\nmov %0, #0\numaal %1, %0, %2, %3" : "=&r"(r), "=&r"(rest) : "r"(x), "r"(high), "r"(low));
-    return r;
-}
-
-/* Clamped to int8. */
-static inline int32_t tw_ssat8(int32_t x)
-{
-    int32_t r;
-    __asm__("ssat %0, #8, %1" : "=r"(r) : "r"(x));
-    return r;
-}
-
+#define TW_INSTRUCTION(type, name, parameters, code, operands, plain) \
+    static inline type name parameters                                \
+    {                                                                 \
+        type r;                                                       \
+        __asm__(code : "=r"(r) : operands);                           \
+        return r;                                                     \
+    }
 #else
+#define TW_INSTRUCTION(type, name, parameters, code, operands, plain) \
+    static inline type name parameters { return plain; }
+#endif
+#define TW_X "r"(x)
+#define TW_XY "r"(x), "r"(y)
+#define TW_XY_SUM "r"(x), "r"(y), "r"(sum)
 
-static inline uint32_t tw_sxtb16(uint32_t x)
-{
-    return tw_lanes((int8_t)(uint8_t)x, (int8_t)(uint8_t)(x >> 16));
-}
-
-static inline uint32_t tw_sxtb16_odd(uint32_t x)
-{
-    return tw_sxtb16(x >> 8);
-}
-
-static inline int32_t tw_smlad(uint32_t x, uint32_t y, int32_t sum)
-{
-    const uint32_t low = (uint32_t)(tw_lane(x, 0) * tw_lane(y, 0)), high = (uint32_t)(tw_lane(x, 1) * tw_lane(y, 1));
-    return tw_signed((uint32_t)sum + low + high);
-}
-
-static inline int32_t tw_smlabt(uint32_t x, uint32_t y, int32_t sum)
-{
-    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 0) * tw_lane(y, 1)));
-}
-
-static inline int32_t tw_smlatb(uint32_t x, uint32_t y, int32_t sum)
-{
-    return tw_signed((uint32_t)sum + (uint32_t)(tw_lane(x, 1) * tw_lane(y, 0)));
-}
-
-static inline int32_t tw_smulbb(uint32_t x, uint32_t y) { return tw_lane(x, 0) * tw_lane(y, 0); }
-static inline int32_t tw_smultt(uint32_t x, uint32_t y) { return tw_lane(x, 1) * tw_lane(y, 1); }
-
-static inline uint32_t tw_sadd16(uint32_t x, uint32_t y)
-{
-    return tw_lanes(tw_lane(x, 0) + tw_lane(y, 0), tw_lane(x, 1) + tw_lane(y, 1));
-}
-
-static inline uint32_t tw_ssub16(uint32_t x, uint32_t y)
-{
-    return tw_lanes(tw_lane(x, 0) - tw_lane(y, 0), tw_lane(x, 1) - tw_lane(y, 1));
-}
-
-static inline uint32_t tw_pkhbt(uint32_t x, uint32_t y) { return (x & 0xFFFFu) | y << 16; }
-static inline uint32_t tw_pkhtb(uint32_t x, uint32_t y) { return x >> 16 | (y & 0xFFFF0000u); }
+/* The product of a lane of x and one of y, and sums and differences of four bytes, each clamped to int8, for plain C. */
+static inline int32_t tw_lane_product(uint32_t x, int i, uint32_t y, int j) { return tw_lane(x, i) * tw_lane(y, j); }
 
 static inline uint32_t tw_bytes_added(uint32_t x, uint32_t y, int32_t sign)
 {
@@ -238,32 +73,63 @@ static inline uint32_t tw_bytes_added(uint32_t x, uint32_t y, int32_t sign)
     return r;
 }
 
-static inline uint32_t tw_qadd8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, 1); }
-static inline uint32_t tw_qsub8(uint32_t x, uint32_t y) { return tw_bytes_added(x, y, -1); }
+/* Bytes 0 and 2, as signed, and bytes 1 and 3. */
+TW_INSTRUCTION(uint32_t, tw_sxtb16, (uint32_t x), "sxtb16 %0, %1", TW_X,
+               tw_lanes((int8_t)(uint8_t)x, (int8_t)(uint8_t)(x >> 16)))
+TW_INSTRUCTION(uint32_t, tw_sxtb16_odd, (uint32_t x), "sxtb16 %0, %1, ror #8", TW_X, tw_sxtb16(x >> 8))
 
-static inline int32_t tw_smmulr(int32_t x, int32_t y)
-{
-    return (int32_t)(((int64_t)x * y + ((int64_t)1 << 31)) >> 32);
-}
+/* sum + x.low * y.low + x.high * y.high, modulo 2^32. */
+TW_INSTRUCTION(int32_t, tw_smlad, (uint32_t x, uint32_t y, int32_t sum), "smlad %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 0) + (uint32_t)tw_lane_product(x, 1, y, 1)))
 
-static inline int32_t tw_smmlar(int32_t x, int32_t y, int32_t sum)
-{
-    return tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y));
-}
+/* sum + one lane of x * one lane of y, modulo 2^32: the low or bottom one, b, or the high or top one, t. */
+TW_INSTRUCTION(int32_t, tw_smlabt, (uint32_t x, uint32_t y, int32_t sum), "smlabt %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 1)))
+TW_INSTRUCTION(int32_t, tw_smlatb, (uint32_t x, uint32_t y, int32_t sum), "smlatb %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 1, y, 0)))
 
-static inline int32_t tw_smmla(int32_t x, int32_t y, int32_t sum)
-{
-    return tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * y) >> 32));
-}
+/* The product of both low lanes, b for bottom, or of both high ones, t for top. */
+TW_INSTRUCTION(int32_t, tw_smulbb, (uint32_t x, uint32_t y), "smulbb %0, %1, %2", TW_XY, tw_lane_product(x, 0, y, 0))
+TW_INSTRUCTION(int32_t, tw_smultt, (uint32_t x, uint32_t y), "smultt %0, %1, %2", TW_XY, tw_lane_product(x, 1, y, 1))
 
+/* Sums and differences of both lanes, modulo 2^16. */
+TW_INSTRUCTION(uint32_t, tw_sadd16, (uint32_t x, uint32_t y), "sadd16 %0, %1, %2", TW_XY,
+               tw_lanes(tw_lane(x, 0) + tw_lane(y, 0), tw_lane(x, 1) + tw_lane(y, 1)))
+TW_INSTRUCTION(uint32_t, tw_ssub16, (uint32_t x, uint32_t y), "ssub16 %0, %1, %2", TW_XY,
+               tw_lanes(tw_lane(x, 0) - tw_lane(y, 0), tw_lane(x, 1) - tw_lane(y, 1)))
+
+/* The low lanes of x and y, and the high ones. */
+TW_INSTRUCTION(uint32_t, tw_pkhbt, (uint32_t x, uint32_t y), "pkhbt %0, %1, %2, lsl #16", TW_XY, (x & 0xFFFFu) | y << 16)
+TW_INSTRUCTION(uint32_t, tw_pkhtb, (uint32_t x, uint32_t y), "pkhtb %0, %2, %1, asr #16", TW_XY, x >> 16 | (y & 0xFFFF0000u))
+
+/* Sums and differences of four bytes, each clamped to int8. */
+TW_INSTRUCTION(uint32_t, tw_qadd8, (uint32_t x, uint32_t y), "qadd8 %0, %1, %2", TW_XY, tw_bytes_added(x, y, 1))
+TW_INSTRUCTION(uint32_t, tw_qsub8, (uint32_t x, uint32_t y), "qsub8 %0, %1, %2", TW_XY, tw_bytes_added(x, y, -1))
+
+/* x * y / 2^32, rounded half up. */
+TW_INSTRUCTION(int32_t, tw_smmulr, (int32_t x, int32_t y), "smmulr %0, %1, %2", TW_XY,
+               (int32_t)(((int64_t)x * y + ((int64_t)1 << 31)) >> 32))
+
+/* sum + x * y / 2^32, rounded half up, or down, modulo 2^32. */
+TW_INSTRUCTION(int32_t, tw_smmlar, (int32_t x, int32_t y, int32_t sum), "smmlar %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_smmulr(x, y)))
+TW_INSTRUCTION(int32_t, tw_smmla, (int32_t x, int32_t y, int32_t sum), "smmla %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * y) >> 32)))
+
+/* Clamped to int8. */
+TW_INSTRUCTION(int32_t, tw_ssat8, (int32_t x), "ssat %0, #8, %1", TW_X, tw_clamp(x, -128, 127))
+
+/* x * (high * 2^32 + low) / 2^64, rounded down. */
 static inline uint32_t tw_high_product(uint32_t x, uint32_t high, uint32_t low)
 {
+#if TW_HAS_DSP
+    uint32_t r, rest;
+    __asm__("umull %0, %1, %2, %4\nmov %0, #0\numaal %1, %0, %2, %3" : "=&r"(r), "=&r"(rest) : "r"(x), "r"(high), "r"(low));
+    return r;
+#else
     return (uint32_t)(((uint64_t)x * high + (((uint64_t)x * low) >> 32)) >> 32);
-}
-
-static inline int32_t tw_ssat8(int32_t x) { return tw_clamp(x, -128, 127); }
-
 #endif
+}
 
 /* The output of a sum: `doubled` / 2 * multiplier / 2^31 * power / 2^32 + zero, rounded twice as tw_requantize does; power is
  * 2^(32 - exponent), exponent 2 .. 31. `sign` is -1 where a negative half must go away from zero, 0 where it need not since it

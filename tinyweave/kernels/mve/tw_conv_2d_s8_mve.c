@@ -1,7 +1,7 @@
 /* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie,
  * others gathered before.
  */
-#include "tw_conv_2d_s8_mve.h"
+#include "tw_conv_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_pair.h"
@@ -113,7 +113,4 @@ void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, 
     }
 }
 
-void tw_conv_2d_s8_mve(const tw_conv_mve *p, const void *in, void *out, void *scratch)
-{
-    tw_conv_2d_s8_mve_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_mve, tw_conv_mve, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

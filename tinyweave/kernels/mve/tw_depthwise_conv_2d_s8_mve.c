@@ -3,7 +3,7 @@
  * A list says where the inputs of each tap lie: in the map, or where they are zero points for those outside. At the end of what
  * there is, beyond whose channels nothing may be read, the last channels of each tap are copied.
  */
-#include "tw_depthwise_conv_2d_s8_mve.h"
+#include "tw_conv_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_taps.h"
@@ -121,7 +121,5 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     }
 }
 
-void tw_depthwise_conv_2d_s8_mve(const tw_depthwise_mve *p, const void *in, void *out, void *scratch)
-{
-    tw_depthwise_conv_2d_s8_mve_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_depthwise_conv_2d_s8_mve, tw_depthwise_mve,
+                      tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

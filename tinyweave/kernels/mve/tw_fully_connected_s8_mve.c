@@ -117,7 +117,4 @@ void tw_fully_connected_s8_mve_part(const tw_fully_connected *p, tw_view in, tw_
     }
 }
 
-void tw_fully_connected_s8_mve(const tw_fully_connected *p, const void *in, void *out)
-{
-    tw_fully_connected_s8_mve_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_mve, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -16,6 +16,13 @@ typedef struct { int32_t h, w, c; } tw_shape;
 typedef struct { int32_t n, h, w, c; } tw_extents;
 typedef struct { int32_t h, w; } tw_size;
 
+/* For loops that take functions and constants: inlined, so that each kernel gets loops of its own. */
+#if defined(__GNUC__)
+#define TW_INLINE static inline __attribute__((always_inline))
+#else
+#define TW_INLINE static inline
+#endif
+
 /* Rows [row_begin, row_end) x columns [col_begin, col_end) of a feature map. */
 typedef struct { int32_t row_begin, row_end, col_begin, col_end; } tw_range;
 
@@ -40,10 +47,10 @@ static inline tw_view tw_whole(const void *data, tw_shape shape)
     return view;
 }
 
-/* The view of a whole feature map of float elements at `data`. */
-static inline tw_view tw_whole_f32(const void *data, tw_shape shape)
+/* The same of elements of `bytes` bytes. */
+static inline tw_view tw_whole_of(const void *data, tw_shape shape, int32_t bytes)
 {
-    tw_view view = {tw_viewed(data), shape.w * shape.c * (int32_t)sizeof(float), shape.h, 0, 0};
+    tw_view view = {tw_viewed(data), shape.w * shape.c * bytes, shape.h, 0, 0};
     return view;
 }
 
@@ -181,6 +188,11 @@ static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t 
     return (int32_t)(x < 0 ? -rounded : rounded);
 }
 
+/* sums += the products of `count` inputs less `zero`, from number first_in of a pixel on, with as many weights, from number `first`
+ * of a filter on; of 1 or 4 filters, `filter` bytes each. */
+typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter, int32_t first,
+                         int32_t count, int32_t filters, int32_t *sums);
+
 /* The range of an op on one operand of the output's shape, that of the parameters `p`: to[i] is the VALUE for from[i]. */
 #define TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE)                                                    \
     do {                                                                                                                 \
@@ -194,5 +206,18 @@ static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t 
             }                                                                                                            \
         }                                                                                                                \
     } while (0)
+
+/* Defines the form of a kernel for whole maps by its _part form: p are the parameters, in and out the maps, whose views and the
+ * output's shape are given; the second one for a kernel with scratch. */
+#define TW_WHOLE_FORM(kernel, params, in_view, out_view, shape) \
+    void kernel(const params *p, const void *in, void *out)     \
+    {                                                           \
+        kernel##_part(p, in_view, out_view, tw_all(shape));     \
+    }
+#define TW_WHOLE_FORM_SCRATCH(kernel, params, in_view, out_view, shape)    \
+    void kernel(const params *p, const void *in, void *out, void *scratch) \
+    {                                                                      \
+        kernel##_part(p, in_view, out_view, tw_all(shape), scratch);       \
+    }
 
 #endif

@@ -22,6 +22,13 @@ static inline int32_t tw_int4(const int8_t *pairs, int32_t index)
     return index & 1 ? tw_high(pairs[index >> 1]) : tw_low(pairs[index >> 1]);
 }
 
+/* The same of values of 8 or 4 bits. */
+static inline int32_t tw_bytes(int32_t count, int bits) { return bits == 4 ? tw_int4_bytes(count) : count; }
+static inline int32_t tw_value(const int8_t *from, int32_t index, int bits)
+{
+    return bits == 4 ? tw_int4(from, index) : from[index];
+}
+
 /* Writes values `first` .. `first` + count - 1 of a pixel, after those before them: the half after the last one becomes 0. */
 static inline void tw_put_int4(int8_t *pixel, int32_t first, const int8_t *values, int32_t count)
 {

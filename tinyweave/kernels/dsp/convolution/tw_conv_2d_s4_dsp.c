@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "tw_dsp.h"
-#include "tw_int4.h"
 #include "tw_pair_w4.h"
 
 #define EVEN_HALVES 0x000F000Fu  /* of the half bytes of a word the first and the fifth */
@@ -106,7 +105,4 @@ void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
     }
 }
 
-void tw_conv_2d_s4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
-{
-    tw_conv_2d_s4_dsp_part(p, tw_whole_s4(in, p->conv.in), tw_whole_s4(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s4_dsp, tw_conv_dsp, tw_whole_s4(in, p->conv.in), tw_whole_s4(out, p->conv.out), p->conv.out)

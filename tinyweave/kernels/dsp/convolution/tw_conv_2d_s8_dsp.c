@@ -9,7 +9,4 @@ void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_ra
     tw_conv_pairs(p, in, out, range, scratch, tw_pair_products_s8);
 }
 
-void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
-{
-    tw_conv_2d_s8_dsp_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_dsp, tw_conv_dsp, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

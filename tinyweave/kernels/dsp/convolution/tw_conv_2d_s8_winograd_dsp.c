@@ -107,7 +107,5 @@ void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_v
     }
 }
 
-void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
-{
-    tw_conv_2d_s8_winograd_dsp_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_winograd_dsp, tw_conv_dsp,
+                      tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

@@ -67,8 +67,5 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     }
 }
 
-void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch)
-{
-    const tw_conv *conv = &p->base.conv;
-    tw_depthwise_conv_2d_s8_dsp_part(p, tw_whole(in, conv->in), tw_whole(out, conv->out), tw_all(conv->out), scratch);
-}
+TW_WHOLE_FORM_SCRATCH(tw_depthwise_conv_2d_s8_dsp, tw_depthwise_dsp,
+                      tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out)

@@ -1,5 +1,5 @@
 /* tw_add_s8_dsp.c - int8 sum or difference with the Arm DSP extension. */
-#include "tw_add_s8_dsp.h"
+#include "tw_binary_dsp.h"
 
 #include "tw_dsp.h"
 

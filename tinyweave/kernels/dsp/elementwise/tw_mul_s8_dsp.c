@@ -1,7 +1,6 @@
 /* tw_mul_s8_dsp.c - int8 product with broadcasting with the Arm DSP extension. */
-#include "tw_mul_s8_dsp.h"
+#include "tw_binary_dsp.h"
 
-#include "tw_broadcast.h"
 #include "tw_dsp.h"
 
 /* What is the same for all elements. */
@@ -69,9 +68,4 @@ void tw_mul_s8_dsp_part(const tw_mul_dsp *params, tw_view a, tw_view b, tw_view 
     }
 }
 
-void tw_mul_s8_dsp(const tw_mul_dsp *params, const void *a, const void *b, void *out)
-{
-    const tw_mul *p = &params->mul;
-    tw_mul_s8_dsp_part(params, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                       tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_mul_s8_dsp, tw_mul_dsp, tw_whole, &p->mul)

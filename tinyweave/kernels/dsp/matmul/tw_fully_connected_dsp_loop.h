@@ -1,8 +1,8 @@
 /* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight filters
  * at a time; to be included once they are.
  *
- * STEP_WORDS: words of the stream for two inputs. In assembly, QUAD: the products of the four inputs at r0 with eight filters of
- * the stream at r1, sums in r4 .. r11, other registers free; QUAD_CODE_BYTES: its size. In C, add: the products of two inputs.
+ * STEP_WORDS: words of the stream for two inputs. In assembly, STEP(x): the products of the two inputs in register x, r2 or r3, with
+ * eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; QUAD_CODE_BYTES: the size of a QUAD. In C, add: the products of two inputs.
  * Always, shared_of: what all sums of an input share; begin_of: where eight sums begin; sum_of: one of four neighbouring sums.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -20,6 +20,12 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
                                        int32_t *sums);
 
 #if TW_HAS_DSP
+
+#define QUAD                   \
+    "ldr r3, [r0], #4\n"       \
+    "sxtb16 r2, r3\n"          \
+    "sxtb16 r3, r3, ror #8\n"  \
+    STEP("r2") STEP("r3")
 
 /* On the stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the
  * size is given. At first lr: where sums begin. */
@@ -39,8 +45,7 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
     "add sp, sp, #8\n"         \
     "pop {r4-r11}\n"
 
-static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
-                                       int32_t *sums)
+static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
     register const uint32_t *words __asm__("r1") = stream;
@@ -54,8 +59,7 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #else
 
-static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
-                                       int32_t *sums)
+static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     memmove(sums, begin, TW_FILTERS * sizeof *sums);
     for (int32_t i = 0; i < quads; ++i) {

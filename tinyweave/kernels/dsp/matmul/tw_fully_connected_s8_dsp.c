@@ -17,11 +17,6 @@
     "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
     "smlad " low_1 ", " x ", lr, " low_1 "\n"
 #define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
-#define QUAD                   \
-    "ldr r3, [r0], #4\n"       \
-    "sxtb16 r2, r3\n"          \
-    "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
 #define QUAD_CODE_BYTES 124
 
 #else
@@ -64,8 +59,5 @@ void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in,
     all_products(p, in, out, range);
 }
 
-void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out)
-{
-    const tw_fully_connected *dense = &p->dense;
-    tw_fully_connected_s8_dsp_part(p, tw_whole(in, dense->in), tw_whole(out, dense->out), tw_all(dense->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_dsp, tw_fully_connected_dsp,
+              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)

@@ -18,11 +18,6 @@
     "smlad " a ", " x ", lr, " a "\n"       \
     "smlad " c ", " x ", r12, " c "\n"
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
-#define QUAD                   \
-    "ldr r3, [r0], #4\n"       \
-    "sxtb16 r2, r3\n"          \
-    "sxtb16 r3, r3, ror #8\n"  \
-    STEP("r2") STEP("r3")
 #define QUAD_CODE_BYTES 140
 
 #else
@@ -62,8 +57,5 @@ void tw_fully_connected_s8_w4_dsp_part(const tw_fully_connected_dsp *p, tw_view 
     all_products(p, in, out, range);
 }
 
-void tw_fully_connected_s8_w4_dsp(const tw_fully_connected_dsp *p, const void *in, void *out)
-{
-    const tw_fully_connected *dense = &p->dense;
-    tw_fully_connected_s8_w4_dsp_part(p, tw_whole(in, dense->in), tw_whole(out, dense->out), tw_all(dense->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,
+              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)

@@ -1,7 +1,5 @@
 /* tw_log_softmax_s8.c - int8 logarithm of a softmax, portable C, with the arithmetic of TFLite's reference. */
-#include "tw_log_softmax_s8.h"
-
-#include "tw_exp.h"
+#include "tw_softmax.h"
 
 /* How often x > 0 can be doubled within 32 bits. */
 static int32_t leading_zeros(int32_t x)
@@ -78,7 +76,4 @@ void tw_log_softmax_s8_part(const tw_log_softmax *p, tw_view in, tw_view out, tw
     }
 }
 
-void tw_log_softmax_s8(const tw_log_softmax *p, const void *in, void *out)
-{
-    tw_log_softmax_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_log_softmax_s8, tw_log_softmax, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)

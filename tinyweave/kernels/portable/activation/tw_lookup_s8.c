@@ -1,5 +1,5 @@
 /* tw_lookup_s8.c - any function of one int8 element, by table. */
-#include "tw_lookup_s8.h"
+#include "tw_activation.h"
 
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range)
 {
@@ -7,7 +7,4 @@ void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range ran
     TW_EACH_ELEMENT(p, in, int8_t, out, int8_t, range, table[from[i]]);
 }
 
-void tw_lookup_s8(const tw_lookup *p, const void *in, void *out)
-{
-    tw_lookup_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_lookup_s8, tw_lookup, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)

@@ -63,4 +63,16 @@ void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range r
  * -32768. Needs no scratch. */
 void tw_softmax_s8_s16(const tw_softmax *p, const void *in, void *out);
 
+/* Logarithm of a softmax over the channels of each pixel. */
+typedef struct {
+    tw_shape shape;                              /* of input and output */
+    int32_t multiplier, left_shift;              /* from x - max to Q5.26; Q31 */
+    int32_t reverse_multiplier, reverse_shift;   /* and back */
+    int32_t difference_min;                      /* below it the exponential is 0 */
+} tw_log_softmax;
+
+/* int8 logarithm of a softmax. The output's scale is 1/16, its zero point 127. Needs no scratch; out may lie over in. */
+void tw_log_softmax_s8(const tw_log_softmax *p, const void *in, void *out);
+void tw_log_softmax_s8_part(const tw_log_softmax *p, tw_view in, tw_view out, tw_range range);
+
 #endif

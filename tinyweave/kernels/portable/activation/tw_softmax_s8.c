@@ -22,7 +22,4 @@ void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range r
     }
 }
 
-void tw_softmax_s8(const tw_softmax *p, const void *in, void *out)
-{
-    tw_softmax_s8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_softmax_s8, tw_softmax, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)

@@ -1,19 +1,21 @@
 /* tw_cast.c - numbers of one type as numbers of another, portable C. */
 #include "tw_cast.h"
 
+/* What is the same for integers of every type, C type and range, but bool. */
+#define EACH_INTEGER(DO)                      \
+    DO(TW_S8, int8_t, INT8_MIN, INT8_MAX)     \
+    DO(TW_U8, uint8_t, 0, UINT8_MAX)          \
+    DO(TW_S16, int16_t, INT16_MIN, INT16_MAX) \
+    DO(TW_S32, int32_t, INT32_MIN, INT32_MAX) \
+    DO(TW_S64, int64_t, INT64_MIN, INT64_MAX)
+
 /* Of an array of integers. */
 static int64_t integer_at(const void *in, int32_t type, int32_t i)
 {
+#define READ(type, c_type, low, high) case type: return ((const c_type *)in)[i];
     switch (type) {
-    case TW_S8:
-        return ((const int8_t *)in)[i];
-    case TW_S16:
-        return ((const int16_t *)in)[i];
-    case TW_S32:
-        return ((const int32_t *)in)[i];
-    case TW_S64:
-        return ((const int64_t *)in)[i];
-    default: /* TW_U8, TW_BOOL */
+    EACH_INTEGER(READ)
+    default: /* TW_BOOL */
         return ((const uint8_t *)in)[i];
     }
 }
@@ -28,17 +30,9 @@ static int64_t saturated(float x, int64_t low, int64_t high)
 
 static int64_t integer_of(float x, int32_t type)
 {
+#define ROUND(type, c_type, low, high) case type: return saturated(x, low, high);
     switch (type) {
-    case TW_S8:
-        return saturated(x, INT8_MIN, INT8_MAX);
-    case TW_U8:
-        return saturated(x, 0, UINT8_MAX);
-    case TW_S16:
-        return saturated(x, INT16_MIN, INT16_MAX);
-    case TW_S32:
-        return saturated(x, INT32_MIN, INT32_MAX);
-    case TW_S64:
-        return saturated(x, INT64_MIN, INT64_MAX);
+    EACH_INTEGER(ROUND)
     default: /* TW_BOOL */
         return x != 0.0f;
     }
@@ -46,22 +40,9 @@ static int64_t integer_of(float x, int32_t type)
 
 static void store(void *out, int32_t type, int32_t i, int64_t value)
 {
+#define WRITE(type, c_type, low, high) case type: ((c_type *)out)[i] = (c_type)value; break;
     switch (type) {
-    case TW_S8:
-        ((int8_t *)out)[i] = (int8_t)value;
-        break;
-    case TW_U8:
-        ((uint8_t *)out)[i] = (uint8_t)value;
-        break;
-    case TW_S16:
-        ((int16_t *)out)[i] = (int16_t)value;
-        break;
-    case TW_S32:
-        ((int32_t *)out)[i] = (int32_t)value;
-        break;
-    case TW_S64:
-        ((int64_t *)out)[i] = value;
-        break;
+    EACH_INTEGER(WRITE)
     case TW_F32:
         ((float *)out)[i] = (float)value;
         break;

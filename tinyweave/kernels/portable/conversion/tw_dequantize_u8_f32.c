@@ -6,7 +6,4 @@ void tw_dequantize_u8_f32_part(const tw_quantization *p, tw_view in, tw_view out
     TW_EACH_ELEMENT(p, in, uint8_t, out, float, range, p->scale * (float)(from[i] - p->zero));
 }
 
-void tw_dequantize_u8_f32(const tw_quantization *p, const void *in, void *out)
-{
-    tw_dequantize_u8_f32_part(p, tw_whole(in, p->shape), tw_whole_f32(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_dequantize_u8_f32, tw_quantization, tw_whole(in, p->shape), tw_whole_of(out, p->shape, sizeof(float)), p->shape)

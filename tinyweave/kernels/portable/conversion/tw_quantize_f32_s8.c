@@ -6,7 +6,4 @@ void tw_quantize_f32_s8_part(const tw_quantization *p, tw_view in, tw_view out, 
     TW_EACH_ELEMENT(p, in, float, out, int8_t, range, tw_quantize_element(p, from[i], -128, 127));
 }
 
-void tw_quantize_f32_s8(const tw_quantization *p, const void *in, void *out)
-{
-    tw_quantize_f32_s8_part(p, tw_whole_f32(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_quantize_f32_s8, tw_quantization, tw_whole_of(in, p->shape, sizeof(float)), tw_whole(out, p->shape), p->shape)

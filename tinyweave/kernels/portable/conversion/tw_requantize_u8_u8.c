@@ -6,7 +6,4 @@ void tw_requantize_u8_u8_part(const tw_requantization *p, tw_view in, tw_view ou
     TW_EACH_ELEMENT(p, in, uint8_t, out, uint8_t, range, tw_requantize_element(p, from[i]));
 }
 
-void tw_requantize_u8_u8(const tw_requantization *p, const void *in, void *out)
-{
-    tw_requantize_u8_u8_part(p, tw_whole(in, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_WHOLE_FORM(tw_requantize_u8_u8, tw_requantization, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)

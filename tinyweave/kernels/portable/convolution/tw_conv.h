@@ -2,7 +2,7 @@
 #ifndef TW_CONV_H
 #define TW_CONV_H
 
-#include "tw.h"
+#include "tw_int4.h"
 
 typedef struct {
     tw_shape in, out;
@@ -70,7 +70,20 @@ static inline void tw_conv_finish_s8(const tw_conv *p, int32_t channel, const in
     tw_conv_finish(p, channel, sums, count, pixel + channel);
 }
 
+/* A tw_conv_finish_pixel of at most four channels. */
+static inline void tw_conv_finish_s4(const tw_conv *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
+{
+    int8_t values[4];
+    tw_conv_finish(p, channel, sums, count, values);
+    tw_put_int4(pixel, channel, values, count);
+}
+
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+
+/* int8 convolution.
+ * weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */
+void tw_conv_2d_s8(const tw_conv *p, const void *in, void *out);
+void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
 /* Convolution of int8 maps with int4 weights.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each filter in bytes of its own. Needs no scratch. */
@@ -104,5 +117,20 @@ void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_
  * stride.h - pad.h + [0, kernel.h). dilation and groups are 1. Needs no scratch. */
 void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out);
 void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+typedef struct {
+    tw_conv conv;
+    int32_t weights_zero;  /* the weights' zero point */
+} tw_conv_offset;
+
+/* int8 convolution whose weights have a zero point, as models that were uint8 have.
+ * weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */
+void tw_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out);
+void tw_conv_2d_s8_offset_part(const tw_conv_offset *p, tw_view in, tw_view out, tw_range range);
+
+/* int8 depthwise convolution whose weights have a zero point.
+ * weights: [kernel.h][kernel.w][out.c]. Needs no scratch. */
+void tw_depthwise_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out);
+void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *p, tw_view in, tw_view out, tw_range range);
 
 #endif

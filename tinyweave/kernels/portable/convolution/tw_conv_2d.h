@@ -8,21 +8,25 @@
 
 #include "tw_conv.h"
 
-/* sums += the products of `count` inputs, from number first_in of a pixel on, with as many weights, from number `first` of a
- * filter on; of 1 or 4 filters, `filter` bytes each. */
-typedef void tw_conv_2d_dot(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter,
-                            int32_t first, int32_t count, int32_t filters, int32_t *sums);
-
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. */
-typedef void tw_conv_2d_window(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in,
-                               const int8_t *weights, int32_t filters, int32_t *sums);
-
-/* A tw_conv_2d_window. A tap begins `tap` weights after the one before it, and if that is as many as it has, no half byte lies
- * between pixels. */
-static inline void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in,
-                                  const int8_t *weights, int32_t filter, int32_t filters, int32_t *sums, int32_t tap,
-                                  tw_conv_2d_dot *dot)
+/* From a tap of a filter to the next, in weights; a tap of an int4 map begins in a byte of its own. */
+static inline int32_t tw_conv_2d_tap(const tw_conv *p, int in_bits)
 {
+    const int32_t depth = p->in.c / p->groups;
+    return in_bits == 4 ? 2 * tw_int4_bytes(depth) : depth;
+}
+
+/* Bytes of a filter. */
+static inline int32_t tw_conv_2d_filter(const tw_conv *p, int in_bits, int weight_bits)
+{
+    return tw_bytes(p->kernel.h * p->kernel.w * tw_conv_2d_tap(p, in_bits), weight_bits);
+}
+
+/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. Where taps are as long as
+ * they are apart, no half byte lies between pixels. */
+TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
+                              int32_t filters, int32_t *sums, int in_bits, int weight_bits, tw_products *dot)
+{
+    const int32_t tap = tw_conv_2d_tap(p, in_bits), filter = tw_conv_2d_filter(p, in_bits, weight_bits);
     const int32_t depth = p->in.c / p->groups;
     const int together = tap == depth && p->groups == 1 && p->dilation.w == 1;
     const int32_t run = together ? window->cols * depth : depth;
@@ -43,24 +47,46 @@ static inline void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_
     }
 }
 
-/* The range of the output; pixels of in_pixel and out_pixel bytes. */
-static inline void tw_conv_2d_over(const tw_conv *p, tw_view in, int32_t in_pixel, tw_view out, int32_t out_pixel,
-                                   tw_range range, int32_t filter, tw_conv_2d_window *add, tw_conv_finish_pixel *finish)
+/* The inputs of a window, less their zero point, summed over the channels from `first_in` on that one group reads. */
+static inline int32_t tw_conv_2d_inputs(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in)
+{
+    const int32_t depth = p->in.c / p->groups;
+    int32_t offset = window->offset + first_in;
+    int32_t sum = -p->in_zero * depth * window->rows * window->cols;
+    for (int32_t row = 0; row < window->rows; ++row) {
+        const int8_t *x = (const int8_t *)in->data + offset;
+        for (int32_t col = 0; col < window->cols; ++col) {
+            for (int32_t i = 0; i < depth; ++i) {
+                sum += x[i];
+            }
+            x += p->dilation.w * p->in.c;
+        }
+        offset = tw_down(offset, window->step, window->ring);
+    }
+    return sum;
+}
+
+/* The range of the output. Weights have a zero point: the sum of x * (weight - weights_zero) is that of x * weight, less weights_zero
+ * times the sum of the window's x, which all filters share. */
+TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
+                               int32_t weights_zero, tw_products *dot, tw_conv_finish_pixel *finish)
 {
     const int32_t group_in = p->in.c / p->groups, group_out = p->out.c / p->groups;
+    const int32_t filter = tw_conv_2d_filter(p, in_bits, weight_bits), out_pixel = tw_bytes(p->out.c, in_bits);
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
-        tw_window window = tw_window_of(p, &in, y, in_pixel);
+        tw_window window = tw_window_of(p, &in, y, tw_bytes(p->in.c, in_bits));
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             int32_t channel = 0;
             for (int32_t first_in = 0; first_in < p->in.c; first_in += group_in) {
                 const int32_t end = channel + group_out;
+                const int32_t shared = weights_zero ? -weights_zero * tw_conv_2d_inputs(p, &in, &window, first_in) : 0;
                 while (channel < end) {
                     const int32_t filters = end - channel >= 4 ? 4 : 1;
-                    int32_t sums[4] = {0, 0, 0, 0};
-                    add(p, &in, &window, first_in, p->weights + channel * filter, filters, sums);
+                    int32_t sums[4] = {shared, shared, shared, shared};
+                    tw_conv_2d_sum(p, &in, &window, first_in, p->weights + channel * filter, filters, sums, in_bits, weight_bits, dot);
                     finish(p, channel, sums, filters, to);
                     channel += filters;
                 }

@@ -1,27 +1,20 @@
 /* tw_depthwise_conv_2d.h - the loops of depthwise convolutions, portable C, for kernels of int8 and int4 values.
  *
  * Without a depth multiplier four neighbouring channels are summed at once. Inlined with types that are known, so that each
- * kernel gets loops of its own. A type is given by its bits, 8 or 4.
+ * kernel gets loops of its own. A type is given by its bits.
  */
 #ifndef TW_DEPTHWISE_CONV_2D_H
 #define TW_DEPTHWISE_CONV_2D_H
 
 #include "tw_conv.h"
-#include "tw_int4.h"
-
-static inline int32_t tw_run_bytes(int32_t count, int bits) { return bits == 4 ? tw_int4_bytes(count) : count; }
-static inline int32_t tw_value(const int8_t *from, int32_t index, int bits)
-{
-    return bits == 4 ? tw_int4(from, index) : from[index];
-}
 
 /* The products of a window for four channels from `channel` on, a multiple of four; depth multiplier 1. */
 static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel,
                                      int32_t *sums, int in_bits, int weight_bits)
 {
-    const int32_t step = p->dilation.w * window->pixel, zero = p->in_zero, tap = tw_run_bytes(p->out.c, weight_bits);
-    const int8_t *row_taps = p->weights + window->tap * tap + tw_run_bytes(channel, weight_bits);
-    int32_t offset = window->offset + tw_run_bytes(channel, in_bits);
+    const int32_t step = p->dilation.w * window->pixel, zero = p->in_zero, tap = tw_bytes(p->out.c, weight_bits);
+    const int8_t *row_taps = p->weights + window->tap * tap + tw_bytes(channel, weight_bits);
+    int32_t offset = window->offset + tw_bytes(channel, in_bits);
     int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
 
     for (int32_t row = 0; row < window->rows; ++row) {
@@ -47,7 +40,7 @@ static inline void tw_depthwise_four(const tw_conv *p, const tw_view *in, const 
 static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t channel_in,
                                        int32_t channel, int in_bits, int weight_bits)
 {
-    const int32_t tap = tw_run_bytes(p->out.c, weight_bits);
+    const int32_t tap = tw_bytes(p->out.c, weight_bits);
     const int8_t *row_taps = p->weights + window->tap * tap;
     int32_t offset = window->offset;
     int32_t sum = 0;
@@ -69,11 +62,11 @@ static inline int32_t tw_depthwise_one(const tw_conv *p, const tw_view *in, cons
 static inline void tw_depthwise_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
                                      tw_conv_finish_pixel *finish)
 {
-    const int32_t depth_multiplier = p->out.c / p->in.c, out_pixel = tw_run_bytes(p->out.c, in_bits);
+    const int32_t depth_multiplier = p->out.c / p->in.c, out_pixel = tw_bytes(p->out.c, in_bits);
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
-        tw_window window = tw_window_of(p, &in, y, tw_run_bytes(p->in.c, in_bits));
+        tw_window window = tw_window_of(p, &in, y, tw_bytes(p->in.c, in_bits));
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             int32_t channel_in = 0, used = 0;

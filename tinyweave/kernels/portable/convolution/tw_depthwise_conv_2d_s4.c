@@ -1,7 +1,6 @@
 /* tw_depthwise_conv_2d_s4.c - int4 depthwise convolution with int4 weights, portable C. */
 #include "tw_conv.h"
 
-#include "tw_conv_s4.h"
 #include "tw_depthwise_conv_2d.h"
 
 void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
@@ -9,7 +8,4 @@ void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_
     tw_depthwise_over(p, in, out, range, 4, 4, tw_conv_finish_s4);
 }
 
-void tw_depthwise_conv_2d_s4(const tw_conv *p, const void *in, void *out)
-{
-    tw_depthwise_conv_2d_s4_part(p, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_depthwise_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)

@@ -8,7 +8,4 @@ void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_
     tw_depthwise_over(p, in, out, range, 8, 8, tw_conv_finish_s8);
 }
 
-void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out)
-{
-    tw_depthwise_conv_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_depthwise_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

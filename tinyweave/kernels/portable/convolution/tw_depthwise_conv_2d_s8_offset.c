@@ -1,5 +1,5 @@
 /* tw_depthwise_conv_2d_s8_offset.c - int8 depthwise convolution whose weights have a zero point, portable C. */
-#include "tw_conv_offset.h"
+#include "tw_conv.h"
 
 /* The products of a window for one output channel, which reads the input channel `channel_in`. */
 static int32_t products(const tw_conv_offset *params, const tw_view *in, const tw_window *window, int32_t channel_in,
@@ -46,7 +46,4 @@ void tw_depthwise_conv_2d_s8_offset_part(const tw_conv_offset *params, tw_view i
     }
 }
 
-void tw_depthwise_conv_2d_s8_offset(const tw_conv_offset *p, const void *in, void *out)
-{
-    tw_depthwise_conv_2d_s8_offset_part(p, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), tw_all(p->conv.out));
-}
+TW_WHOLE_FORM(tw_depthwise_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)

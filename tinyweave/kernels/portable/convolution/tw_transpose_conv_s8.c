@@ -18,11 +18,7 @@ static void add_products(const tw_conv *p, const tw_view *in, const tw_meeting *
         const int8_t *x = (const int8_t *)tw_pixel(in, rows->from - i, cols->from, p->in.c);
         const int8_t *taps = weights + tap * p->in.c;
         for (int32_t j = 0; j < cols->count; ++j) {
-            if (filters == 4) {
-                tw_dot4(x, p->in_zero, taps, filter, p->in.c, sums);
-            } else {
-                tw_dot1(x, p->in_zero, taps, p->in.c, sums);
-            }
+            tw_dot_s8(x, 0, p->in_zero, taps, filter, 0, p->in.c, filters, sums);
             x -= p->in.c;
             taps += p->stride.w * p->in.c;
         }
@@ -50,7 +46,4 @@ void tw_transpose_conv_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
     }
 }
 
-void tw_transpose_conv_s8(const tw_conv *p, const void *in, void *out)
-{
-    tw_transpose_conv_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_transpose_conv_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -1,5 +1,5 @@
 /* tw_add_s16.c - int16 sum or difference with broadcasting, portable C. */
-#include "tw_add.h"
+#include "tw_binary.h"
 
 /* The element of an operand that belongs to an element of the output. */
 static int32_t element(const int16_t *data, tw_extents operand, const int32_t *at)

@@ -1,7 +1,6 @@
 /* tw_add_s4.c - int4 sum or difference with broadcasting, portable C. */
-#include "tw_add.h"
+#include "tw_binary.h"
 
-#include "tw_broadcast.h"
 #include "tw_int4.h"
 
 void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range)
@@ -25,8 +24,4 @@ void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range
     }
 }
 
-void tw_add_s4(const tw_add *p, const void *a, const void *b, void *out)
-{
-    tw_add_s4_part(p, tw_whole_s4(a, tw_fold(p->a)), tw_whole_s4(b, tw_fold(p->b)), tw_whole_s4(out, tw_fold(p->out)),
-                   tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_add_s4, tw_add, tw_whole_s4, p)

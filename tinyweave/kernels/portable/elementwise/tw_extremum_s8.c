@@ -1,7 +1,5 @@
 /* tw_extremum_s8.c - the smaller or the larger of two int8 operands with broadcasting, portable C. */
-#include "tw_extremum_s8.h"
-
-#include "tw_broadcast.h"
+#include "tw_binary.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
 static void extremum_run(int32_t larger, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
@@ -20,8 +18,4 @@ void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out
                 extremum_run(p->larger, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
-void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out)
-{
-    tw_extremum_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                        tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_extremum_s8, tw_extremum, tw_whole, p)

@@ -1,7 +1,5 @@
 /* tw_prelu_s8.c - int8 leaky relu whose slope is an operand with broadcasting, portable C. */
-#include "tw_prelu_s8.h"
-
-#include "tw_broadcast.h"
+#include "tw_binary.h"
 
 /* count elements; an operand moves by its step, 0 or 1, per element. */
 static void prelu_run(const tw_prelu *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
@@ -24,8 +22,4 @@ void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_r
     TW_EACH_RUN(p, a, b, out, range, prelu_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
 }
 
-void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out)
-{
-    tw_prelu_s8_part(p, tw_whole(a, tw_fold(p->a)), tw_whole(b, tw_fold(p->b)),
-                     tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_BROADCAST(tw_prelu_s8, tw_prelu, tw_whole, p)

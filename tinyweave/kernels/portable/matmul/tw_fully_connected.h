@@ -2,7 +2,7 @@
 #ifndef TW_FULLY_CONNECTED_H
 #define TW_FULLY_CONNECTED_H
 
-#include "tw.h"
+#include "tw_int4.h"
 
 typedef struct {
     tw_shape in, out;           /* {1, batch, depth} and {1, batch, units}: a pixel is one batch entry */
@@ -18,10 +18,6 @@ typedef struct {
 /* The output of a sum of products of `channel`: rescaled with a single rounding, as LiteRT does here and only here. */
 int8_t tw_fully_connected_rescale(const tw_fully_connected *p, int32_t channel, int32_t sum);
 
-/* sums += the products of an input with 1 or 4 filters. */
-typedef void tw_fully_connected_dot(const tw_fully_connected *p, const int8_t *from, const int8_t *weights, int32_t filters,
-                                    int32_t *sums);
-
 /* Writes the outputs of `count` channels from `channel` on, of which `sums` has the products. */
 typedef void tw_fully_connected_finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count,
                                        int8_t *pixel);
@@ -34,22 +30,26 @@ static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int
     }
 }
 
-/* The range of the output; pixels of in_pixel and out_pixel bytes, filters of `filter` bytes. Four output channels share each
- * input. Inlined with functions that are known, so that each kernel gets a loop of its own. */
-static inline void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, int32_t in_pixel, tw_view out,
-                                           int32_t out_pixel, tw_range range, int32_t filter, tw_fully_connected_dot *dot,
-                                           tw_fully_connected_finish *finish)
+/* The range of the output. Four output channels share each input. Weights have a zero point: the sum of x * (weight - weights_zero)
+ * is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
+TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range, int in_bits,
+                                       int weight_bits, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
 {
+    const int32_t depth = p->in.c, filter = tw_bytes(depth, weight_bits);
+    const int32_t in_pixel = tw_bytes(depth, in_bits), out_pixel = tw_bytes(p->out.c, in_bits);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, in_pixel);
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             const int8_t *weights = p->weights;
-            int32_t channel = 0;
+            int32_t channel = 0, shared = 0;
+            for (int32_t i = 0; weights_zero && i < depth; ++i) {
+                shared -= weights_zero * (from[i] - p->in_zero);
+            }
             while (channel < p->out.c) {
                 const int32_t filters = p->out.c - channel >= 4 ? 4 : 1;
-                int32_t sums[4] = {0, 0, 0, 0};
-                dot(p, from, weights, filters, sums);
+                int32_t sums[4] = {shared, shared, shared, shared};
+                dot(from, 0, p->in_zero, weights, filter, 0, depth, filters, sums);
                 weights += filters * filter;
                 finish(p, channel, sums, filters, to);
                 channel += filters;

@@ -3,15 +3,6 @@
 
 #include "tw_dot_s4.h"
 
-static inline void dot(const tw_fully_connected *p, const int8_t *from, const int8_t *weights, int32_t filters, int32_t *sums)
-{
-    if (filters == 4) {
-        tw_dot4_s4(from, 0, p->in_zero, weights, tw_int4_bytes(p->in.c), 0, p->in.c, sums);
-    } else {
-        tw_dot1_s4(from, 0, p->in_zero, weights, 0, p->in.c, sums);
-    }
-}
-
 static inline void finish(const tw_fully_connected *p, int32_t channel, const int32_t *sums, int32_t count, int8_t *pixel)
 {
     for (int32_t i = 0; i < count; ++i) {
@@ -22,11 +13,7 @@ static inline void finish(const tw_fully_connected *p, int32_t channel, const in
 
 void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
 {
-    const int32_t in_pixel = tw_int4_bytes(p->in.c), out_pixel = tw_int4_bytes(p->out.c);
-    tw_fully_connected_over(p, in, in_pixel, out, out_pixel, range, in_pixel, dot, finish);
+    tw_fully_connected_over(p, in, out, range, 4, 4, 0, tw_dot_s4, finish);
 }
 
-void tw_fully_connected_s4(const tw_fully_connected *p, const void *in, void *out)
-{
-    tw_fully_connected_s4_part(p, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s4, tw_fully_connected, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)

@@ -3,21 +3,9 @@
 
 #include "tw_dot.h"
 
-static inline void dot(const tw_fully_connected *p, const int8_t *from, const int8_t *weights, int32_t filters, int32_t *sums)
-{
-    if (filters == 4) {
-        tw_dot4(from, p->in_zero, weights, p->in.c, p->in.c, sums);
-    } else {
-        tw_dot1(from, p->in_zero, weights, p->in.c, sums);
-    }
-}
-
 void tw_fully_connected_s8_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
 {
-    tw_fully_connected_over(p, in, p->in.c, out, p->out.c, range, p->in.c, dot, tw_fully_connected_finish_s8);
+    tw_fully_connected_over(p, in, out, range, 8, 8, 0, tw_dot_s8, tw_fully_connected_finish_s8);
 }
 
-void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out)
-{
-    tw_fully_connected_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_fully_connected_s8, tw_fully_connected, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

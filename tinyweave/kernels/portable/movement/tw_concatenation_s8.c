@@ -1,5 +1,5 @@
 /* tw_concatenation_s8.c - one input of a concatenation, put into its place in the output, portable C. */
-#include "tw_concatenation_s8.h"
+#include "tw_movement.h"
 
 #include <string.h>
 
@@ -26,8 +26,5 @@ void tw_concatenation_s8_part(const tw_concatenation *p, tw_view in, tw_view out
     }
 }
 
-void tw_concatenation_s8(const tw_concatenation *p, const void *in, void *out)
-{
-    tw_concatenation_s8_part(p, tw_whole(in, tw_fold(p->in)),
-                             tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_FORM(tw_concatenation_s8, tw_concatenation,
+              tw_whole(in, tw_fold(p->in)), tw_whole(out, tw_fold(p->out)), tw_fold(p->out))

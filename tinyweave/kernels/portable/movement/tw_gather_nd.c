@@ -1,5 +1,5 @@
 /* tw_gather_nd.c - slices of a tensor, each named by a vector of indices, portable C. */
-#include "tw_gather_nd.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tw_move.c - the same bytes elsewhere, portable C: memmove in pieces that memcpy may copy. */
-#include "tw_move.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tw_pad_s8.c - a tensor in a larger one filled with a value, portable C. */
-#include "tw_pad_s8.h"
+#include "tw_movement.h"
 
 #include <string.h>
 
@@ -39,7 +39,4 @@ void tw_pad_s8_part(const tw_pad *p, tw_view in, tw_view out, tw_range range)
     }
 }
 
-void tw_pad_s8(const tw_pad *p, const void *in, void *out)
-{
-    tw_pad_s8_part(p, tw_whole(in, tw_fold(p->in)), tw_whole(out, tw_fold(p->out)), tw_all(tw_fold(p->out)));
-}
+TW_WHOLE_FORM(tw_pad_s8, tw_pad, tw_whole(in, tw_fold(p->in)), tw_whole(out, tw_fold(p->out)), tw_fold(p->out))

@@ -1,5 +1,5 @@
 /* tw_strided_copy.c - elements in another order, portable C. */
-#include "tw_strided_copy.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tw_table_copy.c - elements from places that tables list, portable C. */
-#include "tw_table_copy.h"
+#include "tw_movement.h"
 
 #include <string.h>
 

@@ -3,29 +3,17 @@
 
 #include "tw_sums.h"
 
-static inline int8_t of_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel)
-{
-    const int32_t count = window->rows * window->cols;
-    return tw_pool_average(p, tw_pool_sum(in, window, channel, 0) - p->away_from * count, count);
-}
-
 void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range)
 {
-    tw_pool_over(p, in, out, range, 0, of_channel);
+    tw_pool_over(p, in, out, range, 0, tw_pool_average_of);
 }
 
-void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out)
-{
-    tw_average_pool_2d_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_average_pool_2d_s8, tw_pool, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
 
 void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const int32_t count = p->in.h * p->in.w;
-    if (range.row_begin == 0) {
-        tw_sums_begin(sums, p->in.c, -p->away_from * count);
-    }
-    tw_sums_add(sums, p->in.c, &in, range);
+    tw_sums_add(sums, p->in.c, &in, range, -p->away_from * count);
     if (range.row_end == p->in.h) {
         for (int32_t channel = 0; channel < p->in.c; ++channel) {
             ((int8_t *)out)[channel] = tw_pool_average(p, sums[channel], count);

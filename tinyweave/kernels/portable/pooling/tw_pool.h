@@ -19,12 +19,12 @@ typedef struct {
     int32_t pixel;       /* bytes */
 } tw_pool_window;
 
-/* The output of a channel. */
-typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel);
+/* The output of a channel; `pairs`: of int4 values. */
+typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs);
 
 /* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
  * time. Inlined with a function that is known, so that each kernel gets loops of its own. */
-static inline void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
+TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
 {
     const int32_t channels = p->in.c;
     tw_pool_window window;
@@ -41,47 +41,16 @@ static inline void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_ra
             window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, window.pixel);
             if (!pairs) {
                 for (int32_t channel = 0; channel < channels; ++channel) {
-                    *to++ = of_channel(p, &in, &window, channel);
+                    *to++ = of_channel(p, &in, &window, channel, pairs);
                 }
                 continue;
             }
             for (int32_t channel = 0; channel < channels; channel += 2) {
-                const int8_t low = of_channel(p, &in, &window, channel);
-                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1) : 0);
+                const int8_t low = of_channel(p, &in, &window, channel, pairs);
+                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1, pairs) : 0);
             }
         }
     }
-}
-
-/* The sum of a window's values of a channel, and the highest of them; with `pairs` of int4 ones. */
-static inline int32_t tw_pool_sum(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
-{
-    const int32_t ring = in->ring_height * in->row_stride;
-    int32_t offset = window->offset, sum = 0;
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *from = (const int8_t *)in->data + offset;
-        for (int32_t col = 0; col < window->cols; ++col) {
-            sum += pairs ? tw_int4(from, channel) : from[channel];
-            from += window->pixel;
-        }
-        offset = tw_down(offset, in->row_stride, ring);
-    }
-    return sum;
-}
-
-static inline int32_t tw_pool_highest(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
-{
-    const int32_t ring = in->ring_height * in->row_stride;
-    int32_t offset = window->offset, highest = -128;
-    for (int32_t row = 0; row < window->rows; ++row) {
-        const int8_t *from = (const int8_t *)in->data + offset;
-        for (int32_t col = 0; col < window->cols; ++col) {
-            highest = tw_max(highest, pairs ? tw_int4(from, channel) : from[channel]);
-            from += window->pixel;
-        }
-        offset = tw_down(offset, in->row_stride, ring);
-    }
-    return highest;
 }
 
 /* The average of `count` values; sum: less away_from for each. */
@@ -89,6 +58,37 @@ static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t coun
 {
     const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
     return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+}
+
+static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
+
+/* A window's values of a channel, joined to `joined` one after the other; with `pairs` int4 ones. */
+TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs, int32_t joined,
+                               int32_t (*join)(int32_t, int32_t))
+{
+    const int32_t ring = in->ring_height * in->row_stride;
+    int32_t offset = window->offset;
+    for (int32_t row = 0; row < window->rows; ++row) {
+        const int8_t *from = (const int8_t *)in->data + offset;
+        for (int32_t col = 0; col < window->cols; ++col) {
+            joined = join(joined, pairs ? tw_int4(from, channel) : from[channel]);
+            from += window->pixel;
+        }
+        offset = tw_down(offset, in->row_stride, ring);
+    }
+    return joined;
+}
+
+/* Each a tw_pool_channel: the average and the highest of a window's values. */
+static inline int8_t tw_pool_average_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    const int32_t count = window->rows * window->cols;
+    return tw_pool_average(p, tw_pool_join(in, window, channel, pairs, 0, tw_plus) - p->away_from * count, count);
+}
+
+static inline int8_t tw_pool_highest_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+{
+    return (int8_t)tw_clamp(tw_pool_join(in, window, channel, pairs, -128, tw_max), p->out_min, p->out_max);
 }
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */

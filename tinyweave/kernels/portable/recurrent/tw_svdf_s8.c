@@ -1,5 +1,5 @@
 /* tw_svdf_s8.c - int8 SVDF layer, portable C: the specification of every faster variant. */
-#include "tw_svdf_s8.h"
+#include "tw_recurrent.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * A cell's four gates share each input. The new hidden state is made in the output's row, since all cells read the old one.
  */
-#include "tw_unidirectional_sequence_lstm_s8.h"
+#include "tw_recurrent.h"
 
 #include <string.h>
 

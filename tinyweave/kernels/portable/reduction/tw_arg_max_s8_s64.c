@@ -1,5 +1,5 @@
 /* tw_arg_max_s8_s64.c - where along an axis the largest int8 element lies, as int64, portable C. */
-#include "tw_arg_max.h"
+#include "tw_reduction.h"
 
 void tw_arg_max_s8_s64(const tw_arg_max *p, const void *in, void *out)
 {

@@ -1,5 +1,5 @@
 /* tw_mean_s8.c - int8 mean over any axes, portable C: the specification of every faster variant. */
-#include "tw_mean_s8.h"
+#include "tw_reduction.h"
 
 #include "tw_sums.h"
 
@@ -60,10 +60,7 @@ void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range)
 void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
     const int32_t channels = p->kept[1];
-    if (range.row_begin == 0) {
-        tw_sums_begin(sums, channels, -p->in_zero * p->reduced[0]);
-    }
-    tw_sums_add(sums, channels, &in, range);
+    tw_sums_add(sums, channels, &in, range, -p->in_zero * p->reduced[0]);
     if (range.row_end * range.col_end == p->reduced[0]) {
         for (int32_t channel = 0; channel < channels; ++channel) {
             ((int8_t *)out)[channel] = finish(p, sums[channel]);

@@ -1,5 +1,5 @@
 /* tw_reduce_extremum_s8.c - int8 maximum or minimum over any axes, portable C. */
-#include "tw_reduce_extremum_s8.h"
+#include "tw_reduction.h"
 
 void tw_reduce_extremum_s8(const tw_reduce_extremum *p, const void *in, void *out)
 {

@@ -4,13 +4,6 @@
 
 #include "tw.h"
 
-static inline void tw_sums_begin(int32_t *sums, int32_t channels, int32_t value)
-{
-    for (int32_t channel = 0; channel < channels; ++channel) {
-        sums[channel] = value;
-    }
-}
-
 /* Adds `count` values of each of four neighbouring channels to their sums, or to those of the first `channels` of them; `step`
  * bytes lead from a value to the next. */
 static inline void tw_sums_add_four(int32_t *sums, int32_t channels, const int8_t *from, int32_t step, int32_t count)
@@ -37,9 +30,12 @@ static inline void tw_sums_add_four(int32_t *sums, int32_t channels, const int8_
     }
 }
 
-/* Adds every pixel of a range of an int8 map. */
-static inline void tw_sums_add(int32_t *sums, int32_t channels, const tw_view *in, tw_range range)
+/* Adds every pixel of a range of an int8 map to sums that begin, with row 0, at `first`. */
+static inline void tw_sums_add(int32_t *sums, int32_t channels, const tw_view *in, tw_range range, int32_t first)
 {
+    for (int32_t channel = 0; range.row_begin == 0 && channel < channels; ++channel) {
+        sums[channel] = first;
+    }
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         const int8_t *from = (const int8_t *)tw_pixel(in, y, range.col_begin, channels);
         for (int32_t channel = 0; channel < channels; channel += 4) {

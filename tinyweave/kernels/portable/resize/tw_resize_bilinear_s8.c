@@ -1,5 +1,5 @@
 /* tw_resize_bilinear_s8.c - int8 bilinear interpolation, portable C: the specification of every faster variant. */
-#include "tw_resize_bilinear_s8.h"
+#include "tw_resize.h"
 
 enum { ONE = 1024 };
 
@@ -38,7 +38,4 @@ void tw_resize_bilinear_s8_part(const tw_resize_bilinear *p, tw_view in, tw_view
     }
 }
 
-void tw_resize_bilinear_s8(const tw_resize_bilinear *p, const void *in, void *out)
-{
-    tw_resize_bilinear_s8_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_resize_bilinear_s8, tw_resize_bilinear, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -8,7 +8,7 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#include "tw_resize_bilinear_s8_float.h"
+#include "tw_resize.h"
 
 /* A place between two neighbours, and how much of each is in it. */
 typedef struct { int32_t low, high; float of_low, of_high; } place;
@@ -47,7 +47,4 @@ void tw_resize_bilinear_s8_float_part(const tw_resize_bilinear_float *p, tw_view
     }
 }
 
-void tw_resize_bilinear_s8_float(const tw_resize_bilinear_float *p, const void *in, void *out)
-{
-    tw_resize_bilinear_s8_float_part(p, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out));
-}
+TW_WHOLE_FORM(tw_resize_bilinear_s8_float, tw_resize_bilinear_float, tw_whole(in, p->in), tw_whole(out, p->out), p->out)

@@ -1,0 +1,136 @@
+/* tw_binary.h - ops on two operands with broadcasting: parameters and loops. An axis of extent 1 repeats along the whole axis of
+ * the output.
+ */
+#ifndef TW_BINARY_H
+#define TW_BINARY_H
+
+#include "tw.h"
+
+typedef struct {
+    tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
+    int32_t a_zero, b_zero, out_zero;  /* zero points */
+    int32_t out_min, out_max;          /* the clamp of the fused activation, within the type of the output */
+    int32_t left_shift;                /* of both operands before they are rescaled, 20 */
+    int32_t a_multiplier, a_shift;     /* Q31; a positive shift goes left */
+    int32_t b_multiplier, b_shift;     /* a negative multiplier computes a - b */
+    int32_t out_multiplier, out_shift;
+} tw_add;
+
+typedef struct {
+    tw_extents a, b, out;  /* each axis of a and b is that of out, or 1 */
+    int32_t larger;        /* 1: the larger, 0: the smaller */
+} tw_extremum;
+
+typedef struct {
+    tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
+    int32_t a_zero, b_zero, out_zero;  /* zero points */
+    int32_t out_min, out_max;          /* the clamp of the fused activation, within -128 .. 127 */
+    int32_t multiplier, shift;         /* of the product; Q31, a positive shift goes left */
+} tw_mul;
+
+typedef struct {
+    tw_extents a, b, out;                           /* the input and the slopes; each axis of b is that of out, or 1 */
+    int32_t a_zero, b_zero, out_zero;               /* zero points */
+    int32_t positive_multiplier, positive_shift;    /* of the input; Q31, a positive shift goes left */
+    int32_t negative_multiplier, negative_shift;    /* of its product with the slope */
+} tw_prelu;
+
+/* The sum of two elements. */
+static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
+{
+    const int32_t scaled_a = tw_requantize(tw_shift_left(a - p->a_zero, p->left_shift), p->a_multiplier, p->a_shift);
+    const int32_t scaled_b = tw_requantize(tw_shift_left(b - p->b_zero, p->left_shift), p->b_multiplier, p->b_shift);
+    const int32_t scaled = tw_requantize(scaled_a + scaled_b, p->out_multiplier, p->out_shift);
+    return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
+}
+
+/* How far an operand moves per output column and per output channel, in elements. */
+typedef struct { int32_t col, channel; } tw_steps;
+
+static inline tw_steps tw_broadcast_steps(tw_extents operand, tw_extents out)
+{
+    tw_steps steps = {operand.w == 1 ? 0 : operand.c, operand.c < out.c ? 0 : 1};
+    return steps;
+}
+
+/* How many columns of a range are one run: all when no operand repeats in a row, else 1. */
+static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_extents out, tw_range range)
+{
+    const int whole = a.w == out.w && b.w == out.w && a.c == out.c && b.c == out.c;
+    return whole ? tw_max(range.col_end - range.col_begin, 1) : 1;
+}
+
+/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand; a pixel of that has `pixel`
+ * bytes. */
+static inline const int8_t *tw_broadcast_from(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col,
+                                              int32_t pixel)
+{
+    const int32_t n = row / out.h;
+    const int32_t y = row - n * out.h;
+    const int32_t from = (operand.n == 1 ? 0 : n * operand.h) + (operand.h == 1 ? 0 : y);
+    return (const int8_t *)tw_pixel(view, from, operand.w == 1 ? view->first_col : col, pixel);
+}
+
+/* The same of an int8 operand. */
+static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents operand, tw_extents out, int32_t row,
+                                               int32_t col)
+{
+    return tw_broadcast_from(view, operand, out, row, col, operand.c);
+}
+
+/* The range of an op on two operands, whose parameters `p` begin with their extents and the output's. Runs RUN for each run of
+ * `count` elements: the operands begin at from_a and from_b and move by their steps, 0 or 1 per element; the output at `to`. */
+#define TW_EACH_RUN(p, a, b, out, range, RUN)                                                                   \
+    do {                                                                                                        \
+        const tw_steps a_steps = tw_broadcast_steps((p)->a, (p)->out);                                          \
+        const tw_steps b_steps = tw_broadcast_steps((p)->b, (p)->out);                                          \
+        const int32_t together = tw_broadcast_together((p)->a, (p)->b, (p)->out, range);                        \
+        for (int32_t row = (range).row_begin; row < (range).row_end; ++row) {                                   \
+            const int8_t *from_a = tw_broadcast_pixel(&(a), (p)->a, (p)->out, row, (range).col_begin);        \
+            const int8_t *from_b = tw_broadcast_pixel(&(b), (p)->b, (p)->out, row, (range).col_begin);        \
+            int8_t *to = (int8_t *)tw_pixel(&(out), row, (range).col_begin, (p)->out.c);                        \
+            for (int32_t col = (range).col_begin; col < (range).col_end; col += together) {                     \
+                RUN;                                                                                            \
+                from_a += together * a_steps.col;                                                               \
+                from_b += together * b_steps.col;                                                               \
+                to += together * (p)->out.c;                                                                    \
+            }                                                                                                   \
+        }                                                                                                       \
+    } while (0)
+
+/* Defines the form of a kernel for whole maps by its _part form; view: that of a whole map, shapes: the parameters that begin with
+ * the extents. */
+#define TW_WHOLE_BROADCAST(kernel, params, view, shapes)                                                       \
+    void kernel(const params *p, const void *a, const void *b, void *out)                                      \
+    {                                                                                                          \
+        kernel##_part(p, view(a, tw_fold((shapes)->a)), view(b, tw_fold((shapes)->b)), view(out, tw_fold((shapes)->out)), \
+                      tw_all(tw_fold((shapes)->out)));                                                         \
+    }
+
+/* The kernels. A _part form computes a range of tw_fold(out), from and to parts of maps. */
+
+/* int8 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
+void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int4 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_add_s4(const tw_add *p, const void *a, const void *b, void *out);
+void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. Needs no scratch; out
+ * may lie over an operand of its extents. */
+void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
+
+/* int8 product with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
+void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* The smaller or the larger of two int8 operands with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out);
+void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+/* int8 leaky relu whose slope is an operand with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out);
+void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_range range);
+
+#endif

@@ -1,0 +1,42 @@
+/* tw_recurrent.h - parameters of layers with a state. */
+#ifndef TW_RECURRENT_H
+#define TW_RECURRENT_H
+
+#include "tw.h"
+
+/* int8 SVDF layer: products with the input are kept for some steps and weighted over time. */
+typedef struct {
+    int32_t batch, depth, units, rank;        /* units * rank filters */
+    int32_t steps;                            /* how many products of a filter are kept */
+    int32_t state_bytes;                      /* of an element of the state and of time_weights, 1 or 2 */
+    int32_t in_zero, state_zero, out_zero;    /* zero points */
+    int32_t state_multiplier, state_shift;    /* from products to the state; Q31, a positive shift goes left */
+    int32_t multiplier, shift;                /* from sums over time to the output */
+    const int8_t *weights;                    /* [units][rank][depth], zero point 0 */
+    const void *time_weights;                 /* [units][rank][steps], zero point 0 */
+    const int32_t *bias;                      /* [units], or a null pointer */
+} tw_svdf;
+
+/* state: [batch][units][rank][steps], the oldest first; it is read and replaced. Needs no scratch. */
+void tw_svdf_s8(const tw_svdf *p, const void *in, void *state, void *out);
+
+/* int8 LSTM with an int16 cell state. A scale per gate: input, forget, candidate, output. */
+typedef struct { int32_t multiplier[4], shift[4]; } tw_lstm_scales; /* Q31; a positive shift goes left */
+
+typedef struct {
+    int32_t batch, time, depth, cells;
+    int32_t batch_step, time_step;      /* rows from one batch entry, and from one time step, to the next */
+    int32_t in_zero, out_zero;          /* zero points; the hidden state has the output's */
+    int32_t cell_bits;                  /* integer bits of the cell state, 0 .. 6 */
+    int32_t cell_clip;                  /* of the cell state's magnitude; 0: none */
+    tw_lstm_scales in, recurrent;       /* from sums to the gates' Q3.12 */
+    int32_t multiplier, shift;          /* from output gate * tanh(cell), Q0.30, to the output */
+    const int8_t *weights;              /* [cells][4][depth], zero point 0 */
+    const int8_t *recurrent_weights;    /* [cells][4][cells], zero point 0 */
+    const int32_t *bias;                /* [cells][4] */
+} tw_lstm;
+
+/* hidden: int8 [batch][cells], cell: int16 [batch][cells]; both are read and replaced. Needs no scratch. */
+void tw_unidirectional_sequence_lstm_s8(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out);
+
+#endif

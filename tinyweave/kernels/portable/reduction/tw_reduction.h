@@ -1,0 +1,59 @@
+/* tw_reduction.h - what makes one element of many. A kernel without a range may read all of the input for each output. */
+#ifndef TW_REDUCTION_H
+#define TW_REDUCTION_H
+
+#include "tw.h"
+
+/* Where along an axis the largest element lies: the first of equal ones. The input is [outer][depth][inner], the output
+ * [outer][inner]. */
+typedef struct { int32_t outer, depth, inner; } tw_arg_max;
+
+/* The index of the largest of `depth` int8 elements, `step` apart. */
+static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step)
+{
+    int32_t best = 0, largest = *x;
+    for (int32_t i = 1; i < depth; ++i) {
+        x += step;
+        if (*x > largest) {
+            largest = *x;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Where along an axis the largest int8 element lies, as int32. Needs no scratch. */
+void tw_arg_max_s8_s32(const tw_arg_max *p, const void *in, void *out);
+
+/* Where along an axis the largest int8 element lies, as int64. Needs no scratch. */
+void tw_arg_max_s8_s64(const tw_arg_max *p, const void *in, void *out);
+
+/* int8 mean over any axes. The input is [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]], the output
+ * [kept[0]][kept[1]][kept[2]]; absent axes are 1. A spatial mean is kept = {n, c, 1}, reduced = {h * w, 1}. */
+typedef struct {
+    int32_t kept[3], reduced[2];
+    int32_t in_zero, out_zero;  /* zero points */
+    int32_t multiplier, shift;  /* of a sum less its zero points, 1 / count included; Q31, a positive shift goes left */
+} tw_mean;
+
+/* Needs no scratch. */
+void tw_mean_s8(const tw_mean *p, const void *in, void *out);
+
+/* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output, from and to parts of
+ * maps. */
+void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
+
+/* A spatial mean over rows as they come, from part of the map: adds a range of whole rows to sums[c], which row 0 sets up, and
+ * writes out with the last row. */
+void tw_mean_s8_rows(const tw_mean *p, tw_view in, void *out, tw_range range, int32_t *sums);
+
+/* int8 maximum or minimum over any axes, which are those of a tw_mean. */
+typedef struct {
+    int32_t kept[3], reduced[2];
+    int32_t larger;  /* 1: the maximum, 0: the minimum */
+} tw_reduce_extremum;
+
+/* Needs no scratch. */
+void tw_reduce_extremum_s8(const tw_reduce_extremum *p, const void *in, void *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* tw_resize.h - an int8 map stretched or shrunk, each output pixel mixed of the four around its place.
+ *
+ * A _part form computes a range of the output, from and to parts of maps.
+ */
+#ifndef TW_RESIZE_H
+#define TW_RESIZE_H
+
+#include "tw.h"
+
+/* Output (y, x) lies at input row (y * scale.h + offset.h) / 1024, column (x * scale.w + offset.w) / 1024. */
+typedef struct {
+    tw_shape in, out;
+    tw_size scale;   /* at least 0 */
+    tw_size offset;  /* -512 or more */
+} tw_resize_bilinear;
+
+/* Needs no scratch. */
+void tw_resize_bilinear_s8(const tw_resize_bilinear *p, const void *in, void *out);
+void tw_resize_bilinear_s8_part(const tw_resize_bilinear *p, tw_view in, tw_view out, tw_range range);
+
+/* For a model that was uint8, which LiteRT computes in floats.
+ * Output (y, x) lies at input row (y + first) * scale_h - first, column (x + first) * scale_w - first. */
+typedef struct {
+    tw_shape in, out;
+    float scale_h, scale_w;  /* above 0, or 0 where there is one place only */
+    float first;             /* 0 or 0.5 */
+} tw_resize_bilinear_float;
+
+/* Elements are mixed as they were before 128 was taken from them. Needs no scratch. */
+void tw_resize_bilinear_s8_float(const tw_resize_bilinear_float *p, const void *in, void *out);
+void tw_resize_bilinear_s8_float_part(const tw_resize_bilinear_float *p, tw_view in, tw_view out, tw_range range);
+
+#endif
