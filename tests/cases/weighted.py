@@ -134,6 +134,11 @@ def conv_2d(rng: Rng) -> Iterator[Drawn]:
         x, weights = activation("input", (1, *size, depth), rng), _weights(rng, (out_c, extent, extent, depth), 0)
         operands, out = _weighted(rng, x, weights, out_c, extent * extent * depth, bias_is_optional=False)
         yield f"words-{number}-{extent}x{extent}-on-{size[0]}x{size[1]}-{depth}to{out_c}", operands, out, attrs
+    # with int4 a tap of the second group begins in the middle of a byte, in the map and in the filter
+    x, weights = activation("input", (1, 5, 6, 6), rng), _weights(rng, (8, 2, 3, 3), 0)
+    operands, out = _weighted(rng, x, weights, 8, 18)
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 1), (1, 1)), "activation": "none"}
+    yield "5x6-2x3-6to8-g2-odd", operands, out, attrs
 
 
 def _weighted_int16(rng: Rng, x: Tensor, weights: Tensor, channels: int, fan_in: int) -> tuple[list[Tensor | None], Tensor]:

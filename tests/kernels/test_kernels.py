@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.draw import constant, single_op
 from cases.ops import cases
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
 from kernels import on_core, ring_views, swapped, variant_pairs
@@ -156,6 +158,20 @@ def test_a_core_gets_its_own_kernels() -> None:
     }
     portable, dsp, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_mve"))
     assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
+
+
+def test_pads_of_wide_elements_take_the_kernel_that_memset_can_serve() -> None:
+    """memset writes equal bytes: of int16, zeros; other values are refused."""
+    x = Tensor("input", (1, 3, 4, 2), "int16", Quant((0.5,), (0,)))
+    sizes = constant("sizes", np.array([(0, 0), (1, 1), (0, 2), (0, 0)], np.int32))
+    by_value = {}
+    for value in (0, 3, -1):
+        fill = constant("fill", np.array([value], np.int16), x.quant)
+        by_value[value] = single_op("padv2", [x, sizes, fill], replace(x, name="output"), {})
+    assert variant_for(by_value[0], by_value[0].ops[0]).name == "tw_pad_s8"
+    for value in (3, -1):
+        with pytest.raises(CompileError, match="no kernel pads int16 with other values than 0"):
+            variant_for(by_value[value], by_value[value].ops[0])
 
 
 def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:

@@ -605,6 +605,8 @@ def variant_for(graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = Fal
                 tried[row.name, op] = row.applies(graph, op)
             if tried[row.name, op]:
                 return row
+    if typed and op.kind in ("pad", "padv2") and not _pads_bytes(graph, op):
+        raise CompileError(f"no kernel pads {pair[0]} with other values than 0", "pad with 0, or quantise it to int8", op=op)
     if typed:
         raise CompileError("no kernel runs it with its shape, which needs more than four axes", "reshape around it", op=op)
     taken = ", ".join(f"{a} -> {b}" for a, b in dict.fromkeys(row.types for row in rows)) or "none"

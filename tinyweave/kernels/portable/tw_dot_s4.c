@@ -13,14 +13,10 @@ void tw_dot4_s4(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_
                 int32_t count, int32_t *sums)
 {
     int32_t i = 0;
-    if (((first_in ^ first) & 1) == 0) {
-        if ((first & 1) && count > 0) {
-            add4(tw_int4(pixel, first_in) - zero, weights, filter, first, sums);
-            i = 1;
-        }
+    if ((first_in & 1) == 0) {
         int32_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
-        const int8_t *x = pixel + ((first_in + i) >> 1);
-        const int8_t *w0 = weights + ((first + i) >> 1), *w1 = w0 + filter, *w2 = w1 + filter, *w3 = w2 + filter;
+        const int8_t *x = pixel + (first_in >> 1);
+        const int8_t *w0 = weights + (first >> 1), *w1 = w0 + filter, *w2 = w1 + filter, *w3 = w2 + filter;
         for (; i + 1 < count; i += 2) {
             const int8_t inputs = *x++, pair0 = *w0++, pair1 = *w1++, pair2 = *w2++, pair3 = *w3++;
             const int32_t value = tw_low(inputs) - zero, next = tw_high(inputs) - zero;

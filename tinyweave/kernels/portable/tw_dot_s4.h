@@ -5,7 +5,7 @@
 #include "tw_int4.h"
 
 /* sums[k] += sum over i < count of (input first_in + i - zero) * weight first + i of filter k, for four filters, `filter` bytes
- * each. Fast where first_in and first are both even or both odd. */
+ * each. `first` is even; fast where first_in is even, too, as it is but in every other group of odd depth. */
 void tw_dot4_s4(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter, int32_t first,
                 int32_t count, int32_t *sums);
 
