@@ -75,18 +75,18 @@ class Tensor:
     data: np.ndarray | None = None
     role: str = "activation"
 
-    @property
+    @cached_property
     def elements(self) -> int:
         count = 1
         for extent in self.shape:
             count *= extent
         return count
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return math.prod(self.shape[:-1]) * self.pixel_bytes
 
-    @property
+    @cached_property
     def pixel_bytes(self) -> int:
         """Bytes along the last axis."""
         return run_bytes(self.shape[-1] if self.shape else 1, self.dtype)

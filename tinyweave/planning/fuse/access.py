@@ -169,9 +169,10 @@ def joined(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Acce
             through = outer.compose(window)
             if not window.stride and x in within:
                 return None
-            if windows.setdefault(x, through).stride != through.stride:
-                return None
-            windows[x] = windows[x].joined(through)
+            if (other := windows.setdefault(x, through)) is not through:
+                if other.stride != through.stride:
+                    return None
+                windows[x] = other.joined(through)
     return tuple(Access(*item) for item in windows.items())
 
 
