@@ -36,6 +36,10 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
+VIEWS = (  # run every kernel with views, by rows and with memory
+    ["tests/kernels/test_kernels.py", "-k", "rings_equal_whole_maps"],
+    ["tests/codegen/test_sums_by_rows.py", "tests/codegen/test_svdf.py"],
+)
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
 TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_overlap_distance.py")  # run every kernel
 # room -> its files, and the folders whose tests guard it
@@ -221,7 +225,7 @@ def own_tests(mutant: Mutant, covering: Covering) -> list[list[str]]:
         core = next(iter(row.cores), "")
         steps += [["tests/kernels/test_kernels.py", "-k", row.name]] if core else []
         steps += [[KINDS, "-k", f"{kind} and {core or 'not cortex'}"] for kind in row.kinds[:1]]
-    return [*steps, [KINDS], *([trace] for trace in TRACES)]
+    return [*steps, [KINDS], *VIEWS, *([trace] for trace in TRACES)]
 
 
 def tests_by_line(folder: Path) -> Covering:

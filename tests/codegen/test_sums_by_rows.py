@@ -1,0 +1,43 @@
+"""A mean or a pool over a whole map that takes its rows as a stage computes them: the same bytes, whatever the channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases.draw import integers
+
+from tinyweave.codegen import Origin, emit
+from tinyweave.ir import Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import check
+from tinyweave.planning import plan_in_stages
+from tinyweave.simulate import compare
+
+
+def network(kind: str, channels: int) -> Graph:
+    """A pool of 1 x 2 windows, whose rows the mean or the pool over the whole map sums up."""
+    x = Tensor("x", (1, 5, 8, channels), "int8", Quant((0.05,), (-9,)))
+    half = replace(x, name="half", shape=(1, 5, 4, channels))
+    out = Tensor("out", (1, 1, 1, channels), "int8", Quant((0.03,), (4,)) if kind == "mean" else half.quant)
+    window = {"padding": ((0, 0), (0, 0)), "activation": "none"}
+    first = Op("half_0", "max_pool_2d", ("x",), ("half",), window | {"kernel": (1, 2), "stride": (1, 2)})
+    tensors = [x, half, out]
+    if kind == "mean":
+        tensors.append(integers("axes", 1, 2))
+        last = Op("last_1", "mean", ("half", "axes"), ("out",), {"keep_dims": True})
+    else:
+        last = Op("last_1", kind, ("half",), ("out",), window | {"kernel": (5, 4), "stride": (1, 1)})
+    return check(verify(Graph("sums", {t.name: t for t in tensors}, (first, last), ("x",), ("out",))))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 5, 7, 8, 13])
+@pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
+def test_sums_of_rows(kind: str, channels: int, tmp_path: Path) -> None:
+    graph = network(kind, channels)
+    plan = plan_in_stages(graph, [(0, 1)])
+    for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()
+    result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, channels), cores=())
+    assert result.ok, result.first_difference
