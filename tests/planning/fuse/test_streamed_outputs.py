@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+from cases.draw import integers, single_op
 from cases.maps import heads, segmentation
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
@@ -17,11 +19,11 @@ from fuzz.generate import BY_ROW, random_network
 from tinyweave import api, results, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, from_json, front, plan, plan_in_stages, to_json
 from tinyweave.planning.alias.overlap import distances, saved_bytes, views
-from tinyweave.planning.fuse.access import RowGraph, streamable_outputs
+from tinyweave.planning.fuse.access import RowGraph, accesses, streamable_outputs
 from tinyweave.planning.fuse.schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
 from tinyweave.planning.fuse.stages import best_stages
 from tinyweave.planning.order.search import file_order, live_bytes
@@ -51,6 +53,17 @@ def test_a_ring_holds_the_rows_of_a_turn() -> None:
         scheduled = schedule_stage(row_graph_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
         assert scheduled is not None and scheduled.rings["classes"] == rows
     assert is_fused(row_graph_of(graph, "classes"), (4,)) and not is_fused(row_graph_of(graph), (4,))
+
+
+@pytest.mark.parametrize("shape", [(12, 3), (3, 12)], ids=["tall", "wide"])
+def test_rows_that_are_resampled_wait_for_the_whole_map(shape: tuple[int, int]) -> None:
+    x = Tensor("x", (1, 6, 6, 4), "int8", Quant((0.1,), (0,)))
+    attrs = {"align_corners": False, "half_pixel_centers": True}
+    graph = single_op("resize_bilinear", [x, integers("size", *shape)], replace(x, name="out"), attrs)
+    (access,) = accesses(graph, graph.ops[0], variant_for(graph, graph.ops[0]).name, last=True) or ()
+    rows = np.arange(shape[0])
+    begin, end = access.window.read((rows, rows + 1), 6)
+    assert access.tensor == "x" and (begin == 0).all() and (end == 6).all()
 
 
 def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
