@@ -31,25 +31,25 @@ def macs(arch: Arch) -> int:
 
 def steps_of(arch: Arch) -> list[Step]:
     """The network op by op."""
-    found = [step for block in blocks(arch) for step in _steps(block)]
-    for step in found:
+    chain = [step for block in blocks(arch) for step in _steps(block)]
+    for step in chain:
         if step.c_out % WORD:
             raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
-    last = found[-1]
-    found.append(Step("mean", last.side_out, last.c_out, last.c_out))
-    return [*found, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else found
+    last = chain[-1]
+    chain.append(Step("mean", last.side_out, last.c_out, last.c_out))
+    return [*chain, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else chain
 
 
 @lru_cache(maxsize=1 << 16)
 def _steps(block: Block) -> tuple[Step, ...]:
-    found = [_step(layer) for layer in block.layers]
+    chain = [_step(layer) for layer in block.layers]
     if block.residual:
-        side, channels, count = found[-1].side_out, found[-1].c_out, len(found)
-        late = sum(step.kernel - 1 - step.pad for step in found)
-        held = max(found[0].kernel, late + 1)
-        found[0] = found[0]._replace(forth=count, late=late, held=held)
-        found.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
-    return tuple(found)
+        side, channels, count = chain[-1].side_out, chain[-1].c_out, len(chain)
+        late = sum(step.kernel - 1 - step.pad for step in chain)
+        held = max(chain[0].kernel, late + 1)
+        chain[0] = chain[0]._replace(forth=count, late=late, held=held)
+        chain.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
+    return tuple(chain)
 
 
 def _step(layer: ChainLayer) -> Step:

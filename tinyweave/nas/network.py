@@ -47,14 +47,14 @@ class Growth:
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
         weights = Quant(tuple(float(np.float32(scale)) for scale in scales), (0,) * c_out, axis)
         bias = Quant(tuple(float(np.float32(self.tensors[x].scale * scale)) for scale in scales), (0,) * c_out, 0)
-        most = round(RMS * RMS * taps**0.5 / 2)
+        bias_limit = round(RMS * RMS * taps**0.5 / 2)
         data = self.rng.integers(-127, 128, filters, np.int8)
         total = data.sum(axis=tuple(a for a in range(len(filters)) if a != axis), keepdims=True, dtype=np.int32)
         data = np.where(total < 0, -data, data)  # or relu6 may leave nothing of a sum of few
         inputs = [
             x,
             self.constant(f"weights_{len(self.ops)}", data, weights),
-            self.constant(f"bias_{len(self.ops)}", self.rng.integers(-most, most, c_out, np.int32), bias),
+            self.constant(f"bias_{len(self.ops)}", self.rng.integers(-bias_limit, bias_limit, c_out, np.int32), bias),
         ]
         return self.op(kind, inputs, shape, quant, **attrs)
 

@@ -74,8 +74,8 @@ def macs_of(step: Step) -> int:
 def taps_inside(step: Step) -> Numbers:
     """[rows of the output]: rows of the window that lie inside the map."""
     inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
-    found: Numbers = inside.sum(axis=1, dtype=np.int64)
-    return found
+    taps: Numbers = inside.sum(axis=1, dtype=np.int64)
+    return taps
 
 
 class Facts(NamedTuple):
@@ -84,7 +84,7 @@ class Facts(NamedTuple):
     begin."""
 
     read: int
-    made: int
+    written: int
     ring: int
     waits: int
     distance: int
@@ -92,9 +92,9 @@ class Facts(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def facts_of(step: Step) -> Facts:
-    row, made = step.side * step.c_in, step.side_out**2 * step.c_out
+    row, written = step.side * step.c_in, step.side_out**2 * step.c_out
     held = max(step.kernel, step.held if step.forth else 0)
-    return Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _own_distance(step))
+    return Facts(step.side * row, written, min(held, step.side) * row, step.window.reach, _own_distance(step))
 
 
 def _own_distance(step: Step) -> int:
