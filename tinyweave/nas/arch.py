@@ -55,19 +55,21 @@ class Block(NamedTuple):
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
-    """Channels are multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made fewer."""
+    """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
+    fewer."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
     return verify(Arch(resolution, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
 
 
 def rounded(channels: float) -> int:
-    """To a multiple of 8, as MobileNets have it."""
+    """Return a number of channels rounded to a multiple of 8, as MobileNets have it."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 def bottleneck(side: int, channels: tuple[int, int, int], kernel: int, stride: int) -> Block:
-    """Expand, depthwise, project; with a residual where the shapes allow it. channels: in, in the middle, out."""
+    """Return a block that expands, convolves by depth and projects, with a residual where the shapes allow it. channels: in,
+    middle, out."""
     c_in, c_mid, c_out = channels
     convolutions = [square(side, c_in, c_mid)] if c_mid != c_in else []
     if kernel > 1:
@@ -77,7 +79,7 @@ def bottleneck(side: int, channels: tuple[int, int, int], kernel: int, stride: i
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """All but the classifier."""
+    """Return all blocks but the classifier."""
     sequence = [Block((square(arch.resolution, IMAGE, arch.stem, STEM_KERNEL, STEM_STRIDE),))]
     for group in arch.groups:
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
@@ -93,22 +95,22 @@ def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
 
 
 def macs(arch: Arch) -> int:
-    """Multiply-accumulates of an inference, padding included."""
+    """Return multiply-accumulates of an inference, padding included."""
     return cost.macs(layers(blocks(arch))) + classifier(arch)
 
 
 def weights(arch: Arch) -> int:
-    """Bytes of int8 weights: without biases, tables, code."""
+    """Return bytes of int8 weights: without biases, tables, code."""
     return sum(layer.macs_per_pixel for layer in layers(blocks(arch))) + classifier(arch)
 
 
 def classifier(arch: Arch) -> int:
-    """Multiply-accumulates of the classifier, and as many weights."""
+    """Return multiply-accumulates of the classifier, and as many weights."""
     return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
 
 
 def verify(arch: Arch) -> Arch:
-    """The same architecture, or an error that says what is wrong with it."""
+    """Return the same architecture, or raise a CompileError that says what is wrong with it."""
     _number("resolution", arch.resolution)
     _number("stem", arch.stem)
     _number("last", arch.last, lower_bound=0)

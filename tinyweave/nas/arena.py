@@ -17,7 +17,7 @@ WORD = 4  # channels; what is no whole number of words needs a few bytes more th
 
 
 def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
-    """The `lower_bound` of `plan(graph, "best")`, at F = 1, in bytes: what the busiest step needs. Few arenas need more.
+    """Return the `lower_bound` of `plan(graph, "best")`, at F = 1, in bytes: what the busiest step needs. Few arenas need more.
 
     With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels.
     """
@@ -25,12 +25,12 @@ def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
 
 
 def macs(arch: Arch) -> int:
-    """Multiply-accumulates that this plan executes, borders clipped."""
+    """Return multiply-accumulates that this plan executes, borders clipped."""
     return steps.macs(steps_of(arch))
 
 
 def steps_of(arch: Arch) -> list[Step]:
-    """The network op by op."""
+    """Return the network op by op; CompileError where channels are no multiple of a word."""
     chain = [step for block in blocks(arch) for step in _steps(block)]
     for step in chain:
         if step.c_out % WORD:

@@ -41,7 +41,7 @@ class Growth:
         return name
 
     def filtered(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
-        """An op with filters per channel and a bias; none of its outputs is the same for all inputs, if these are not."""
+        """Return the output of a new op with filters per channel and a bias, which varies with its inputs if these do."""
         axis = 3 if kind == "depthwise_conv_2d" else 0
         taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
@@ -74,7 +74,7 @@ class Growth:
 
 
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
-    """An int8 graph with random weights and relu6 after all but projections.
+    """Return an int8 graph with random weights and relu6 after all but projections.
 
     With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
     """

@@ -45,7 +45,7 @@ class _TileRun(NamedTuple):
 
 
 def _runs(steps: Sequence[Step], end: int) -> list[_TileRun]:
-    """The runs that end before the step `end` and compute nothing again: none that is longer does where one cannot."""
+    """Return the runs that end before the step `end` and compute nothing again; where one cannot, no longer one does."""
     runs = list[_TileRun]()
     for begin in range(end - 2, max(end - fuse.LONGEST_TILE, 0) - 1, -1):
         if (run := _run(tuple(steps[begin:end]))) is None:
@@ -55,7 +55,7 @@ def _runs(steps: Sequence[Step], end: int) -> list[_TileRun]:
 
 
 def _by_row(run: Sequence[Step]) -> list[Spans]:
-    """Per step of a run but the last, the last first, the rows that it computes for each row of the run."""
+    """Return per step of a run but the last, the last first, the rows that it computes for each row of the run."""
     rows = np.arange(run[-1].side_out)
     spans, spans_by_step = (rows, rows + 1), list[Spans]()
     for step in reversed(run[1:]):
@@ -65,7 +65,7 @@ def _by_row(run: Sequence[Step]) -> list[Spans]:
 
 
 def _columns(run: Sequence[Step]) -> list[int]:
-    """Likewise the most columns that are there of what it makes."""
+    """Return likewise the most columns of each step's output that are there at a time."""
     begin = np.arange(0, run[-1].side_out, fuse.NARROWEST)
     spans, columns = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
     for step in reversed(run[1:]):
@@ -75,7 +75,7 @@ def _columns(run: Sequence[Step]) -> list[int]:
 
 
 def _recomputed_macs(run: Sequence[Step]) -> int:
-    """Multiply-accumulates that a run computes again."""
+    """Return multiply-accumulates that a run computes again."""
     total = 0
     for before, (begin, end) in zip(reversed(run[:-1]), _by_row(run), strict=True):
         upto = np.concatenate(([0], np.cumsum(taps_inside(before))))
@@ -85,7 +85,7 @@ def _recomputed_macs(run: Sequence[Step]) -> int:
 
 @lru_cache(maxsize=1 << 18)
 def _run(run: tuple[Step, ...]) -> _TileRun | None:
-    """None where these steps cannot run together or would compute something again."""
+    """Return the run of these steps; None where they cannot run together or would compute something again."""
     if run[-1].sums or run[1].forth or _recomputed_macs(run) > 0:
         return None
     rows = [int((end - begin).max()) for begin, end in _by_row(run)]
@@ -112,7 +112,7 @@ def _grown(have: int, wanted: int, side: int) -> int:
 
 
 def least_bytes(steps: Sequence[Step], *, streamed_inputs: bool) -> int:
-    """What the busiest step of the best plan needs, in bytes; streamed: the network's input comes by rows, and is never whole.
+    """Return the bytes that the busiest step of the best plan needs; streamed_inputs: the network's input comes by rows.
 
     steps: the first is a convolution; channels are whole numbers of words, but for those of the network's input and output.
     """
@@ -173,7 +173,8 @@ class _Chain:
         return step_bytes
 
     def _total(self, read: Numbers, written: Numbers, ring: Numbers) -> Numbers:
-        """The input, rings of what is between, the output, sums of a mean; a skip that begins or ends elsewhere is whole."""
+        """Return the bytes of input, rings between, output and sums of a mean; a skip that begins or ends elsewhere is
+        whole."""
         rings = ring.cumsum()
         total: Numbers = (read - rings)[:, None] + rings + written
         total[:, -1] += self.steps[self.count - 1].sums
@@ -185,7 +186,8 @@ class _Chain:
         return total
 
     def _apart(self, read: Numbers, written: Numbers, waits: Numbers) -> Numbers:
-        """As `_distance` has it without tiles, in whole words; between a few iterations distances grow or fall evenly."""
+        """Return distances as `_distance` has them without tiles, in whole words; between a few iterations they grow or fall
+        evenly."""
         steps = self.steps[: self.count]
         side, out, stride, pad = np.array([(step.side, step.side_out, step.stride, step.pad) for step in steps]).T
         timings = stride.cumprod()  # ticks for a row of each step's output
@@ -213,7 +215,7 @@ class _Chain:
         return words
 
     def _dying(self, read: Numbers) -> Numbers:
-        """Bytes from before each stage that nothing needs after it."""
+        """Return bytes from before each stage that nothing needs after it."""
         dying = np.repeat(read[:, None], self.count, axis=1)
         if self.streamed_inputs:
             dying[0] = 0
@@ -223,7 +225,7 @@ class _Chain:
         return dying
 
     def _shared(self, read: Numbers, written: Numbers) -> Numbers:
-        """Bytes of each stage's output that lie over these, as `shared_bytes` has it."""
+        """Return bytes of each stage's output that lie over these, as `shared_bytes` has it."""
         distance = np.minimum(self.apart, written)
         shared = read[:, None] + written - np.maximum(distance + read[:, None], written)
         if self.streamed_inputs:
@@ -267,7 +269,8 @@ class _Chain:
         return bounds
 
     def worst(self) -> int:
-        """What the worst stage of the best cuts needs: looks closer at stages that could be among them until they are known."""
+        """Return what the worst stage of the best cuts needs; look closer at stages that could be among them until they are
+        known."""
         while True:
             worst = _least_worst(self.low)
             costs = np.where(self.high <= worst, 0, np.where(self.low <= worst, 1, self.count + 1))
@@ -282,7 +285,7 @@ class _Chain:
                     self.refined.add(first)
 
     def _gain(self, run: _TileRun, first: int, last: int) -> int:
-        """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
+        """Return bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
         reads_inside = first < last + 1 - run.steps or (self.streamed_inputs and first == 0)
         skip_inside = run.back > 0 and first < last + 1 - run.back
         return run.saved - (run.more if reads_inside else 0) - (run.more_skip if skip_inside else 0)
@@ -292,7 +295,7 @@ class _Chain:
         return first + max(run.steps, run.back) > last and not (self.streamed_inputs and first == 0)
 
     def _refine(self, first: int) -> None:
-        """What the stages that begin with a step need, at least; exactly where tiles do not change what is shared.
+        """Set lower bounds of the stages that begin with a step; exact ones where tiles do not change what is shared.
 
         `fuse` drops tiles that spare no more than others, even if they leave more to be shared: a stage may need more.
         """
@@ -314,7 +317,7 @@ class _Chain:
                     self.high[first, last] = self.low[first, last]
 
     def _exact(self, first: int, last: int) -> int:
-        """What a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
+        """Return what a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
         fronts = [[_Choice(0, 0, ())]]
         for end in range(first, last + 1):
             options = list(fronts[-1])
@@ -334,7 +337,7 @@ class _Chain:
         return min(total - c.saved + c.tile - self._shared_with(first, last, c.tiles) for c in fronts[-1])
 
     def _shared_with(self, first: int, last: int, tiles: Sequence[_Tile]) -> int:
-        """Bytes of a stage's output that lie over what dies in it, with these tiles: as `schedule.distances` has it."""
+        """Return bytes of a stage's output that lie over what dies in it, with these tiles: as `schedule.distances` has it."""
         if self.streamed_inputs and first == 0:
             return 0
         steps, runs, at = self.steps, dict(tiles), first
@@ -369,7 +372,7 @@ class _Read(NamedTuple):
 
 
 def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
-    """What a row of the last of some steps, which run together, reads of what others made."""
+    """Return what a row of the last of some steps, which run together, reads of what others made."""
     run = steps[first : last + 1]
     reads = [_Read(first, _through(run))]
     for number, step in enumerate(run):
@@ -388,7 +391,7 @@ def _through(run: Sequence[Step]) -> Window:
 
 
 def _distance(read: _Read, source: Step, reader: RowTiming, last: tuple[Step, RowTiming], ahead: int | None) -> int:
-    """How far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
+    """Return how far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
 
     source: the step that reads it first. ahead: iterations by which the last one's reads are ahead of its writes, where it
     reads it.
@@ -407,7 +410,7 @@ def _distance(read: _Read, source: Step, reader: RowTiming, last: tuple[Step, Ro
 
 
 def _least_worst(stages: Numbers) -> int:
-    """Of all ways to cut a chain into stages the least that the worst stage needs."""
+    """Return the least bytes that the worst stage needs, of all ways to cut a chain into stages."""
     bytes_to = np.zeros(len(stages) + 1, np.int64)
     for last in range(len(stages)):
         bytes_to[last + 1] = np.maximum(bytes_to[: last + 1], stages[: last + 1, last]).min()
@@ -415,7 +418,7 @@ def _least_worst(stages: Numbers) -> int:
 
 
 def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
-    """Of all ways to cut it the one whose stages cost least together: (first, last) of each."""
+    """Return the (first, last) steps of the stages that cost least together, of all ways to cut a chain."""
     cost_to, begin = np.zeros(len(costs) + 1, np.int64), [0] * (len(costs) + 1)
     for last in range(len(costs)):
         total = cost_to[: last + 1] + costs[: last + 1, last]

@@ -36,7 +36,7 @@ class Patches(NamedTuple):
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Patches of so many rows and columns of the head's output; split: of an image in parts that know nothing of each other.
+    """Return the counts of a network by patches of so many rows and columns of the head's output; split: no patch knows others.
 
     Split, a network computes something else, less well. That is not in these figures.
     """
@@ -54,7 +54,8 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 
 
 def head_of(arch: Arch, factor: int = 8) -> int:
-    """How many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times smaller."""
+    """Return how many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times
+    smaller."""
     count, shrunk = 1, STEM_STRIDE
     for group in arch.groups:
         if shrunk == factor:
@@ -67,7 +68,7 @@ def head_of(arch: Arch, factor: int = 8) -> int:
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """The same network with a head of the least receptive field.
+    """Return the same network with a head of the least receptive field.
 
     added: per block to add the number of its group, whose last block it repeats. Without it those blocks, copies of others,
     with which neither work nor weights are further from the architecture's than they must be.
@@ -95,7 +96,7 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """What stays of a group whose first block lies in the head; ends: no other block of it does."""
+    """Return what stays of a group whose first block lies in the head; ends: no other block of it does."""
     if group.stride == 1:
         needed = group.width != c_in  # to change the number of channels, for which kernel 1 is enough
         return replace(group, kernels=(1,) * needed, expansions=group.expansions[:needed])

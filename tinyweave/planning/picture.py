@@ -8,7 +8,7 @@ MAX_COLUMNS = 64
 
 
 def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
-    """Per memory a table of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
+    """Return a table per memory of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
 
     With more than `max_columns` steps a column stands for several, and is # when the buffer is alive in any of them.
     """
