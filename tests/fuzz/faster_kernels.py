@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...kernels.table import BY_NAME, variant_for
-from ..check import check
-from ..fuse.schedule import rules_of
-from ..place.place import TRIES, lower_bound, place
-from ..plan import Buffer, Plan, scratch_name
+from tinyweave.kernels.table import BY_NAME, variant_for
+from tinyweave.planning.check import check
+from tinyweave.planning.fuse.schedule import rules_of
+from tinyweave.planning.place.place import TRIES, lower_bound, place
+from tinyweave.planning.plan import Buffer, Plan, scratch_name
 
 GRAIN = 4  # scratch holds words
 
