@@ -248,7 +248,9 @@ def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxy
         Plan(
             graph=graph,
             stages=tuple(
-                Stage(ops) if scheduled is None else Stage(ops, _tiles(row_graph, ops), scheduled.schedule)
+                Stage(ops)
+                if scheduled is None
+                else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
                 for ops, scheduled in zip(layout.stages, streams, strict=True)
             ),
             variants=tuple(row_graph.variants),
@@ -263,7 +265,3 @@ def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxy
             streamed_outputs=tuple(row_graph.streamed_outputs),
         )
     )
-
-
-def _tiles(row_graph: RowGraph, ops: Sequence[int]) -> tuple[Tile, ...]:
-    return tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops)

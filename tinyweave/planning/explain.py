@@ -94,7 +94,7 @@ def explain(plan: Plan, tensor: str) -> Explanation:
         at_other_times=tuple(
             other.name
             for other in sorted(plan.buffers, key=lambda b: b.start)
-            if _shared(plan, home, other) and not _together(home, other)
+            if _shared(plan, home, other) and max(home.start, other.start) >= min(home.end, other.end)
         ),
         peak=max(plan.live(step) for step in range(len(plan.stages))) if plan.stages else home.bytes,
         without=_without(plan, home),
@@ -168,10 +168,6 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     if output.start != step:
         return "the output's bytes hold a value already before"
     return f"{plan.variants[graph.ops.index(op)]} may read the operand after any write"
-
-
-def _together(a: Buffer, b: Buffer) -> bool:
-    return max(a.start, b.start) < min(a.end, b.end)
 
 
 def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:

@@ -178,16 +178,11 @@ def _in_one_memory(
         fused = _fused(graph, orders[-1], memory, streams, STAGES[granularity], below=below)
         return None if fused is None else finish(fused)
     best = _best(graph, orders, memory, partitioner=partitioner, streams=streams, fast=fast)
-    rematerialised = (
-        _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
-        if channels_once
-        else None
-    )
-    return (
-        finish(rematerialised, channels_once)
-        if rematerialised is not None and rematerialised.bytes < best.bytes
-        else finish(best)
-    )
+    if channels_once:
+        rematerialised = _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
+        if rematerialised is not None and rematerialised.bytes < best.bytes:
+            return finish(rematerialised, channels_once)
+    return finish(best)
 
 
 def _rematerialised(
@@ -289,10 +284,8 @@ def _streamed_io(graph: Graph, schedule: str, *, stream_inputs: bool, stream_out
     if stream_outputs and not streamed_outputs:
         why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
         raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
-    streamed_inputs = (
-        tuple(name for name in graph.inputs if name in graph.consumers) if stream_inputs else ()
-    )  # what some op reads
-    return StreamedIO(streamed_inputs, streamed_outputs)
+    streamed_inputs = tuple(name for name in graph.inputs if name in graph.consumers)  # what some op reads
+    return StreamedIO(streamed_inputs if stream_inputs else (), streamed_outputs)
 
 
 def _plain_rows(graph: Graph) -> RowGraph:
@@ -369,9 +362,8 @@ class _Way(NamedTuple):
 def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, streams: StreamedIO) -> _Way:
     """Return the way with the best order that `sets` sets of ops lead to, and the file's."""
     variants = variants_in(graph, shared, kernels)
-    graph = replace(
-        graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
-    )  # they do not stay
+    staying = tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
+    graph = replace(graph, outputs=staying)
     distance, scratch = distances(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, distance)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)

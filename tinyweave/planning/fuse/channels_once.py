@@ -15,7 +15,7 @@ from ...ir import Graph, rebuild
 from ...ops import macs
 from ..alias.overlap import distances, saved_bytes, shared_in
 from ..kernel_choice import scratch_of, variants_in
-from ..liveness import Life, lifetimes
+from ..liveness import lifetimes
 from ..order.search import each_its_own, file_order, live_bytes
 from .access import RowGraph
 from .rematerialise import candidates, with_channels_once
@@ -110,14 +110,12 @@ def _parts(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
     for name, candidate in by_map.items():
         begin, past = min(candidate.makers), max(*graph.consumers[name], *candidate.summing) + 1
         next_one = min((first for first in firsts if first >= past), default=len(graph.ops))
-        alive = {step: _across(lives, step) for step in (begin, *range(past, next_one + 1))}
+        alive = {
+            step: [x for x, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]
+            for step in (begin, *range(past, next_one + 1))
+        }  # what is there before a step and needed from it on
         end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
         ops = graph.ops[begin:end]
         if not any(x in streamed_inputs for op in ops for x in op.inputs):
             parts[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
     return parts
-
-
-def _across(lives: Mapping[str, Life], step: int) -> list[str]:
-    """Return what is there before a step and needed from it on."""
-    return [name for name, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]

@@ -144,15 +144,13 @@ def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
             ops += [_on(graph, graph.ops[i], part, tensors) for part in parts for i in both]
             ops += [_joined(graph, sums, "first") for sums in rematerialised.sums if count]
         if index == rematerialised.reader:
-            ops += [_second_time(_on(graph, graph.ops[i], second, tensors), graph.ops[i]) for i in rematerialised.makers]
+            for original in (graph.ops[i] for i in rematerialised.makers):
+                copy = _on(graph, original, second, tensors)
+                ops.append(replace(copy, attrs={**original.attrs, "again": f"{original.name}_first"}))
             ops += [_joined(graph, name, "again")] if count else []
         if index not in both:
             ops.append(op)
     return rebuild(graph, tensors=tensors, ops=tuple(ops))
-
-
-def _second_time(op: Op, original: Op) -> Op:
-    return replace(op, attrs={**op.attrs, "again": f"{original.name}_first"})
 
 
 def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
