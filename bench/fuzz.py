@@ -20,13 +20,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # this file would hide the folder
 
+from faster_kernels import with_kernels_of
 from generate import BY_ROW, random_network, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.planning import plan_in_stages
-from tinyweave.planning.kernels.faster import with_kernels_of
 
 SCHEDULES = ("layer", "best")
 UNJUDGED = "no failure, but the C equals only the"  # LiteRT aborts, for one on a softmax of 512 equal values

@@ -11,6 +11,7 @@ import random
 from pathlib import Path
 
 import pytest
+from fuzz.faster_kernels import with_kernels_of
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_ROW, GROWERS, random_network, random_order, random_stages
 
@@ -18,7 +19,6 @@ from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan_in_order, plan_in_stages
-from tinyweave.planning.kernels.faster import with_kernels_of
 
 USUAL, IN_SWEEPS = 16, 60
 

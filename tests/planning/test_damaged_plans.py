@@ -17,11 +17,11 @@ import pytest
 from cases.maps import block, segmentation
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny
+from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning import Plan, Tile, check, plan, plan_in_order, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
-from tinyweave.planning.kernels.faster import with_kernels_of
 from tinyweave.planning.memories import spread
 from tinyweave.planning.plan import Place, RowSchedule
 

@@ -14,7 +14,7 @@ from .. import ops
 from ..ir import Graph, Op, Tensor, is_constant, packed
 from ..kernels.table import BY_NAME, Variant
 from ..planning import Plan, scratch_name
-from ..planning.fuse.rematerialise import is_again
+from ..planning.fuse.rematerialise import is_rematerialised
 from . import c
 
 CTYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -150,5 +150,5 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
     target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
     kind = f"{op.kind} {geometry}".strip()
     macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
-    again = ", the second time" if is_again(op) else ""
+    again = ", the second time" if is_rematerialised(op) else ""
     return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + again

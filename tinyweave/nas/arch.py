@@ -17,7 +17,7 @@ from ..papers import chain as cost
 from ..papers.chain import ChainLayer, square
 
 IMAGE, STEM_KERNEL, STEM_STRIDE = 3, 3, 2  # channels; of the first convolution
-MOST = 8192  # of any number: beyond it is no network for a microcontroller
+LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
@@ -55,68 +55,70 @@ class Block(NamedTuple):
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
-    """Channels are multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made fewer."""
+    """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
+    fewer."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
     return verify(Arch(resolution, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
 
 
 def rounded(channels: float) -> int:
-    """To a multiple of 8, as MobileNets have it."""
+    """Return a number of channels rounded to a multiple of 8, as MobileNets have it."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 def bottleneck(side: int, channels: tuple[int, int, int], kernel: int, stride: int) -> Block:
-    """Expand, depthwise, project; with a residual where the shapes allow it. channels: in, in the middle, out."""
+    """Return a block that expands, convolves by depth and projects, with a residual where the shapes allow it. channels: in,
+    middle, out."""
     c_in, c_mid, c_out = channels
-    found = [square(side, c_in, c_mid)] if c_mid != c_in else []
+    convolutions = [square(side, c_in, c_mid)] if c_mid != c_in else []
     if kernel > 1:
-        found.append(square(side, c_mid, c_mid, kernel, stride, depthwise=True))
-    project = square(found[-1].h_out if found else side, c_mid, c_out)
-    return Block((*found, project), stride == 1 and c_in == c_out, linear=True)
+        convolutions.append(square(side, c_mid, c_mid, kernel, stride, depthwise=True))
+    project = square(convolutions[-1].h_out if convolutions else side, c_mid, c_out)
+    return Block((*convolutions, project), stride == 1 and c_in == c_out, linear=True)
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """All but the classifier."""
-    found = [Block((square(arch.resolution, IMAGE, arch.stem, STEM_KERNEL, STEM_STRIDE),))]
+    """Return all blocks but the classifier."""
+    sequence = [Block((square(arch.resolution, IMAGE, arch.stem, STEM_KERNEL, STEM_STRIDE),))]
     for group in arch.groups:
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
-            before = found[-1].layers[-1]
+            before = sequence[-1].layers[-1]
             channels = before.c_out, before.c_out * expansion, group.width
-            found.append(bottleneck(before.h_out, channels, kernel, 1 if index else group.stride))
-    before = found[-1].layers[-1]
-    return [*found, Block((square(before.h_out, before.c_out, arch.last),))] if arch.last else found
+            sequence.append(bottleneck(before.h_out, channels, kernel, 1 if index else group.stride))
+    before = sequence[-1].layers[-1]
+    return [*sequence, Block((square(before.h_out, before.c_out, arch.last),))] if arch.last else sequence
 
 
-def layers(found: Iterable[Block]) -> list[ChainLayer]:
-    return list(chain.from_iterable(block.layers for block in found))
+def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
+    return list(chain.from_iterable(block.layers for block in sequence))
 
 
 def macs(arch: Arch) -> int:
-    """Multiply-accumulates of an inference, padding included."""
+    """Return multiply-accumulates of an inference, padding included."""
     return cost.macs(layers(blocks(arch))) + classifier(arch)
 
 
 def weights(arch: Arch) -> int:
-    """Bytes of int8 weights: without biases, tables, code."""
+    """Return bytes of int8 weights: without biases, tables, code."""
     return sum(layer.macs_per_pixel for layer in layers(blocks(arch))) + classifier(arch)
 
 
 def classifier(arch: Arch) -> int:
-    """Multiply-accumulates of the classifier, and as many weights."""
+    """Return multiply-accumulates of the classifier, and as many weights."""
     return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
 
 
 def verify(arch: Arch) -> Arch:
-    """The same architecture, or an error that says what is wrong with it."""
+    """Return the same architecture, or raise a CompileError that says what is wrong with it."""
     _number("resolution", arch.resolution)
     _number("stem", arch.stem)
-    _number("last", arch.last, least=0)
-    _number("classes", arch.classes, least=0)
+    _number("last", arch.last, lower_bound=0)
+    _number("classes", arch.classes, lower_bound=0)
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)
-        _number(f"{where}.stride", group.stride, most=2)
+        _number(f"{where}.stride", group.stride, upper_bound=2)
         if not group.kernels or len(group.kernels) != len(group.expansions):
             counts = f"{len(group.kernels)} kernels and {len(group.expansions)} expansions"
             raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for a block or more")
@@ -130,10 +132,10 @@ def verify(arch: Arch) -> Arch:
     return arch
 
 
-def _number(name: str, value: object, *, least: int = 1, most: int = MOST) -> None:
-    if type(value) is not int or not least <= value <= most:  # True is an int too
+def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int = LARGEST) -> None:
+    if type(value) is not int or not lower_bound <= value <= upper_bound:  # True is an int too
         shown = f"{value}"[:40] if isinstance(value, int | float) else type(value).__name__
-        raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {least} to {most}")
+        raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
 
 
 def to_json(arch: Arch) -> str:

@@ -17,7 +17,7 @@ WORD = 4  # channels; what is no whole number of words needs a few bytes more th
 
 
 def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
-    """The `lower_bound` of `plan(graph, "best")`, at F = 1, in bytes: what the busiest step needs. Few arenas need more.
+    """Return the `lower_bound` of `plan(graph, "best")`, at F = 1, in bytes: what the busiest step needs. Few arenas need more.
 
     With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels.
     """
@@ -25,31 +25,31 @@ def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
 
 
 def macs(arch: Arch) -> int:
-    """Multiply-accumulates that this plan executes, borders clipped."""
+    """Return multiply-accumulates that this plan executes, borders clipped."""
     return steps.macs(steps_of(arch))
 
 
 def steps_of(arch: Arch) -> list[Step]:
-    """The network op by op."""
-    found = [step for block in blocks(arch) for step in _steps(block)]
-    for step in found:
+    """Return the network op by op; CompileError where channels are no multiple of a word."""
+    chain = [step for block in blocks(arch) for step in _steps(block)]
+    for step in chain:
         if step.c_out % WORD:
             raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
-    last = found[-1]
-    found.append(Step("mean", last.side_out, last.c_out, last.c_out))
-    return [*found, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else found
+    last = chain[-1]
+    chain.append(Step("mean", last.side_out, last.c_out, last.c_out))
+    return [*chain, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else chain
 
 
 @lru_cache(maxsize=1 << 16)
 def _steps(block: Block) -> tuple[Step, ...]:
-    found = [_step(layer) for layer in block.layers]
+    chain = [_step(layer) for layer in block.layers]
     if block.residual:
-        side, channels, count = found[-1].side_out, found[-1].c_out, len(found)
-        late = sum(step.kernel - 1 - step.pad for step in found)
-        held = max(found[0].kernel, late + 1)
-        found[0] = found[0]._replace(forth=count, late=late, held=held)
-        found.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
-    return tuple(found)
+        side, channels, count = chain[-1].side_out, chain[-1].c_out, len(chain)
+        late = sum(step.kernel - 1 - step.pad for step in chain)
+        held = max(chain[0].kernel, late + 1)
+        chain[0] = chain[0]._replace(forth=count, late=late, held=held)
+        chain.append(Step("add", side, channels, channels, side, back=count, late=late, held=held))
+    return tuple(chain)
 
 
 def _step(layer: ChainLayer) -> Step:

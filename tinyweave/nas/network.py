@@ -41,20 +41,20 @@ class Growth:
         return name
 
     def filtered(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
-        """An op with filters per channel and a bias; none of its outputs is the same for all inputs, if these are not."""
+        """Return the output of a new op with filters per channel and a bias, which varies with its inputs if these do."""
         axis = 3 if kind == "depthwise_conv_2d" else 0
         taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
         weights = Quant(tuple(float(np.float32(scale)) for scale in scales), (0,) * c_out, axis)
         bias = Quant(tuple(float(np.float32(self.tensors[x].scale * scale)) for scale in scales), (0,) * c_out, 0)
-        most = round(RMS * RMS * taps**0.5 / 2)
+        bias_limit = round(RMS * RMS * taps**0.5 / 2)
         data = self.rng.integers(-127, 128, filters, np.int8)
         total = data.sum(axis=tuple(a for a in range(len(filters)) if a != axis), keepdims=True, dtype=np.int32)
         data = np.where(total < 0, -data, data)  # or relu6 may leave nothing of a sum of few
         inputs = [
             x,
             self.constant(f"weights_{len(self.ops)}", data, weights),
-            self.constant(f"bias_{len(self.ops)}", self.rng.integers(-most, most, c_out, np.int32), bias),
+            self.constant(f"bias_{len(self.ops)}", self.rng.integers(-bias_limit, bias_limit, c_out, np.int32), bias),
         ]
         return self.op(kind, inputs, shape, quant, **attrs)
 
@@ -74,7 +74,7 @@ class Growth:
 
 
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
-    """An int8 graph with random weights and relu6 after all but projections.
+    """Return an int8 graph with random weights and relu6 after all but projections.
 
     With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
     """

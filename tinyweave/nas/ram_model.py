@@ -45,37 +45,37 @@ class _TileRun(NamedTuple):
 
 
 def _runs(steps: Sequence[Step], end: int) -> list[_TileRun]:
-    """The runs that end before the step `end` and compute nothing again: none that is longer does where one cannot."""
-    found = list[_TileRun]()
+    """Return the runs that end before the step `end` and compute nothing again; where one cannot, no longer one does."""
+    runs = list[_TileRun]()
     for begin in range(end - 2, max(end - fuse.LONGEST_TILE, 0) - 1, -1):
         if (run := _run(tuple(steps[begin:end]))) is None:
             break
-        found.append(run)
-    return found
+        runs.append(run)
+    return runs
 
 
 def _by_row(run: Sequence[Step]) -> list[Spans]:
-    """Per step of a run but the last, the last first, the rows that it computes for each row of the run."""
+    """Return per step of a run but the last, the last first, the rows that it computes for each row of the run."""
     rows = np.arange(run[-1].side_out)
-    spans, found = (rows, rows + 1), list[Spans]()
+    spans, spans_by_step = (rows, rows + 1), list[Spans]()
     for step in reversed(run[1:]):
         spans = step.window.read(spans, step.side)
-        found.append(spans)
-    return found
+        spans_by_step.append(spans)
+    return spans_by_step
 
 
 def _columns(run: Sequence[Step]) -> list[int]:
-    """Likewise the most columns that are there of what it makes."""
+    """Return likewise the most columns of each step's output that are there at a time."""
     begin = np.arange(0, run[-1].side_out, fuse.NARROWEST)
-    spans, found = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
+    spans, columns = (begin, np.minimum(begin + fuse.NARROWEST, run[-1].side_out)), list[int]()
     for step in reversed(run[1:]):
-        spans, most = slid(step.window.read(spans, step.side))
-        found.append(most)
-    return found
+        spans, width = slid(step.window.read(spans, step.side))
+        columns.append(width)
+    return columns
 
 
-def _again(run: Sequence[Step]) -> int:
-    """Multiply-accumulates that a run computes again."""
+def _recomputed_macs(run: Sequence[Step]) -> int:
+    """Return multiply-accumulates that a run computes again."""
     total = 0
     for before, (begin, end) in zip(reversed(run[:-1]), _by_row(run), strict=True):
         upto = np.concatenate(([0], np.cumsum(taps_inside(before))))
@@ -85,8 +85,8 @@ def _again(run: Sequence[Step]) -> int:
 
 @lru_cache(maxsize=1 << 18)
 def _run(run: tuple[Step, ...]) -> _TileRun | None:
-    """None where these steps cannot run together or would compute something again."""
-    if run[-1].sums or run[1].forth or _again(run) > 0:
+    """Return the run of these steps; None where they cannot run together or would compute something again."""
+    if run[-1].sums or run[1].forth or _recomputed_macs(run) > 0:
         return None
     rows = [int((end - begin).max()) for begin, end in _by_row(run)]
     sizes = [h * w * step.c_in for step, h, w in zip(reversed(run[1:]), rows, _columns(run), strict=True)]
@@ -106,13 +106,13 @@ def _run(run: tuple[Step, ...]) -> _TileRun | None:
     )
 
 
-def _grown(have: int, wanted: int, most: int) -> int:
-    """By how many rows a ring of no more than `most` grows."""
-    return min(max(have, wanted), most) - min(have, most)
+def _grown(have: int, wanted: int, side: int) -> int:
+    """Return by how many rows a ring of a map of `side` rows grows."""
+    return min(max(have, wanted), side) - min(have, side)
 
 
 def least_bytes(steps: Sequence[Step], *, streamed_inputs: bool) -> int:
-    """What the busiest step of the best plan needs, in bytes; streamed: the network's input comes by rows, and is never whole.
+    """Return the bytes that the busiest step of the best plan needs; streamed_inputs: the network's input comes by rows.
 
     steps: the first is a convolution; channels are whole numbers of words, but for those of the network's input and output.
     """
@@ -148,34 +148,35 @@ class _Chain:
         self.skips = [(index - step.back, index) for index, step in enumerate(steps) if step.back]
         self.step_bytes = self._step_bytes()
         self.runs = [_runs(steps, end) for end in range(1, count + 1)]
-        read, made, ring, waits, _ = np.array(self.facts[:count], np.int64).T
-        self.total = self._total(read, made, ring)
-        self.apart = self._apart(read, made, waits)
+        read, written, ring, waits, _ = np.array(self.facts[:count], np.int64).T
+        self.total = self._total(read, written, ring)
+        self.apart = self._apart(read, written, waits)
         self.odd = self._odd()
-        self.high = self.total - self._shared(read, made)
-        self.least = np.where(self.odd, self.total - np.minimum(self._dying(read), made), self.high)
+        self.high = self.total - self._shared(read, written)
+        self.least_total = np.where(self.odd, self.total - np.minimum(self._dying(read), written), self.high)
         single = np.arange(streamed_inputs, count)  # the step that takes the rows of the network's input is a fused stage
         self.high[single, single] = self.step_bytes[streamed_inputs:count]
-        self.low = self.least - self._most_saved(_least_worst(self.high))
+        self.low = self.least_total - self._most_saved(_least_worst(self.high))
         self.low[single, single] = self.high[single, single]
         self.refined = set[int]()  # first steps
 
     def _step_bytes(self) -> list[int]:
-        found = []
+        step_bytes = []
         for step, fact in zip(self.steps, self.facts, strict=True):
             dying = [] if step.forth else [(fact.distance, fact.read)]
             if step.back:
-                dying.append((0, fact.made))
-            found.append(fact.read + fact.made * (1 + bool(step.back)) - shared_bytes(fact.made, dying))
+                dying.append((0, fact.written))
+            step_bytes.append(fact.read + fact.written * (1 + bool(step.back)) - shared_bytes(fact.written, dying))
         for first, add in self.skips:
             for index in range(first + 1, add):
-                found[index] += self.facts[first].read
-        return found
+                step_bytes[index] += self.facts[first].read
+        return step_bytes
 
-    def _total(self, read: Numbers, made: Numbers, ring: Numbers) -> Numbers:
-        """The input, rings of what is between, the output, sums of a mean; a skip that begins or ends elsewhere is whole."""
+    def _total(self, read: Numbers, written: Numbers, ring: Numbers) -> Numbers:
+        """Return the bytes of input, rings between, output and sums of a mean; a skip that begins or ends elsewhere is
+        whole."""
         rings = ring.cumsum()
-        total: Numbers = (read - rings)[:, None] + rings + made
+        total: Numbers = (read - rings)[:, None] + rings + written
         total[:, -1] += self.steps[self.count - 1].sums
         if self.streamed_inputs:
             total[0] += ring[0] - read[0]
@@ -184,8 +185,9 @@ class _Chain:
             total[first + 1 : add + 1] += read[first]
         return total
 
-    def _apart(self, read: Numbers, made: Numbers, waits: Numbers) -> Numbers:
-        """As `_distance` has it without tiles, in whole words; between a few iterations distances grow or fall evenly."""
+    def _apart(self, read: Numbers, written: Numbers, waits: Numbers) -> Numbers:
+        """Return distances as `_distance` has them without tiles, in whole words; between a few iterations they grow or fall
+        evenly."""
         steps = self.steps[: self.count]
         side, out, stride, pad = np.array([(step.side, step.side_out, step.stride, step.pad) for step in steps]).T
         timings = stride.cumprod()  # ticks for a row of each step's output
@@ -198,44 +200,44 @@ class _Chain:
             out - 1, (out[:, None] - 1 - done) // every
         )  # the last one after which the first step reads again
         kink = ((pad // stride)[:, None] - done) // every  # the last one after which all rows are needed
-        row, row_out = (read // side)[:, None], made // out
-        found = np.zeros_like(iterations)
+        row, row_out = (read // side)[:, None], written // out
+        distance = np.zeros_like(iterations)
         for iteration in (np.zeros_like(iterations), kink, kink + 1, iterations):
             at = np.clip(iteration, 0, iterations)
             oldest = np.maximum((done + at * every) * stride[:, None] - pad[:, None], 0)
-            found = np.maximum(found, (at + 1) * row_out - oldest * row)
-        found[iterations < 0] = 0
+            distance = np.maximum(distance, (at + 1) * row_out - oldest * row)
+        distance[iterations < 0] = 0
         if steps[-1].sums:  # it writes when all has been read
-            found[:, -1] = 0
+            distance[:, -1] = 0
         for first, add in self.skips:
-            found[first, add:] = np.maximum(found[first, add:], found[add, add:])
-        words: Numbers = -(-found // ALIGN) * ALIGN
+            distance[first, add:] = np.maximum(distance[first, add:], distance[add, add:])
+        words: Numbers = -(-distance // ALIGN) * ALIGN
         return words
 
     def _dying(self, read: Numbers) -> Numbers:
-        """Bytes from before each stage that nothing needs after it."""
-        found = np.repeat(read[:, None], self.count, axis=1)
+        """Return bytes from before each stage that nothing needs after it."""
+        dying = np.repeat(read[:, None], self.count, axis=1)
         if self.streamed_inputs:
-            found[0] = 0
+            dying[0] = 0
         for first, add in self.skips:
-            found[first, first:add] = 0
-            found[first + 1 : add + 1, add:] += read[first]
-        return found
+            dying[first, first:add] = 0
+            dying[first + 1 : add + 1, add:] += read[first]
+        return dying
 
-    def _shared(self, read: Numbers, made: Numbers) -> Numbers:
-        """Bytes of each stage's output that lie over these, as `shared_bytes` has it."""
-        distance = np.minimum(self.apart, made)
-        found = read[:, None] + made - np.maximum(distance + read[:, None], made)
+    def _shared(self, read: Numbers, written: Numbers) -> Numbers:
+        """Return bytes of each stage's output that lie over these, as `shared_bytes` has it."""
+        distance = np.minimum(self.apart, written)
+        shared = read[:, None] + written - np.maximum(distance + read[:, None], written)
         if self.streamed_inputs:
-            found[0] = 0
+            shared[0] = 0
         for first, add in self.skips:
-            found[first, first:add] = 0
+            shared[first, first:add] = 0
             skip, own = distance[add, add:], distance[first + 1 : add + 1, add:]
             size, sizes = read[first], read[first + 1 : add + 1, None]
             below, above = np.maximum(own + sizes, skip) + size, np.maximum(skip + size, own) + sizes
-            end = np.maximum(np.where(own <= skip, below, above), made[add:])
-            found[first + 1 : add + 1, add:] = size + sizes + made[add:] - end
-        return found
+            end = np.maximum(np.where(own <= skip, below, above), written[add:])
+            shared[first + 1 : add + 1, add:] = size + sizes + written[add:] - end
+        return shared
 
     def _odd(self) -> NDArray[np.bool_]:
         ends = np.full(self.count, self.count)  # the last step of the first odd run that begins here or later
@@ -245,17 +247,17 @@ class _Chain:
                     ends[: last + 2 - run.steps] = last
         if self.streamed_inputs:  # nothing dies
             ends[0] = self.count
-        found: NDArray[np.bool_] = np.arange(self.count) >= ends[:, None]
-        return found
+        odd: NDArray[np.bool_] = np.arange(self.count) >= ends[:, None]
+        return odd
 
-    def _most_saved(self, most: int) -> Numbers:
-        """What tiles of less than `most` bytes save at most, less the largest of them, whose sizes are put into few groups."""
-        bytes_ = sorted({run.bytes for runs in self.runs for run in runs if run.bytes < most})
+    def _most_saved(self, byte_limit: int) -> Numbers:
+        """Return [first, last] what tiles below `byte_limit` bytes save at most, less the largest of them, in few groups."""
+        bytes_ = sorted({run.bytes for runs in self.runs for run in runs if run.bytes < byte_limit})
         each = -(-len(bytes_) // GROUPS) or 1
         group = {size: 1 + at // each for at, size in enumerate(bytes_)}
         smallest = np.array([0, *bytes_[::each]])
         saved = np.zeros((self.count + 1, self.count, len(smallest)), np.int64)  # [end, first, group of the largest]
-        found = np.zeros((self.count, self.count), np.int64)
+        bounds = np.zeros((self.count, self.count), np.int64)
         for last, runs in enumerate(self.runs):
             now = saved[last + 1]
             now[:] = saved[last]
@@ -263,11 +265,12 @@ class _Chain:
                 if (at := group.get(run.bytes)) is not None:
                     end = last + 2 - run.steps
                     np.maximum(now[:end, at:], saved[end - 1, :end, at:] + run.saved, out=now[:end, at:])
-            found[:, last] = (now - smallest).max(axis=1)
-        return found
+            bounds[:, last] = (now - smallest).max(axis=1)
+        return bounds
 
     def worst(self) -> int:
-        """What the worst stage of the best cuts needs: looks closer at stages that could be among them until they are known."""
+        """Return what the worst stage of the best cuts needs; look closer at stages that could be among them until they are
+        known."""
         while True:
             worst = _least_worst(self.low)
             costs = np.where(self.high <= worst, 0, np.where(self.low <= worst, 1, self.count + 1))
@@ -282,17 +285,17 @@ class _Chain:
                     self.refined.add(first)
 
     def _gain(self, run: _TileRun, first: int, last: int) -> int:
-        """Bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
-        made = first < last + 1 - run.steps or (self.streamed_inputs and first == 0)
-        skip_made = run.back > 0 and first < last + 1 - run.back
-        return run.saved - (run.more if made else 0) - (run.more_skip if skip_made else 0)
+        """Return bytes that a run which ends with the step `last` spares in a stage that begins with `first`."""
+        reads_inside = first < last + 1 - run.steps or (self.streamed_inputs and first == 0)
+        skip_inside = run.back > 0 and first < last + 1 - run.back
+        return run.saved - (run.more if reads_inside else 0) - (run.more_skip if skip_inside else 0)
 
     def _reads_outside(self, run: _TileRun, first: int, last: int) -> bool:
         """Whether a run that ends a stage reads what was there before, so that its tiles need that longer."""
         return first + max(run.steps, run.back) > last and not (self.streamed_inputs and first == 0)
 
     def _refine(self, first: int) -> None:
-        """What the stages that begin with a step need, at least; exactly where tiles do not change what is shared.
+        """Set lower bounds of the stages that begin with a step; exact ones where tiles do not change what is shared.
 
         `fuse` drops tiles that spare no more than others, even if they leave more to be shared: a stage may need more.
         """
@@ -309,32 +312,32 @@ class _Chain:
                     certain = certain and not self._reads_outside(run, first, last)
             saved.append(now)
             if last > first:
-                self.low[first, last] = self.least[first, last] + (sizes - now).min()
+                self.low[first, last] = self.least_total[first, last] + (sizes - now).min()
                 if certain:
                     self.high[first, last] = self.low[first, last]
 
     def _exact(self, first: int, last: int) -> int:
-        """What a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
+        """Return what a stage needs with the best of the tiles that `fuse` follows, each with what it leaves to be shared."""
         fronts = [[_Choice(0, 0, ())]]
         for end in range(first, last + 1):
-            found = list(fronts[-1])
+            options = list(fronts[-1])
             for run in self.runs[end]:
                 begin, gain = end + 1 - run.steps, self._gain(run, first, end)
                 if begin >= first and gain > 0:
                     for saved, tile, tiles in fronts[begin - first]:
-                        found.append(_Choice(saved + gain, max(tile, run.bytes), (*tiles, (begin, run))))
-            kept: list[_Choice] = []
-            for choice in sorted(found, key=lambda c: (c.tile - c.saved, c.tile, len(c.tiles))):
-                if not any(c.saved >= choice.saved and c.tile <= choice.tile for c in kept):
-                    kept.append(choice)
-                if len(kept) == fuse.MOST_CHOICES:
+                        options.append(_Choice(saved + gain, max(tile, run.bytes), (*tiles, (begin, run))))
+            front: list[_Choice] = []
+            for choice in sorted(options, key=lambda c: (c.tile - c.saved, c.tile, len(c.tiles))):
+                if not any(c.saved >= choice.saved and c.tile <= choice.tile for c in front):
+                    front.append(choice)
+                if len(front) == fuse.MOST_CHOICES:
                     break
-            fronts.append(kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, ())])
+            fronts.append(front if any(not choice.tiles for choice in front) else [*front, _Choice(0, 0, ())])
         total = int(self.total[first, last])
         return min(total - c.saved + c.tile - self._shared_with(first, last, c.tiles) for c in fronts[-1])
 
     def _shared_with(self, first: int, last: int, tiles: Sequence[_Tile]) -> int:
-        """Bytes of a stage's output that lie over what dies in it, with these tiles: as `schedule.distances` has it."""
+        """Return bytes of a stage's output that lie over what dies in it, with these tiles: as `schedule.distances` has it."""
         if self.streamed_inputs and first == 0:
             return 0
         steps, runs, at = self.steps, dict(tiles), first
@@ -356,9 +359,9 @@ class _Chain:
         for read, node in outside:
             if read.step < first or first + steps[first].forth <= last:
                 ahead = None if node < last else 1 - tiled  # an add by itself has read the row that it writes
-                found = _distance(read, steps[read.step], timings[node], (steps[last], timings[last]), ahead)
-                distances[read.step] = max(distances.get(read.step, 0), found)
-        return shared_bytes(self.facts[last].made, [(distance, self.facts[x].read) for x, distance in distances.items()])
+                distance_below = _distance(read, steps[read.step], timings[node], (steps[last], timings[last]), ahead)
+                distances[read.step] = max(distances.get(read.step, 0), distance_below)
+        return shared_bytes(self.facts[last].written, [(distance, self.facts[x].read) for x, distance in distances.items()])
 
 
 class _Read(NamedTuple):
@@ -369,17 +372,17 @@ class _Read(NamedTuple):
 
 
 def _reads(steps: Sequence[Step], first: int, last: int) -> list[_Read]:
-    """What a row of the last of some steps, which run together, reads of what others made."""
+    """Return what a row of the last of some steps, which run together, reads of what others made."""
     run = steps[first : last + 1]
-    found = [_Read(first, _through(run))]
+    reads = [_Read(first, _through(run))]
     for number, step in enumerate(run):
         if step.back:
             skip = _Read(first + number - step.back, _through(run[number + 1 :]))
             if skip.step < first:
-                found.append(skip)
+                reads.append(skip)
             else:  # they read it anyway
-                found[0] = _Read(first, found[0].window.joined(skip.window))
-    return found
+                reads[0] = _Read(first, reads[0].window.joined(skip.window))
+    return reads
 
 
 def _through(run: Sequence[Step]) -> Window:
@@ -388,7 +391,7 @@ def _through(run: Sequence[Step]) -> Window:
 
 
 def _distance(read: _Read, source: Step, reader: RowTiming, last: tuple[Step, RowTiming], ahead: int | None) -> int:
-    """How far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
+    """Return how far below what a step or tile of a stage reads the output of the stage's last step, or tile, must begin.
 
     source: the step that reads it first. ahead: iterations by which the last one's reads are ahead of its writes, where it
     reads it.
@@ -407,20 +410,20 @@ def _distance(read: _Read, source: Step, reader: RowTiming, last: tuple[Step, Ro
 
 
 def _least_worst(stages: Numbers) -> int:
-    """Of all ways to cut a chain into stages the least that the worst stage needs."""
-    least = np.zeros(len(stages) + 1, np.int64)
+    """Return the least bytes that the worst stage needs, of all ways to cut a chain into stages."""
+    bytes_to = np.zeros(len(stages) + 1, np.int64)
     for last in range(len(stages)):
-        least[last + 1] = np.maximum(least[: last + 1], stages[: last + 1, last]).min()
-    return int(least[-1])
+        bytes_to[last + 1] = np.maximum(bytes_to[: last + 1], stages[: last + 1, last]).min()
+    return int(bytes_to[-1])
 
 
 def _cheapest(costs: Numbers) -> list[tuple[int, int]]:
-    """Of all ways to cut it the one whose stages cost least together: (first, last) of each."""
-    least, begin = np.zeros(len(costs) + 1, np.int64), [0] * (len(costs) + 1)
+    """Return the (first, last) steps of the stages that cost least together, of all ways to cut a chain."""
+    cost_to, begin = np.zeros(len(costs) + 1, np.int64), [0] * (len(costs) + 1)
     for last in range(len(costs)):
-        total = least[: last + 1] + costs[: last + 1, last]
+        total = cost_to[: last + 1] + costs[: last + 1, last]
         begin[last + 1] = at = int(total.argmin())
-        least[last + 1] = total[at]
+        cost_to[last + 1] = total[at]
     path, end = list[tuple[int, int]](), len(costs)
     while end:
         path.append((begin[end], end - 1))

@@ -36,44 +36,45 @@ class Patches(NamedTuple):
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Patches of so many rows and columns of the head's output; split: of an image in parts that know nothing of each other.
+    """Return the counts of a network by patches of so many rows and columns of the head's output; split: no patch knows others.
 
     Split, a network computes something else, less well. That is not in these figures.
     """
-    found = layers(blocks(arch))
+    all_layers = layers(blocks(arch))
     head = layers(blocks(arch)[: head_of(arch, factor)])
     run = head_macs(head, patch, clipped=clipped, split=split)
-    total = patched_macs(found, len(head), patch, clipped=clipped, split=split) + classifier(arch)
+    total = patched_macs(all_layers, len(head), patch, clipped=clipped, split=split) + classifier(arch)
     return Patches(
         fields=tuple(receptive_fields(head, patch, split=split)),
         halo=tuple(count / layer.macs - 1 for count, layer in zip(run, head, strict=True)),
-        ram=patched_bytes(found, len(head), patch, split=split),
+        ram=patched_bytes(all_layers, len(head), patch, split=split),
         macs=total,
         overhead=total / macs(arch) - 1,
     )
 
 
 def head_of(arch: Arch, factor: int = 8) -> int:
-    """How many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times smaller."""
-    found, shrunk = 1, STEM_STRIDE
+    """Return how many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times
+    smaller."""
+    count, shrunk = 1, STEM_STRIDE
     for group in arch.groups:
         if shrunk == factor:
             break
         shrunk *= group.stride
-        found += 1 if shrunk == factor else len(group.kernels)
+        count += 1 if shrunk == factor else len(group.kernels)
     if shrunk != factor:
         raise CompileError(f"no block makes the maps {factor} times smaller", "give a factor of 2, 4, 8, ... that one reaches")
-    return found
+    return count
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """The same network with a head of the least receptive field.
+    """Return the same network with a head of the least receptive field.
 
     added: per block to add the number of its group, whose last block it repeats. Without it those blocks, copies of others,
     with which neither work nor weights are further from the architecture's than they must be.
     """
     head_of(verify(arch), factor)
-    shrunk, first, kept = STEM_STRIDE, 0, list[Group]()  # first: of the groups that may grow
+    shrunk, first, groups = STEM_STRIDE, 0, list[Group]()  # first: of the groups that may grow
     c_in = arch.stem
     for number, group in enumerate(arch.groups):
         inside = shrunk < factor
@@ -81,21 +82,21 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
         if inside:
             first = number
             group = _in_head(group, c_in, ends=shrunk == factor)
-        kept.append(group)
+        groups.append(group)
         c_in = group.width
     if added is None:
-        gone = sum(len(group.kernels) for group in arch.groups) - sum(len(group.kernels) for group in kept)
-        copies: Sequence[Copy] = _chosen(arch, kept, first, gone + MORE)
+        gone = sum(len(group.kernels) for group in arch.groups) - sum(len(group.kernels) for group in groups)
+        copies: Sequence[Copy] = _chosen(arch, groups, first, gone + MORE)
     else:
-        wrong = [number for number in added if not first <= number < len(kept)]
+        wrong = [number for number in added if not first <= number < len(groups)]
         if wrong:
-            raise CompileError(f"no block can be added to group {wrong[0]}", f"give one of {first} to {len(kept) - 1}")
-        copies = [(number, kept[number].kernels[-1], kept[number].expansions[-1]) for number in added]
-    return verify(_grown(arch, kept, copies))
+            raise CompileError(f"no block can be added to group {wrong[0]}", f"give one of {first} to {len(groups) - 1}")
+        copies = [(number, groups[number].kernels[-1], groups[number].expansions[-1]) for number in added]
+    return verify(_grown(arch, groups, copies))
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """What stays of a group whose first block lies in the head; ends: no other block of it does."""
+    """Return what stays of a group whose first block lies in the head; ends: no other block of it does."""
     if group.stride == 1:
         needed = group.width != c_in  # to change the number of channels, for which kernel 1 is enough
         return replace(group, kernels=(1,) * needed, expansions=group.expansions[:needed])
@@ -103,33 +104,33 @@ def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
     return replace(group, kernels=(KERNEL, *group.kernels[1:stays]), expansions=group.expansions[:stays])
 
 
-def _grown(arch: Arch, kept: Sequence[Group], copies: Sequence[Copy]) -> Arch:
-    """With blocks added at the ends of groups; groups without blocks are left out."""
-    groups = list(kept)
+def _grown(arch: Arch, groups: Sequence[Group], copies: Sequence[Copy]) -> Arch:
+    """Return the architecture of these groups, with blocks added at their ends; groups without blocks are left out."""
+    grown = list(groups)
     for number, kernel, expansion in copies:
-        group = groups[number]
-        groups[number] = replace(group, kernels=(*group.kernels, kernel), expansions=(*group.expansions, expansion))
-    return replace(arch, groups=tuple(group for group in groups if group.kernels))
+        group = grown[number]
+        grown[number] = replace(group, kernels=(*group.kernels, kernel), expansions=(*group.expansions, expansion))
+    return replace(arch, groups=tuple(group for group in grown if group.kernels))
 
 
-def _chosen(arch: Arch, kept: Sequence[Group], first: int, most: int) -> tuple[Copy, ...]:
-    """Of all ways to add up to `most` blocks the one that changes work and weights least; of equal ones that with fewest."""
-    goal, base = (macs(arch), weights(arch)), _grown(arch, kept, ())
+def _chosen(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -> tuple[Copy, ...]:
+    """Return the up to `block_limit` blocks that change work and weights least; of equal ways the one with the fewest."""
+    goal, base = (macs(arch), weights(arch)), _grown(arch, groups, ())
     have = macs(base), weights(base)
     choices = list[tuple[Copy, int, int]]()
-    for number, group in enumerate(kept[first:], first):
+    for number, group in enumerate(groups[first:], first):
         for kernel, expansion in dict.fromkeys(zip(group.kernels, group.expansions, strict=True)):
-            grown = _grown(arch, kept, [(number, kernel, expansion)])
+            grown = _grown(arch, groups, [(number, kernel, expansion)])
             choices.append(((number, kernel, expansion), macs(grown) - have[0], weights(grown) - have[1]))
-    best, found = float("inf"), tuple[Copy, ...]()
+    least_change, chosen = float("inf"), tuple[Copy, ...]()
     todo = [(0, tuple[Copy, ...](), *have)]  # the choices before it are not added any more
     while todo:
         start, copies, work, size = todo.pop()
         above = work / goal[0] - 1, size / goal[1] - 1
         change = max(map(abs, above))
-        if (change, len(copies)) < (best, len(found)):
-            best, found = change, copies
-        if max(above) < best and len(copies) < most:  # more blocks only add to both
+        if (change, len(copies)) < (least_change, len(chosen)):
+            least_change, chosen = change, copies
+        if max(above) < least_change and len(copies) < block_limit:  # more blocks only add to both
             for at, (copy, more_work, more_size) in enumerate(choices[start:], start):
                 todo.append((at, (*copies, copy), work + more_work, size + more_size))
-    return found
+    return chosen

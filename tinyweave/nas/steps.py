@@ -38,12 +38,12 @@ class Step(NamedTuple):
 
     @property
     def window(self) -> Window:
-        """What it reads along either axis."""
+        """Return what it reads along either axis."""
         return Window(self.kernel, self.stride, self.pad)
 
     @property
     def sums(self) -> int:
-        """Bytes of the sums in which a mean collects rows as they come; 0: it does not."""
+        """Return the bytes of the sums in which a mean collects rows as they come; 0 where it does not."""
         return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
 
     @property
@@ -52,14 +52,14 @@ class Step(NamedTuple):
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Kernel and padding of a window without the rows that never see the map, as the pass `crop_windows` leaves it."""
+    """Return kernel and padding of a window without the rows that never see the map, as the pass `crop_windows` leaves it."""
     last = (side + 2 * pad - kernel) // stride * stride
     before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
     return kernel - before - after, pad - before
 
 
 def macs(steps: Sequence[Step]) -> int:
-    """Multiply-accumulates that a plan at F = 1 executes, borders clipped."""
+    """Return multiply-accumulates that a plan at F = 1 executes, borders clipped."""
     return sum(map(macs_of, steps))
 
 
@@ -72,10 +72,10 @@ def macs_of(step: Step) -> int:
 
 
 def taps_inside(step: Step) -> Numbers:
-    """[rows of the output]: rows of the window that lie inside the map."""
+    """Return [rows of the output]: rows of the window that lie inside the map."""
     inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
-    found: Numbers = inside.sum(axis=1, dtype=np.int64)
-    return found
+    taps: Numbers = inside.sum(axis=1, dtype=np.int64)
+    return taps
 
 
 class Facts(NamedTuple):
@@ -84,7 +84,7 @@ class Facts(NamedTuple):
     begin."""
 
     read: int
-    made: int
+    written: int
     ring: int
     waits: int
     distance: int
@@ -92,9 +92,9 @@ class Facts(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def facts_of(step: Step) -> Facts:
-    row, made = step.side * step.c_in, step.side_out**2 * step.c_out
+    row, written = step.side * step.c_in, step.side_out**2 * step.c_out
     held = max(step.kernel, step.held if step.forth else 0)
-    return Facts(step.side * row, made, min(held, step.side) * row, step.window.reach, _own_distance(step))
+    return Facts(step.side * row, written, min(held, step.side) * row, step.window.reach, _own_distance(step))
 
 
 def _own_distance(step: Step) -> int:

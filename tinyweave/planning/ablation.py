@@ -21,7 +21,7 @@ from .kernel_choice import FOR_ALL, Kernels, scratch_of, variants_in
 from .order.search import best_order, each_its_own, file_order
 from .place.place import place
 from .plan import Plan
-from .planner import least, plan
+from .planner import plan, smallest_plan
 
 IN_ORDER = (  # name, whether views share bytes, how far an output may lag behind operands that it overlaps
     ("best order", False, NO_OVERLAP),
@@ -31,11 +31,11 @@ IN_ORDER = (  # name, whether views share bytes, how far an output may lag behin
 )
 
 
-def ablation(graph: Graph, made: Plan | None = None, schedule: str = "best", memory: str = "sram") -> dict[str, int]:
-    """Return technique -> bytes of the arena with it and all before it; the last is that of `made`, the plan of `schedule`,
+def ablation(graph: Graph, planned: Plan | None = None, schedule: str = "best", memory: str = "sram") -> dict[str, int]:
+    """Return technique -> bytes of the arena with it and all before it; the last is that of `planned`, the plan of `schedule`,
     which is planned if left out. Of a plan in several memories the arena is that of its buffers in one."""
-    made, name = made or plan(graph, schedule, memory), schedule.partition(":")[0]
-    kernels, arenas = _kernels_of(graph, made), dict[str, int]()
+    planned, name = planned or plan(graph, schedule, memory), schedule.partition(":")[0]
+    kernels, arenas = _kernels_of(graph, planned), dict[str, int]()
 
     def add(technique: str, arena: int) -> None:
         arenas[technique] = min(arena, *arenas.values()) if arenas else arena
@@ -47,21 +47,21 @@ def ablation(graph: Graph, made: Plan | None = None, schedule: str = "best", mem
             add(technique, _in_order(graph, memory, kernels, share=share, max_distance=max_distance))
         last = "+ moves"
     if name not in ("layer", "unfused"):
-        add(last, least(graph, "unfused", memory, kernels).arena[memory])
+        add(last, smallest_plan(graph, "unfused", memory, kernels).arena[memory])
         last = "+ fusion" if name == "best" else f"+ {name}"
-    streams = {"stream_inputs": bool(made.streamed_inputs), "stream_outputs": bool(made.streamed_outputs)}
+    streams = {"stream_inputs": bool(planned.streamed_inputs), "stream_outputs": bool(planned.streamed_outputs)}
     if name == "best" and any(streams.values()):
-        add(last, least(graph, "best", memory, kernels).arena[memory])
+        add(last, smallest_plan(graph, "best", memory, kernels).arena[memory])
         last = "+ streaming"
-    if name == "best" and sum(plan_macs(made)) > macs(graph):
-        add(last, least(graph, "best", memory, kernels, **streams).arena[memory])
+    if name == "best" and sum(plan_macs(planned)) > macs(graph):
+        add(last, smallest_plan(graph, "best", memory, kernels, **streams).arena[memory])
         last = "+ work again"
-    whole = sum(made.arena.values()) if len(made.arena) == 1 else _in_one_memory(made, overlap=name != "layer")
+    whole = sum(planned.arena.values()) if len(planned.arena) == 1 else _in_one_memory(planned, overlap=name != "layer")
     return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
 def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_distance: int) -> int:
-    """The arena in the better one of two orders."""
+    """Return the arena in the better one of two orders."""
     how = partial(plan_in_order, overlap=max_distance >= 0, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
     owner = views(graph) if share else each_its_own(graph)
@@ -73,13 +73,13 @@ def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_d
     return min(as_filed.arena[memory], how(graph, order, memory).arena[memory])
 
 
-def _in_one_memory(made: Plan, *, overlap: bool) -> int:
-    return place(made.buffers, rules_of(made) if overlap else []).bytes
+def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
+    return place(plan.buffers, rules_of(plan) if overlap else []).bytes
 
 
-def _kernels_of(graph: Graph, made: Plan) -> Kernels:
+def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
     """Return the kernels that a plan has, for the ops of its graph without moves and maps that are computed twice."""
-    rows = {op.name: BY_NAME[variant] for op, variant in zip(made.graph.ops, made.variants, strict=True) if variant}
+    rows = {op.name: BY_NAME[variant] for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
     cores = [row.cores for row in rows.values() if row.cores]
     if not cores:
         return FOR_ALL

@@ -47,15 +47,15 @@ class Layout(NamedTuple):
 class PlacedLayout(NamedTuple):
     """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan."""
 
-    laid: Layout
+    layout: Layout
     offsets: dict[str, int]
     bytes: int
     lower_bound: int
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Bytes first, then calls of kernels."""
-        return self.bytes, calls(self.laid.row_graph.variants)
+        """Return bytes first, then calls of kernels."""
+        return self.bytes, calls(self.layout.row_graph.variants)
 
 
 def plan_in_order(
@@ -79,8 +79,8 @@ def plan_in_order(
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
     max_distance = max_distance if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
-    return finish(draft(laid, moves=moves))
+    layout = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
+    return finish(draft(layout, moves=moves))
 
 
 def plan_in_stages(
@@ -92,8 +92,8 @@ def plan_in_stages(
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan that runs the ops in these stages, fused those of more than one op, or that read a `streamed` network input or
-    make a streamed output.
+    """Return the plan that runs the ops in these stages; fused are those of more than one op and those with streamed inputs or
+    outputs.
 
     The ops of each of the `tiles` run together, some columns at a time.
     """
@@ -108,7 +108,7 @@ def plan_in_stages(
 
 
 def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
-    """A stage per op."""
+    """Return a stage per op."""
     return [(index,) for index in order]
 
 
@@ -124,7 +124,7 @@ def lay_out(
     max_distance: int = ANY_DISTANCE,
     kernels: Kernels = FOR_ALL,
 ) -> Layout:
-    """The buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
+    """Return the buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
     streams = schedule_stages(row_graph, stages)
@@ -132,15 +132,15 @@ def lay_out(
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
     more = []
     for step, (ops, scheduled) in enumerate(zip(stages, streams, strict=True)):
-        needs = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], row_graph.sums[ops[-1]] if scheduled else 0))
-        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in needs if size]
+        work_areas = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], row_graph.sums[ops[-1]] if scheduled else 0))
+        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in work_areas if size]
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
     for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
         name = tiles_name(graph.ops[ops[-1]].name)
         inside = [_in_tile(row_graph, tile, name) for tile in tiles if tile.ops[0] in ops]
         if inside:
             more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
-            places |= {tensor: place for found, _ in inside for tensor, place in found.items()}
+            places |= {tensor: place for inner, _ in inside for tensor, place in inner.items()}
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
     buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed_inputs, *streamed_outputs}), *more)
     distance = distances_by_stage(
@@ -151,7 +151,7 @@ def lay_out(
 
 
 def _in_tile(row_graph: RowGraph, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
-    """Where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
+    """Return where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
     places, end = {}, 0
     for name, size in tile_bytes(row_graph, tile).items():
         places[name] = Place(buffer, -(-end // 4) * 4)
@@ -168,7 +168,8 @@ def _buffers(
     rings: Mapping[str, int],
     by_rows: Collection[str],
 ) -> tuple[Buffer, ...]:
-    """One buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state always.
+    """Return one buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state
+    always.
 
     rings: the bytes of what only one stage sees. by_rows: inputs and outputs that come and go while their stage runs. All are
     aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
@@ -180,46 +181,47 @@ def _buffers(
     )
 
 
-def draft(laid: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
-    """Offsets for what is laid out, with `moves` after moves between steps if need be; `tries` as for `place`."""
-    found = place(laid.buffers, laid.rules, tries=0)
-    least = found.lower_bound
-    if found.bytes > least and tries:
-        walk = _walk(laid, least, found.bytes, moves=moves)
-        known = None if walk is None or walk.moved else {name: at for name, (at,) in walk.offsets.items()}
-        least_had = walk is not None and walk.bytes < least + max(b.align for b in laid.buffers)
-        found = place(laid.buffers, laid.rules, min(tries, FEWER_TRIES) if least_had else tries, known=known)
-        if walk is not None and walk.bytes < found.bytes:
-            laid, known = _carry_out(laid, walk)
-            found = place(laid.buffers, laid.rules, 0, known=known)
-    return PlacedLayout(laid, found.offsets, found.bytes, least if moves else found.lower_bound)
+def draft(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
+    """Return offsets for a layout, with `moves` after moves between steps if need be; `tries` as for `place`."""
+    placed = place(layout.buffers, layout.rules, tries=0)
+    lower_bound = placed.lower_bound
+    if placed.bytes > lower_bound and tries:
+        relocation = _relocate(layout, lower_bound, placed.bytes, moves=moves)
+        known = None if relocation is None or relocation.moved else {name: at for name, (at,) in relocation.offsets.items()}
+        within_bound = relocation is not None and relocation.bytes < lower_bound + max(b.align for b in layout.buffers)
+        placed = place(layout.buffers, layout.rules, min(tries, FEWER_TRIES) if within_bound else tries, known=known)
+        if relocation is not None and relocation.bytes < placed.bytes:
+            layout, known = _carry_out(layout, relocation)
+            placed = place(layout.buffers, layout.rules, 0, known=known)
+    return PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound if moves else placed.lower_bound)
 
 
-def _walk(laid: Layout, least: int, most: int, *, moves: bool) -> Relocation | None:
-    """Layouts within `least`, or the least capacity of some between it and `most` where that cannot be had."""
-    graph = laid.row_graph.graph
-    lone = lone_tensors(graph, laid.stages, laid.shared.owner) if moves else {}
-    inputs = {laid.shared.owner[name] for name in graph.inputs if name not in laid.row_graph.streamed_inputs}
+def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
+    """Return layouts within `lower_bound`, or within the least of some capacities up to `upper_bound` where that cannot be
+    had."""
+    graph = layout.row_graph.graph
+    lone = lone_tensors(graph, layout.stages, layout.shared.owner) if moves else {}
+    inputs = {layout.shared.owner[name] for name in graph.inputs if name not in layout.row_graph.streamed_inputs}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
-    grain = max(buffer.align for buffer in laid.buffers)
-    steps = [least + (most - least) * part // 8 // grain * grain for part in (1, 2, 4)]
-    for capacity in dict.fromkeys((least, -(-least // grain) * grain, *steps)):
-        found = find_relocation(
-            laid.buffers, laid.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone
+    grain = max(buffer.align for buffer in layout.buffers)
+    steps = [lower_bound + (upper_bound - lower_bound) * part // 8 // grain * grain for part in (1, 2, 4)]
+    for capacity in dict.fromkeys((lower_bound, -(-lower_bound // grain) * grain, *steps)):
+        relocation = find_relocation(
+            layout.buffers, layout.rules, capacity, (state, inputs), lambda buffer, step: (buffer, step) in lone
         )
-        if found is not None:
-            return found
+        if relocation is not None:
+            return relocation
     return None
 
 
-def _carry_out(laid: Layout, walk: Relocation) -> tuple[Layout, dict[str, int]]:
-    """What is to be placed when the graph holds the moves as ops, and the offsets that were found for it."""
-    row_graph = laid.row_graph
-    lone = lone_tensors(row_graph.graph, laid.stages, laid.shared.owner)
+def _carry_out(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str, int]]:
+    """Return the layout of the graph that holds the moves as ops, and the offsets that the search gave it."""
+    row_graph = layout.row_graph
+    lone = lone_tensors(row_graph.graph, layout.stages, layout.shared.owner)
     steps: list[int | str] = []
     stages: list[tuple[int, ...]] = []
-    for step, ops in enumerate(laid.stages):
-        for name in (lone[buffer, step] for at, buffer in walk.moved if at == step):
+    for step, ops in enumerate(layout.stages):
+        for name in (lone[buffer, step] for at, buffer in relocation.moved if at == step):
             stages.append((len(steps),))
             steps.append(name)
         stages.append(tuple(range(len(steps), len(steps) + len(ops))))
@@ -227,41 +229,39 @@ def _carry_out(laid: Layout, walk: Relocation) -> tuple[Layout, dict[str, int]]:
     graph, names = with_moves(row_graph.graph, steps)
     number = {index: at for at, index in enumerate(steps) if isinstance(index, int)}
     tiles = tuple(replace(tile, ops=tuple(number[index] for index in tile.ops)) for tile in row_graph.tiles)
-    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in walk.offsets.items()}
-    left = {buffer: iter(offsets[1:]) for buffer, offsets in walk.offsets.items()}
+    known = {names.get(buffer, [buffer])[0]: offsets[0] for buffer, offsets in relocation.offsets.items()}
+    left = {buffer: iter(offsets[1:]) for buffer, offsets in relocation.offsets.items()}
     targets = [op.outputs[0] for op, step in zip(graph.ops, steps, strict=True) if isinstance(step, str)]
-    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, walk.moved, strict=True)}
-    shared = shared_in(graph, file_order(graph), parts=bool(laid.shared.free))
+    known |= {target: next(left[buffer]) for target, (_, buffer) in zip(targets, relocation.moved, strict=True)}
+    shared = shared_in(graph, file_order(graph), parts=bool(layout.shared.free))
     by_rows = {"streamed_inputs": tuple(row_graph.streamed_inputs), "streamed_outputs": tuple(row_graph.streamed_outputs)}
-    max_distance, kernels = laid.max_distance, laid.kernels
-    again = lay_out(graph, stages, shared, laid.memory, tiles=tiles, max_distance=max_distance, kernels=kernels, **by_rows)
-    return again, known
+    max_distance, kernels = layout.max_distance, layout.kernels
+    moved = lay_out(graph, stages, shared, layout.memory, tiles=tiles, max_distance=max_distance, kernels=kernels, **by_rows)
+    return moved, known
 
 
-def finish(made: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({})) -> Plan:
-    """The plan of a draft, checked; kept: as of a Plan."""
-    laid, row_graph = made.laid, made.laid.row_graph
-    graph, streams = row_graph.graph, schedule_stages(row_graph, laid.stages)
+def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({})) -> Plan:
+    """Return the checked plan of a placed layout; channels_once: as of a Plan."""
+    layout, row_graph = placed.layout, placed.layout.row_graph
+    graph, streams = row_graph.graph, schedule_stages(row_graph, layout.stages)
     return check(
         Plan(
             graph=graph,
             stages=tuple(
-                Stage(ops) if scheduled is None else Stage(ops, _tiles(row_graph, ops), scheduled.schedule)
-                for ops, scheduled in zip(laid.stages, streams, strict=True)
+                Stage(ops)
+                if scheduled is None
+                else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
+                for ops, scheduled in zip(layout.stages, streams, strict=True)
             ),
             variants=tuple(row_graph.variants),
-            buffers=laid.buffers,
-            places=laid.places,
-            offsets=made.offsets,
-            arena={laid.memory: made.bytes},
+            buffers=layout.buffers,
+            places=layout.places,
+            offsets=placed.offsets,
+            arena={layout.memory: placed.bytes},
             scratch=max(scratch_of(graph, row_graph.variants), default=0),
-            lower_bound=made.lower_bound,
+            lower_bound=placed.lower_bound,
             streamed_inputs=tuple(row_graph.streamed_inputs),
             channels_once=channels_once,
             streamed_outputs=tuple(row_graph.streamed_outputs),
         )
     )
-
-
-def _tiles(row_graph: RowGraph, ops: Sequence[int]) -> tuple[Tile, ...]:
-    return tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops)

@@ -46,7 +46,7 @@ class Overlap:
 class Explanation:
     """The buffer that holds `tensor`, alive in the steps [start, end).
 
-    kept: why it lives from the first or to the last step though no op asks for it. waits: the last reader's other operand
+    persistent: why it lives from the first or to the last step though no op asks for it. waits: the last reader's other operand
     that is written last. at_other_times: buffers on the same bytes when this one is dead. peak: the most live bytes of a step
     of the plan; without: the same if this buffer had none.
     """
@@ -70,7 +70,7 @@ class Explanation:
 
 
 def explain(plan: Plan, tensor: str) -> Explanation:
-    """What is to be said of an activation or of an op's scratch; KeyError for any other name."""
+    """Explain where an activation or an op's scratch lies; KeyError for any other name."""
     graph = plan.graph
     home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
     inside = [name for name, place in plan.places.items() if place.buffer == home.name]
@@ -94,7 +94,7 @@ def explain(plan: Plan, tensor: str) -> Explanation:
         at_other_times=tuple(
             other.name
             for other in sorted(plan.buffers, key=lambda b: b.start)
-            if _shared(plan, home, other) and not _together(home, other)
+            if _shared(plan, home, other) and max(home.start, other.start) >= min(home.end, other.end)
         ),
         peak=max(plan.live(step) for step in range(len(plan.stages))) if plan.stages else home.bytes,
         without=_without(plan, home),
@@ -103,12 +103,12 @@ def explain(plan: Plan, tensor: str) -> Explanation:
 
 def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
     roles = (("network input", graph.inputs), ("network output", graph.outputs))
-    found = [role for role, wanted in roles if set(names).intersection(wanted)]
-    return tuple(found + ["state"] * any(graph.tensors[name].role == "state" for name in names))
+    reasons = [role for role, wanted in roles if set(names).intersection(wanted)]
+    return tuple(reasons + ["state"] * any(graph.tensors[name].role == "state" for name in names))
 
 
 def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
-    """Who writes the operand that the last reader has to wait for, when that is not the explained buffer itself."""
+    """Return who writes the operand that the last reader has to wait for, when that is not the explained buffer itself."""
     graph = plan.graph
     op = next(op for op in graph.ops if op.name == last.op)
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
@@ -122,32 +122,32 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
     stages = [stage.ops for stage in plan.stages]
     owner = {name: place.buffer for name, place in plan.places.items()}
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules_of(plan)}
-    found = []
+    overlaps = []
     for step, ops in enumerate(stages):
         op, kernel = graph.ops[ops[-1]], plan.variants[ops[-1]]
         outputs = dict.fromkeys(owner[name] for name in op.outputs)
-        made = {name for index in ops for name in graph.ops[index].outputs}
-        operands = dict.fromkeys(owner[n] for index in ops for n in graph.ops[index].inputs if n in owner and n not in made)
+        inner = {name for index in ops for name in graph.ops[index].outputs}
+        operands = dict.fromkeys(owner[n] for index in ops for n in graph.ops[index].inputs if n in owner and n not in inner)
         for output, operand in ((a, b) for a in outputs for b in operands if a != b and home.name in (a, b)):
             lower, upper = plan.buffer(output), plan.buffer(operand)
             together = lower.memory == upper.memory
-            least = allowed.get((output, operand)) if together else None
+            overlap_distance = allowed.get((output, operand)) if together else None
             if together and (operand, output) in allowed:  # a move goes up as well as down
-                least = -upper.bytes
-            found.append(
+                overlap_distance = -upper.bytes
+            overlaps.append(
                 Overlap(
                     op=op.name,
                     kernel=kernel,
                     other=operand if output == home.name else output,
                     output=output == home.name,
-                    overlap_distance=least,
+                    overlap_distance=overlap_distance,
                     distance=plan.offsets[operand] - plan.offsets[output],
                     shared=_shared(plan, lower, upper),
-                    possible=0 if least is None else max(0, min(upper.bytes, lower.bytes - least)),
-                    why="" if least is not None else _why_not(plan, op, step, lower, upper),
+                    possible=0 if overlap_distance is None else max(0, min(upper.bytes, lower.bytes - overlap_distance)),
+                    why="" if overlap_distance is not None else _why_not(plan, op, step, lower, upper),
                 )
             )
-    return found
+    return overlaps
 
 
 def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> str:
@@ -170,12 +170,8 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     return f"{plan.variants[graph.ops.index(op)]} may read the operand after any write"
 
 
-def _together(a: Buffer, b: Buffer) -> bool:
-    return max(a.start, b.start) < min(a.end, b.end)
-
-
 def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
-    """Bytes of the arena that two different buffers both cover, at whatever time."""
+    """Return bytes of the arena that two different buffers both cover, at whatever time."""
     if a.name == b.name or a.memory != b.memory:
         return 0
     begin, other = plan.offsets[a.name], plan.offsets[b.name]
@@ -183,13 +179,13 @@ def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
 
 
 def _without(plan: Plan, home: Buffer) -> int:
-    """The most live bytes of a step if the buffer had none."""
+    """Return the most live bytes of a step if the buffer had none."""
     rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
     return max((rest.live(step) for step in range(len(plan.stages))), default=0)
 
 
 def kernel_reason(plan: Plan, index: int, core: str) -> str:
-    """Why op `index` of the graph has its kernel, of those that run on `core`."""
+    """Say why op `index` of the graph has its kernel, of those that run on `core`."""
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
         return "no code: what it makes lies where it must"

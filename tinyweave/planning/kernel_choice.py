@@ -27,7 +27,7 @@ class Kernels(NamedTuple):
     flash_heavy: frozenset[str] = frozenset()
 
     def name(self, graph: Graph, op: Op) -> str:
-        """The kernel of an op."""
+        """Return the kernel of an op."""
         return variant_for(
             graph, op, "" if op.name in self.portable_ops else self.core, flash_heavy=op.name in self.flash_heavy
         ).name
@@ -37,7 +37,7 @@ FOR_ALL = Kernels()
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: Kernels = FOR_ALL) -> tuple[str, ...]:
-    """The kernel's name per op; empty where no code runs."""
+    """Return the kernel's name per op; empty where no code runs."""
     return tuple("" if i in shared.free else _variant(graph, op, shared.owner, kernels) for i, op in enumerate(graph.ops))
 
 
@@ -48,10 +48,10 @@ def _variant(graph: Graph, op: Op, owner: Mapping[str, str], kernels: Kernels) -
 
 
 def calls(variants: Sequence[str]) -> int:
-    """How many ops have code."""
+    """Return how many ops have code."""
     return sum(map(bool, variants))
 
 
 def scratch_of(graph: Graph, variants: Sequence[str]) -> list[int]:
-    """Per op the bytes of working memory that its kernel needs for a call."""
+    """Return per op the bytes of working memory that its kernel needs for a call."""
     return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]

@@ -15,7 +15,7 @@ BEFORE = -1  # the step in which inputs and state begin
 
 
 class Life(NamedTuple):
-    """Bytes that are alive in the steps [begin, end), and after the last step if they are `kept`."""
+    """Bytes that are alive in the steps [begin, end), and after the last step if they are `persistent`."""
 
     begin: int
     end: int

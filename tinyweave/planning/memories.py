@@ -21,12 +21,12 @@ TRIES_TO_CHOOSE = 10_000  # placements of one buffer tried for each way to divid
 
 
 def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
-    """Bytes that do not fit."""
+    """Return bytes that do not fit."""
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
 def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
-    """`plan` with its buffers in `memories` (name -> bytes, the fastest first), all in the first one where that holds them.
+    """Return `plan` with its buffers in `memories` (name -> bytes, the fastest first), all in the first one if that holds them.
 
     Where no division that was tried fits, the one that exceeds its memories by the fewest bytes. `overlap` as the plan had it.
     """
@@ -36,27 +36,28 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
     if whole <= capacity or len(memories) == 1:
         return check(_renamed(plan, fastest))
     ways: list[dict[str, str]] = [_divided(plan.buffers, allowed, memories, key) for key in _orders(heat)]
-    made = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in ways]
-    made += [_renamed(plan, name) for name in memories]
+    plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in ways]
+    plans += [_renamed(plan, name) for name in memories]
     rank = {name: number for number, name in enumerate(memories)}
 
-    def cost(found: Plan) -> tuple[int, int]:
-        return excess(found.arena, memories), sum(heat[b.name] * rank[b.memory] for b in found.buffers)
+    def cost(candidate: Plan) -> tuple[int, int]:
+        return excess(candidate.arena, memories), sum(heat[b.name] * rank[b.memory] for b in candidate.buffers)
 
-    best = min(made, key=cost)
+    best = min(plans, key=cost)
     if len(best.arena) > 1:
-        again = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, memories, None)
-        best = min(again, best, key=cost)
+        repacked = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, memories, None)
+        best = min(repacked, best, key=cost)
     return check(best)
 
 
 def traffic(plan: Plan) -> dict[str, int]:
-    """Buffer -> bytes that one inference reads and writes in it, estimated: a read per multiplication, else each byte once."""
+    """Return buffer -> bytes that one inference reads and writes in it, estimated: a read per multiplication, else each byte
+    once."""
     graph = plan.graph
-    found = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
+    heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
     for edge in (*graph.inputs, *graph.outputs):  # by the caller
         if edge in plan.places:
-            found[plan.places[edge].buffer] += graph.tensors[edge].bytes
+            heat[plan.places[edge].buffer] += graph.tensors[edge].bytes
     for op, variant in zip(graph.ops, plan.variants, strict=True):
         if not variant:
             continue
@@ -65,16 +66,16 @@ def traffic(plan: Plan) -> dict[str, int]:
         for index, name in enumerate(op.inputs):
             if name is not None and name in plan.places:
                 read = max(graph.tensors[name].bytes, macs if index == spec.data else 0)
-                found[plan.places[name].buffer] += read
+                heat[plan.places[name].buffer] += read
         for out in op.outputs:
-            found[plan.places[out].buffer] += graph.tensors[out].bytes
-        if (scratch := scratch_name(op.name)) in found:
-            found[scratch] += max(macs, plan.buffer(scratch).bytes)
-    return found
+            heat[plan.places[out].buffer] += graph.tensors[out].bytes
+        if (scratch := scratch_name(op.name)) in heat:
+            heat[scratch] += max(macs, plan.buffer(scratch).bytes)
+    return heat
 
 
 def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
-    """In which order buffers are offered to the fast memories: hot ones, or what leaves room elsewhere."""
+    """Return the orders in which buffers are offered to the fast memories: hot ones, or what leaves room elsewhere."""
     return (
         lambda b: (-heat[b.name] / max(b.bytes, 1), b.name),
         lambda b: (-heat[b.name], b.name),
@@ -87,7 +88,7 @@ def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
 def _divided(
     buffers: Sequence[Buffer], allowed: Sequence[Rule], memories: Mapping[str, int], key: Callable[[Buffer], Any]
 ) -> dict[str, str]:
-    """Buffer -> memory: each memory takes in order what still fits; what none takes goes where most room is."""
+    """Return buffer -> memory: each memory takes in order what still fits; what none takes goes where most room is."""
     left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():
         taken = _fill([], left, allowed, capacity)
@@ -101,7 +102,7 @@ def _divided(
 
 
 def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
-    """`chosen` and what of `offered` fits beside it, half of them at a time where not all do."""
+    """Return `chosen` and what of `offered` fits beside it, half of them at a time where not all do."""
     if not offered or _place(chosen + offered, allowed, 0, capacity).bytes <= capacity:
         return chosen + offered
     if len(offered) == 1:
@@ -119,22 +120,23 @@ def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int | None
 def _placed(
     plan: Plan, homes: Mapping[str, str], allowed: Sequence[Rule], memories: Mapping[str, int], tries: int | None
 ) -> Plan:
-    """The plan with its buffers divided like that; a memory that they fit into is used from its start, not packed further."""
+    """Return the plan with its buffers divided like that; a memory that they fit into is used from its start, not packed
+    further."""
     buffers = tuple(replace(b, memory=homes[b.name]) for b in plan.buffers)
     parts = {name: [b for b in buffers if b.memory == name] for name in memories}
     enough = {name: 0 if tries is None else memories[name] for name in memories}
-    found = {name: _place(part, allowed, tries, enough[name]) for name, part in parts.items() if part}
+    placements = {name: _place(part, allowed, tries, enough[name]) for name, part in parts.items() if part}
     return replace(
         plan,
         buffers=buffers,
-        offsets={name: offset for placed in found.values() for name, offset in placed.offsets.items()},
-        arena={name: placed.bytes for name, placed in found.items()},
-        lower_bound=sum(placed.lower_bound for placed in found.values()),
+        offsets={name: offset for placed in placements.values() for name, offset in placed.offsets.items()},
+        arena={name: placed.bytes for name, placed in placements.items()},
+        lower_bound=sum(placed.lower_bound for placed in placements.values()),
     )
 
 
 def _renamed(plan: Plan, memory: str) -> Plan:
-    """The plan with all of its one memory called `memory`."""
+    """Return the plan with all of its one memory called `memory`."""
     return replace(
         plan,
         buffers=tuple(replace(b, memory=memory) for b in plan.buffers),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .plan import Buffer, Plan
+from .plan import Plan
 
 MAX_COLUMNS = 64
 
 
 def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
-    """Per memory a table of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
+    """Return a table per memory of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
 
     With more than `max_columns` steps a column stands for several, and is # when the buffer is alive in any of them.
     """
@@ -28,11 +28,8 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
         lines.append(f"{'offset':>{digits}} .. {'end':>{digits}} {'size':>{digits}}  {title}  tensor")
         for buffer in buffers:
             offset = plan.offsets[buffer.name]
-            alive = "".join(_mark(buffer, column * per_column, (column + 1) * per_column) for column in range(columns))
+            begins = range(0, columns * per_column, per_column)
+            alive = "".join("#" if buffer.start < at + per_column and at < buffer.end else "." for at in begins)
             where = f"{offset:>{digits},} .. {offset + buffer.bytes:>{digits},} {buffer.bytes:>{digits},}"
             lines.append(f"{where}  {alive:<{len(title)}}  {labels.get(buffer.name, buffer.name)}")
     return lines
-
-
-def _mark(buffer: Buffer, begin: int, end: int) -> str:
-    return "#" if buffer.start < end and begin < buffer.end else "."

@@ -39,17 +39,17 @@ class RowTiming(NamedTuple):
 
     @property
     def iterations(self) -> int:
-        """How many it takes for all rows."""
+        """Return how many iterations all rows take."""
         return -(-self.rows // self.rows_per_iteration)
 
     @property
     def largest_iteration(self) -> int:
-        """Rows that the largest computes."""
+        """Return the rows that the largest iteration computes."""
         return min(self.rows_per_iteration, self.rows)
 
     @property
     def ticks_per_row(self) -> int:
-        """Ticks for a row."""
+        """Return the ticks for a row."""
         return self.every // self.rows_per_iteration
 
 
@@ -72,7 +72,7 @@ class RowSchedule:
 
     @property
     def ticks(self) -> int:
-        """How many ticks the stage takes."""
+        """Return how many ticks the stage takes."""
         return max(timing.first + (timing.iterations - 1) * timing.every for timing in self.timings.values()) + 1
 
 
@@ -110,12 +110,15 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory.
-    arena: bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of
-    these buffers is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where
-    tensors move, graph is the one with the moves, its ops in the order in which they run. streamed: network inputs that come by
-    rows and are never whole. handed: network outputs that are handed out by rows, likewise. kept: map -> its channels, the
-    first ones, computed once; the others are computed twice, and graph is the one that says so. Empty where nothing is."""
+    """Which stages run in which order with which kernels, and where every byte lies.
+
+    variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory. arena:
+    bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of these buffers
+    is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where tensors move,
+    graph is the one with the moves, its ops in the order in which they run. streamed_inputs, streamed_outputs: network inputs
+    and outputs that come and go by rows and are never whole. channels_once: map -> how many of its channels, the first ones,
+    are computed once; the others are computed twice, and graph is the one that says so.
+    """
 
     graph: Graph
     stages: tuple[Stage, ...]
@@ -143,12 +146,12 @@ class Plan:
 
     @property
     def gap(self) -> int:
-        """Bytes between the arenas and what is proved of them; 0: no placement of these buffers is smaller."""
+        """Return the bytes between the arenas and what is proved of them; 0: no placement of these buffers is smaller."""
         return sum(self.arena.values()) - self.lower_bound
 
     @property
     def optimal(self) -> bool | None:
-        """True: no placement of these buffers is smaller; None: not known."""
+        """Return True where no placement of these buffers is smaller, None where that is not known."""
         return True if self.gap == 0 else None
 
     def buffer(self, name: str) -> Buffer:
@@ -159,12 +162,12 @@ class Plan:
         return {buffer.name: buffer for buffer in self.buffers}
 
     def alive(self, step: int) -> list[Buffer]:
-        """The buffers that hold something in a step, by offset."""
-        found = [buffer for buffer in self.buffers if buffer.start <= step < buffer.end]
-        return sorted(found, key=lambda b: (b.memory, self.offsets[b.name], -b.bytes))
+        """Return the buffers that hold something in a step, by offset."""
+        buffers = [buffer for buffer in self.buffers if buffer.start <= step < buffer.end]
+        return sorted(buffers, key=lambda b: (b.memory, self.offsets[b.name], -b.bytes))
 
     def live(self, step: int) -> int:
-        """The bytes that a step needs: those of all buffers alive in it, once where they overlap."""
+        """Return the bytes that a step needs: those of all buffers alive in it, once where they overlap."""
         total, memory, top = 0, "", 0
         for buffer in self.alive(step):
             begin, end = self.offsets[buffer.name], self.offsets[buffer.name] + buffer.bytes
@@ -173,12 +176,12 @@ class Plan:
         return total
 
     def offset(self, tensor: str) -> int:
-        """The tensor's first byte in its memory."""
+        """Return the tensor's first byte in its memory."""
         place = self.places[tensor]
         return self.offsets[place.buffer] + place.offset
 
     def scratch_of(self, index: int) -> str:
-        """The buffer that holds the scratch of an op: one for all ops of a stage, named after the first."""
+        """Return the buffer that holds the scratch of an op: one for all ops of a stage, named after the first."""
         stage = next(stage for stage in self.stages if index in stage.ops)
         return scratch_name(self.graph.ops[stage.ops[0]].name)
 
@@ -187,10 +190,10 @@ class Plan:
 
 
 def scratch_name(op_name: str) -> str:
-    """The name of the buffer that holds an op's scratch."""
+    """Return the name of the buffer that holds an op's scratch."""
     return f"{op_name}.scratch"
 
 
 def tiles_name(op_name: str) -> str:
-    """The name of the buffer that holds what the tiles of the fused stage pass on that ends with an op."""
+    """Return the name of the buffer that holds what the tiles of the fused stage pass on that ends with an op."""
     return f"{op_name}.tiles"

@@ -98,7 +98,7 @@ def plan(
     if max_mac_overhead is not None and max_mac_overhead < 1:
         how = partial(_with_less_work, how, _work(graph, max_mac_overhead))
     limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
-    made: Plan | None
+    planned: Plan | None
     if core:
         granularities: Sequence[Granularity] = GRANULARITIES if schedule == "best" and not fast else GRANULARITIES[:1]
         granularities = [
@@ -108,22 +108,24 @@ def plan(
         ]
         allowed = max_slowdown * (max_mac_overhead or 1)
         room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
-        least = max(limits, default=NEVER)
-        made = pick(graph, core, how, granularities, ram_limit=least, flash=room, allowed=allowed, progress=progress)
+        byte_limit = max(limits, default=NEVER)
+        planned = pick(
+            graph, core, how, granularities, ram_limit=byte_limit, flash=room, max_slowdown=allowed, progress=progress
+        )
     else:
-        made = how(FOR_ALL)
-    if made is None:
+        planned = how(FOR_ALL)
+    if planned is None:
         raise _too_little_work(max_mac_overhead)
     spreads: list[Plan] = []
     for memories in maps:
-        spreads.append(spread(made, memories, overlap=schedule != "layer"))
+        spreads.append(spread(planned, memories, overlap=schedule != "layer"))
         if not excess(spreads[-1].arena, memories):
             return spreads[-1]
-    over = [excess(found.arena, memories) for found, memories in zip(spreads, maps, strict=True)]
-    return spreads[over.index(min(over))] if over else made
+    over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
+    return spreads[over.index(min(over))] if over else planned
 
 
-def least(
+def smallest_plan(
     graph: Graph,
     schedule: str,
     memory: str,
@@ -135,19 +137,19 @@ def least(
     """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
     streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     ways = partial(_ways, graph, streams=streams, fast=False)
-    made = _in_one_memory(
+    planned = _in_one_memory(
         graph, schedule, kernels, memory=memory, recomputed=0, channels_once={}, streams=streams, fast=False, ways=ways
     )
-    assert made is not None
-    return made
+    assert planned is not None
+    return planned
 
 
 def _with_less_work(
-    how: How, most: int, kernels: Kernels, granularity: Granularity = "least", below: int = NEVER
+    how: How, max_macs: int, kernels: Kernels, granularity: Granularity = "least", below: int = NEVER
 ) -> Plan | None:
-    """The plan that `how` makes, if it leaves out so much that no row needs: at most so many multiply-accumulates are left."""
-    made = how(kernels, granularity, below)
-    return None if made is None or sum(plan_macs(made)) > most else made
+    """Return the plan that `how` makes, if no more than `max_macs` multiply-accumulates are left of it."""
+    planned = how(kernels, granularity, below)
+    return None if planned is None or sum(plan_macs(planned)) > max_macs else planned
 
 
 def _in_one_memory(
@@ -164,34 +166,30 @@ def _in_one_memory(
     fast: bool,
     ways: Callable[[Kernels], list[_Way]],
 ) -> Plan | None:
-    """The plan of this form with these kernels, if there is one that may need less than `below` bytes."""
+    """Return the plan of this form with these kernels, if there is one that may need less than `below` bytes."""
     if schedule == "layer":
         return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
     kernels = _by_rows(graph, streams, kernels)
     orders, partitioner = ways(kernels), _partitioner(schedule, recomputed)
     if granularity == "ops":
-        least = min(way.least(order)[0] for way in orders for order in way.step_bytes)
-        return finish(_best(graph, orders, memory, partitioner=None, streams=streams)) if least < below else None
+        lower_bound = min(way.least_cost(order)[0] for way in orders for order in way.step_bytes)
+        return finish(_best(graph, orders, memory, partitioner=None, streams=streams)) if lower_bound < below else None
     if granularity in STAGES:
-        found = _fused(graph, orders[-1], memory, streams, STAGES[granularity], below=below)
-        return None if found is None else finish(found)
+        fused = _fused(graph, orders[-1], memory, streams, STAGES[granularity], below=below)
+        return None if fused is None else finish(fused)
     best = _best(graph, orders, memory, partitioner=partitioner, streams=streams, fast=fast)
-    rematerialised = (
-        _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
-        if channels_once
-        else None
-    )
-    return (
-        finish(rematerialised, channels_once)
-        if rematerialised is not None and rematerialised.bytes < best.bytes
-        else finish(best)
-    )
+    if channels_once:
+        rematerialised = _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
+        if rematerialised is not None and rematerialised.bytes < best.bytes:
+            return finish(rematerialised, channels_once)
+    return finish(best)
 
 
 def _rematerialised(
     graph: Graph, channels_once: Mapping[str, int], memory: str, kernels: Kernels, *, streams: StreamedIO, recomputed: int
 ) -> PlacedLayout | None:
-    """The cheapest draft with fused stages where of these maps so many channels are kept and the others are computed twice."""
+    """Return the cheapest draft with fused stages in which these maps keep so many channels and the others are computed
+    twice."""
     rematerialised = with_channels_once(graph, channels_once)
     way = _way(rematerialised, shared_in(rematerialised, file_order(rematerialised), parts=False), FEW_SETS, kernels, streams)
     partitioner = Partitioner(partial(best_stages, budget=recomputed - macs(rematerialised) + macs(graph)))
@@ -207,7 +205,7 @@ def front(
     max_mac_overhead: float = MOST_OVERHEAD,
     progress: Progress | None = None,
 ) -> list[Plan]:
-    """The plans of schedule `best` of which none needs less memory with as little work, the least work first.
+    """Return the plans of schedule `best` of which none needs less memory with as little work, the least work first.
 
     Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels for all cores, which need no scratch,
     all in one `memory`: what `plan` finds with as much work allowed, and no core. `progress` is told of each plan.
@@ -230,20 +228,22 @@ def front(
         plans.append(finish(each))
     overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
     budgets = [_recomputed(graph, "best", overhead) for overhead in overheads]
-    for most, channels_once in zip(budgets, best_channels_once(graph, streams.streamed_inputs, budgets), strict=True):
+    for budget, channels_once in zip(budgets, best_channels_once(graph, streams.streamed_inputs, budgets), strict=True):
         rematerialised = (
-            _rematerialised(graph, channels_once, memory, FOR_ALL, streams=streams, recomputed=most) if channels_once else None
+            _rematerialised(graph, channels_once, memory, FOR_ALL, streams=streams, recomputed=budget)
+            if channels_once
+            else None
         )
         plans += [finish(rematerialised, channels_once)] if rematerialised is not None else []
-    found: list[Plan] = []
-    for made in sorted(plans, key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
-        if sum(plan_macs(made)) > _work(graph, max_mac_overhead):
+    pareto: list[Plan] = []
+    for candidate in sorted(plans, key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
+        if sum(plan_macs(candidate)) > _work(graph, max_mac_overhead):
             break
-        if not found or made.arena[memory] < found[-1].arena[memory]:
-            found.append(made)
-    if not found:
+        if not pareto or candidate.arena[memory] < pareto[-1].arena[memory]:
+            pareto.append(candidate)
+    if not pareto:
         raise _too_little_work(max_mac_overhead)
-    return found
+    return pareto
 
 
 def _too_little_work(overhead: float | None) -> CompileError:
@@ -258,7 +258,7 @@ class StreamedIO(NamedTuple):
 
 
 def _named(schedule: str) -> tuple[str, int, int]:
-    """The name of a schedule, and of patches how many a side and of how many layers, 0 where that is searched."""
+    """Return the name of a schedule, and of patches how many a side and of how many layers, 0 where that is searched."""
     name, *numbers = schedule.split(":")
     if name not in SCHEDULES:
         raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
@@ -269,7 +269,7 @@ def _named(schedule: str) -> tuple[str, int, int]:
 
 
 def _streamed_io(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> StreamedIO:
-    """What comes and goes by rows; CompileError for what cannot be planned."""
+    """Return what comes and goes by rows; CompileError for what cannot be planned."""
     kind = _named(schedule)[0]
     for what, is_wanted in (("inputs", stream_inputs), ("outputs", stream_outputs)):
         if is_wanted and kind in ("layer", "unfused"):
@@ -284,19 +284,17 @@ def _streamed_io(graph: Graph, schedule: str, *, stream_inputs: bool, stream_out
     if stream_outputs and not streamed_outputs:
         why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
         raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
-    streamed_inputs = (
-        tuple(name for name in graph.inputs if name in graph.consumers) if stream_inputs else ()
-    )  # what some op reads
-    return StreamedIO(streamed_inputs, streamed_outputs)
+    streamed_inputs = tuple(name for name in graph.inputs if name in graph.consumers)  # what some op reads
+    return StreamedIO(streamed_inputs if stream_inputs else (), streamed_outputs)
 
 
 def _plain_rows(graph: Graph) -> RowGraph:
-    """The graph as rows, with the kernels for all cores."""
+    """Return the graph as rows, with the kernels for all cores."""
     return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
 
 
 def _by_rows(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
-    """These kernels, but where one cannot hand out an output by rows that one for all cores can."""
+    """Return these kernels, but a portable one where only that can hand out an output by rows."""
     makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
     return kernels._replace(
         portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
@@ -304,7 +302,7 @@ def _by_rows(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
 
 
 def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
-    """How many multiply-accumulates a schedule may do again."""
+    """Return how many multiply-accumulates a schedule may do again."""
     if overhead is None:
         return NEVER if _named(schedule)[0] in RECOMPUTING else 0
     if not 0 < overhead < np.inf:
@@ -313,7 +311,7 @@ def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
 
 
 def _work(graph: Graph, overhead: float) -> int:
-    """So many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
+    """Return so many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
     return math.floor(overhead * macs(graph) + ROUNDING)
 
 
@@ -335,7 +333,7 @@ STAGES: Mapping[Granularity, Partitioner] = {
 
 
 def _partitioner(schedule: str, recomputed: int) -> Partitioner | None:
-    """How the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
+    """Return how the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
     name, grid, layers = _named(schedule)
     if name == "best":
         return Partitioner(partial(best_stages, budget=recomputed))
@@ -356,17 +354,16 @@ class _Way(NamedTuple):
     step_bytes: dict[tuple[int, ...], list[int]]
     kernels: Kernels
 
-    def least(self, order: tuple[int, ...]) -> tuple[int, int]:
-        """The least cost of a draft that runs the ops one by one in this order."""
+    def least_cost(self, order: tuple[int, ...]) -> tuple[int, int]:
+        """Return the least cost of a draft that runs the ops one by one in this order."""
         return max(self.step_bytes[order]), calls(self.variants)
 
 
 def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, streams: StreamedIO) -> _Way:
-    """With the best order that is found when looking at so many sets of ops, and the file's."""
+    """Return the way with the best order that `sets` sets of ops lead to, and the file's."""
     variants = variants_in(graph, shared, kernels)
-    graph = replace(
-        graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
-    )  # they do not stay
+    staying = tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
+    graph = replace(graph, outputs=staying)
     distance, scratch = distances(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, graph, shared.owner, distance)
     orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
@@ -375,7 +372,8 @@ def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, streams: St
 
 
 def _ways(graph: Graph, kernels: Kernels, *, streams: StreamedIO, fast: bool) -> list[_Way]:
-    """With parts inside others, which saves code, but sometimes costs memory, and, the last one, apart."""
+    """Return the way with parts inside others, which saves code, but sometimes costs memory, and, the last one, that with parts
+    apart."""
     filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
     ways = [_way(graph, inside, sets, kernels, streams)] if inside.free and not any(streams) else []
@@ -387,9 +385,9 @@ def _ways(graph: Graph, kernels: Kernels, *, streams: StreamedIO, fast: bool) ->
 def _best(
     graph: Graph, ways: Sequence[_Way], memory: str, *, partitioner: Partitioner | None, streams: StreamedIO, fast: bool = False
 ) -> PlacedLayout:
-    """The draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
+    """Return the draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
 
-    cutter: None: no fused stages.
+    partitioner: None where no stages are fused.
     """
     filed, best = file_order(graph), None
     apart = shared_in(graph, filed, parts=False)
@@ -398,9 +396,9 @@ def _best(
     if best is not None and partitioner is not None and partitioner.is_given:
         return best
     options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
-    options += [(way.least(order), order, True, bool(way.shared.free)) for way in ways for order in way.step_bytes]
-    for least, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(streams) else ():
-        if best is None or least < best.cost:
+    options += [(way.least_cost(order), order, True, bool(way.shared.free)) for way in ways for order in way.step_bytes]
+    for least_cost, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(streams) else ():
+        if best is None or least_cost < best.cost:
             best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
     if best is None:  # a schedule of others, whose fused stages come first, if there are any
         raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
@@ -410,26 +408,27 @@ def _best(
 def _by_op(
     graph: Graph, order: tuple[int, ...], memory: str, kernels: Kernels, *, overlap: bool, parts: bool, fast: bool
 ) -> PlacedLayout:
-    """The ops one by one, with `overlap` outputs over operands and moves between steps."""
+    """Return the draft that runs the ops one by one, with `overlap` outputs over operands and moves between steps."""
     shared, max_distance = shared_in(graph, order, parts=parts), ANY_DISTANCE if overlap else NO_OVERLAP
-    laid = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
-    return draft(laid, moves=overlap and not fast, tries=0 if fast else TRIES)
+    layout = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
+    return draft(layout, moves=overlap and not fast, tries=0 if fast else TRIES)
 
 
 def _fused(
     graph: Graph, way: _Way, memory: str, streams: StreamedIO, partitioner: Partitioner, *, below: int = NEVER
 ) -> PlacedLayout | None:
-    """The cheapest draft with fused stages; None where none needs less than the ops one by one, or than `below` bytes."""
+    """Return the cheapest draft with fused stages; None where none needs less than the ops one by one, or than `below`
+    bytes."""
     row_graph, best = RowGraph(graph, way.variants, streams.streamed_inputs, streamed_outputs=streams.streamed_outputs), None
     for order, step_bytes in way.step_bytes.items():
-        most = below - (below < NEVER) if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles, _ = partitioner.partition(row_graph, order, way.shared.owner, step_bytes, most=most)
+        byte_limit = below - (below < NEVER) if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
+        stages, tiles, _ = partitioner.partition(row_graph, order, way.shared.owner, step_bytes, byte_limit=byte_limit)
         if not stages and best is None and not streams.streamed_inputs:
             stages = one_by_one(order)  # in which an output can be handed out too
         if any(is_fused(row_graph, ops) for ops in stages):
             shared = shared_in(graph, order, parts=False)
-            laid = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **streams._asdict())
-            best = _cheaper(best, draft(laid))
+            layout = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **streams._asdict())
+            best = _cheaper(best, draft(layout))
     return best
 
 

@@ -8,7 +8,7 @@ from ..codegen.model import buffer_labels
 from ..ir import shortened
 from ..planning import Plan
 from ..planning.explain import Explanation, Overlap, Touch
-from ..planning.fuse.rematerialise import is_again
+from ..planning.fuse.rematerialise import is_rematerialised
 
 MOST_NAMES = 6
 
@@ -47,7 +47,7 @@ def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
 def _twice(plan: Plan, name: str) -> list[str]:
     """That what makes a tensor runs twice, and why."""
     maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
-    for op in filter(is_again, plan.graph.ops):
+    for op in filter(is_rematerialised, plan.graph.ops):
         if maker is op:
             return [
                 f"computed a second time, after {op.attrs['again']}: to keep it until its mean is known would need more RAM"

@@ -20,7 +20,7 @@ from tinyweave.planning import Plan, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
 from tinyweave.planning.fuse.access import Access, RowGraph
 from tinyweave.planning.fuse.channels_once import best_channels_once
-from tinyweave.planning.fuse.rematerialise import candidates, is_again, with_channels_once
+from tinyweave.planning.fuse.rematerialise import candidates, is_rematerialised, with_channels_once
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.words import twice_lines
@@ -162,7 +162,7 @@ def test_the_rest_of_the_channels_by_hand() -> None:
         "depthwise_conv_2d_2_again",
         "depthwise_conv_2d_2_joined",
     ]
-    assert [op.attrs["again"] for op in twice.ops if is_again(op)] == ["conv_2d_1_first", "depthwise_conv_2d_2_first"]
+    assert [op.attrs["again"] for op in twice.ops if is_rematerialised(op)] == ["conv_2d_1_first", "depthwise_conv_2d_2_first"]
     assert twice.tensors["depthwise_conv_2d_2:kept"].shape == (1, 10, 10, 12)
     assert twice.tensors["depthwise_conv_2d_2:again"].shape == (1, 10, 10, 20)
     expand, taps = 10 * 10 * 8 * 20, (10 + 9 + 9) ** 2 * 20  # of 3 rows and columns one is outside at each border
@@ -231,7 +231,7 @@ def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
 def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network(seed)
     made = plan(graph)
-    assert not made.channels_once and not any(map(is_again, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
+    assert not made.channels_once and not any(map(is_rematerialised, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
     monkeypatch.setattr("tinyweave.planning.planner.best_channels_once", lambda *_: [{}])
     assert to_json(plan(graph)) == to_json(made)
 

@@ -107,7 +107,8 @@ def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
     alone = live_bytes(graph, order, owner)
     best = best_stages(row_graph, order, owner, alone)
     found = {
-        most: best_stages(row_graph, order, owner, alone, most=most) for most in range(max(alone), 0, -max(1, max(alone) // 50))
+        most: best_stages(row_graph, order, owner, alone, byte_limit=most)
+        for most in range(max(alone), 0, -max(1, max(alone) // 50))
     }
     within = [most for most, (stages, *_) in found.items() if stages]
     assert all(found[most] == best for most in within)

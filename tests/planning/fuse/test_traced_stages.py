@@ -17,6 +17,7 @@ import pytest
 from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
+from fuzz.faster_kernels import with_kernels_of
 from fuzz.generate import BY_ROW, random_network, random_stages
 
 from tinyweave import toolchain
@@ -25,7 +26,6 @@ from tinyweave.ir import Graph, Op
 from tinyweave.kernels.table import FILES
 from tinyweave.planning import Plan, Tile, check, plan_in_stages
 from tinyweave.planning.check import Touched
-from tinyweave.planning.kernels.faster import with_kernels_of
 
 ALL = (0, 1, 2, 3, 4)
 CORES = ("", "cortex-m4", "cortex-m55")

@@ -24,7 +24,7 @@ def is_view(op: Op) -> bool:
 
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
-    """Activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
+    """Return activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
 
     The order, the file's unless given, matters where there is state.
 
@@ -44,31 +44,31 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
 
 
 def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
-    """Who lies in whose bytes: views, and with `parts` what needs no code as its tensors lie inside others."""
+    """Return who lies in whose bytes: views, and with `parts` what needs no code as its tensors lie inside others."""
     owner = views(graph, tuple(order))
     return with_parts(graph, owner, order) if parts else Aliases(owner, {}, frozenset())
 
 
 def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
-    """The steps that read or write one of these tensors; one past the last step when one is a network output."""
+    """Return the steps that read or write one of these tensors; one past the last step when one is a network output."""
     wanted = set(names)
     steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
     return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
 
 
 def _next_write(graph: Graph, order: tuple[int, ...], state: str, step: int) -> int:
-    """The first step after `step` that changes a state, one past all when none does."""
+    """Return the first step after `step` that changes a state, one past all when none does."""
     return next((s for s in range(step + 1, len(order)) if state in graph.ops[order[s]].outputs), len(order) + 1)
 
 
 def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> set[str]:
-    """These tensors and what reshape-like ops make of them."""
-    found = set(names)
+    """Return these tensors and what reshape-like ops make of them."""
+    viewed = set(names)
     for index in order:
         op = graph.ops[index]
-        if is_view(op) and op.kind != "assign_variable" and op.inputs[0] in found:
-            found.add(op.outputs[0])
-    return found
+        if is_view(op) and op.kind != "assign_variable" and op.inputs[0] in viewed:
+            viewed.add(op.outputs[0])
+    return viewed
 
 
 def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
@@ -96,30 +96,32 @@ def distances(
     graph: Graph,
     variants: Sequence[str],
     owner: Mapping[str, str],
-    most: int = ANY_DISTANCE,
+    max_distance: int = ANY_DISTANCE,
     offset: Mapping[str, int] | None = None,
 ) -> list[dict[str, int]]:
-    """Per op: owner of bytes that it reads -> how far below them its one output, besides state, must begin to overlap them.
+    """Return per op: owner of bytes that it reads -> bytes by which its one output, besides state, must begin below them.
 
-    Owners that must not be overlapped are left out, and those of which it would be by more than `most` bytes. `offset`: where
-    tensors begin in their owners, when not at 0; the distances are those of the owners.
+    Owners that must not be overlapped are left out, and those with a distance above `max_distance`. `offset`: where tensors
+    begin in their owners, when not at 0; the distances are those of the owners.
     """
-    found = []
+    by_op = []
     for op, name in zip(graph.ops, variants, strict=True):
         all_of_op = _distances(graph, op, name, owner, offset or {}) if name else {}
-        found.append({other: distance for other, distance in all_of_op.items() if distance <= most and distance < NO_LAG})
-    return found
+        by_op.append(
+            {other: distance for other, distance in all_of_op.items() if distance <= max_distance and distance < NO_LAG}
+        )
+    return by_op
 
 
 def _distances(graph: Graph, op: Op, variant: str, owner: Mapping[str, str], offset: Mapping[str, int]) -> dict[str, int]:
     if sum(graph.tensors[name].role != "state" for name in op.outputs) != 1:
         return {}
-    known, found = BY_NAME[variant].distance(graph, op), dict[str, int]()
+    known, by_owner = BY_NAME[variant].distance(graph, op), dict[str, int]()
     for index, name in enumerate(op.inputs):
         if name is not None and name in owner:
             inside = offset.get(op.outputs[0], 0) - offset.get(name, 0)
-            found[owner[name]] = max(known.get(index, ANY_DISTANCE) + inside, found.get(owner[name], 0))
-    return found
+            by_owner[owner[name]] = max(known.get(index, ANY_DISTANCE) + inside, by_owner.get(owner[name], 0))
+    return by_owner
 
 
 def rules(
@@ -129,11 +131,11 @@ def rules(
     distances: Sequence[Mapping[str, int]],
     buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """How the output of each stage may lie over the operands that nothing needs after it.
+    """Return how the output of each stage may lie over the operands that nothing needs after it.
 
     distances: per stage, as the function of that name has them per op.
     """
-    found = []
+    allowed = []
     home = {buffer.name: buffer for buffer in buffers}
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     persistent = state.union(owner[name] for name in graph.outputs if name in owner)
@@ -141,16 +143,17 @@ def rules(
         target = owner[graph.ops[ops[-1]].outputs[0]]
         for source, distance in distances[step].items() if target not in state and home[target].start == step else ():
             if source not in persistent and source != target and home[source].end == step + 1:
-                found.append(Rule(target, source, distance))
+                allowed.append(Rule(target, source, distance))
                 if is_move(graph.ops[ops[-1]]):  # it may go up as well
-                    found.append(Rule(source, target, distance))
-    return found
+                    allowed.append(Rule(source, target, distance))
+    return allowed
 
 
 def saved_bytes(
     graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
 ) -> int:
-    """By how much an op's output and the operands that die with it need less than their sum, stacked by rising distances."""
+    """Return by how much an op's output and the operands that die with it need less than their sum, stacked by rising
+    distances."""
     target = owner[graph.ops[index].outputs[0]]
     if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
         return 0
@@ -161,8 +164,8 @@ def saved_bytes(
 
 
 def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
-    """What an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum, where all begin at
-    multiples of `ALIGN`."""
+    """Return by how much an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum, where all
+    begin at multiples of `ALIGN`."""
     end = total = 0
     for distance, size in sorted(operands):
         end, total = max(end, min(-(-distance // ALIGN) * ALIGN, out)) + size, total + size

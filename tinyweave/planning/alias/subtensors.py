@@ -30,7 +30,8 @@ class Aliases(NamedTuple):
 
 
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
-    """All cuts and joins that need no code; cuts first, then the last joins, whose inputs may be joined themselves."""
+    """Return the aliases with all cuts and joins that need no code; cuts first, then the last joins, whose inputs may be joined
+    too."""
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()
     for index in order:
         op = graph.ops[index]
@@ -57,28 +58,28 @@ def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
 
 
 def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Where the outputs begin in the input; empty where they cannot lie in it."""
+    """Return where the outputs begin in the input; empty where they cannot lie in it."""
     source, runs = data(graph, op), copies.moved(graph, op)
     if runs is None or len(runs) != len(op.outputs) or source.data is not None:
         return []
     if graph.tensors[shared.owner[source.name]].role == "state":  # which may change while a part is needed
         return []
-    found = []
+    starts = []
     for name, run in zip(op.outputs, runs, strict=True):
         out = graph.tensors[name]
         if run.size != (1, 1, 1, 1) or shared.owner[name] != name or not _aligned(out.dtype, run.start):
             return []
-        found.append(run.start)
-    return found
+        starts.append(run.start)
+    return starts
 
 
 def _joined(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Where the inputs begin in the output; empty where they cannot be computed there."""
+    """Return where the inputs begin in the output; empty where they cannot be computed there."""
     out = graph.output(op)
     axis = op.attrs["axis"] % len(out.shape)
     if any(extent > 1 for extent in out.shape[:axis]) or graph.tensors[shared.owner[out.name]].role == "state":
         return []
-    found, roots, begin = [], set[str](), 0
+    starts, roots, begin = [], set[str](), 0
     for tensor in graph.inputs_of(op):
         if tensor is None or tensor.data is not None or not tensor.bytes:
             return []
@@ -89,10 +90,10 @@ def _joined(graph: Graph, op: Op, shared: Aliases) -> list[int]:
             return []
         if graph.tensors[root].role == "state" or root in graph.inputs or is_move(graph.ops[maker]):
             return []
-        found.append(begin)
+        starts.append(begin)
         roots.add(root)
         begin += tensor.bytes
-    return found
+    return starts
 
 
 def _aligned(dtype: str, offset: int) -> bool:

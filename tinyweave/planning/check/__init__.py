@@ -155,7 +155,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
 
 
 def _view(plan: Plan, op: Op) -> None:
-    """An op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
+    """Check an op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
     for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)

@@ -62,7 +62,7 @@ class _Fused:
         return shape[2] if len(shape) == 4 else 1
 
     def place(self, name: str, row: int) -> Region:
-        """Where a row lies: in a ring at row % its rows."""
+        """Return where a row lies: in a ring at row % its rows."""
         plan, height = self.plan, self.height(name)
         size, rows = plan.graph.tensors[name].bytes // height, self.schedule.rings.get(name, height)
         begin = plan.offset(name) + row % rows * size
@@ -90,7 +90,7 @@ class _Fused:
 
 
 def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
-    """What a fused stage claims must be possible at all; whether it is enough shows when its rows are followed."""
+    """Check that what a fused stage claims is possible; whether it is enough shows when its rows are followed."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
     nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
@@ -99,7 +99,7 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
         op, variant = graph.ops[index], plan.variants[index]
         if not variant or len(op.outputs) != 1 or not (BY_NAME[variant].has_part or BY_NAME[variant].sums(graph, op)):
             raise UnsoundPlanError(f"{op.name} cannot run by rows with the kernel '{variant}'")
-    made = {graph.ops[index].outputs[0] for index in stage.ops}
+    outputs = {graph.ops[index].outputs[0] for index in stage.ops}
     for node, timing in schedule.timings.items():
         if timing.first < 0 or min(timing.every, timing.rows_per_iteration, timing.rows) < 1:
             raise UnsoundPlanError(f"the node {node} has an impossible timing, {timing}")
@@ -112,7 +112,7 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
             raise UnsoundPlanError(f"the tile of ops {tile.ops} is {tile.cols} columns wide")
     for name, rows in schedule.rings.items():
         tensor = graph.tensors[name]
-        if name not in made.union(schedule.timings) or rows < 1:
+        if name not in outputs.union(schedule.timings) or rows < 1:
             raise UnsoundPlanError(f"the stage of ops {stage.ops} keeps {rows} rows of '{name}'")
         size = plan.places[name].offset + rows * tensor.bytes // (tensor.shape[1] if len(tensor.shape) == 4 else 1)
         if size > plan.buffer(plan.places[name].buffer).bytes:
@@ -128,10 +128,10 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
     graph = plan.graph
     check_schedule(plan, stage, schedule)
     brought = [node for node in schedule.timings if isinstance(node, str)]
-    made = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
+    computed = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
-    before = sorted({name for index in stage.ops for name in activations(graph, graph.ops[index])} - set(made))
-    number = {name: i << 32 for i, name in enumerate((*before, *made))}
+    before = sorted({name for index in stage.ops for name in activations(graph, graph.ops[index])} - set(computed))
+    number = {name: i << 32 for i, name in enumerate((*before, *computed))}
     holds = {memory: np.full(size, -1, np.int64) for memory, size in plan.arena.items()}
     written = {memory: np.zeros(size, bool) for memory, size in plan.arena.items()}
     fused = _Fused(plan, schedule, number, holds, written, watch)
@@ -164,28 +164,28 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
         raise UnsoundPlanError(f"only {done[stage.ops[-1]]} rows of '{out}' are handed out")
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
-    for name in (name for name in made if name not in schedule.rings and name not in schedule.tiles):
+    for name in (name for name in computed if name not in schedule.rings and name not in schedule.tiles):
         if not all(fused.intact(name, row) for row in range(fused.height(name))):
             raise UnsoundPlanError(f"the stage leaves '{name}' incomplete")
         held[name] = region_of(plan, name)
 
 
 def _target(fused: _Fused, name: str, row: int) -> Region:
-    """Where a row goes that is computed."""
+    """Return where a row goes that is computed."""
     if row >= fused.height(name):
         raise UnsoundPlanError(f"row {row} of '{name}' is computed, which has {fused.height(name)}")
     return fused.place(name, row)
 
 
 def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
-    """Where some columns of a row lie."""
+    """Return where some columns of a row lie."""
     memory, begin, _ = row
     pixel = fused.plan.graph.tensors[name].pixel_bytes
     return memory, begin + cols.start * pixel, begin + cols.stop * pixel
 
 
 def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
-    """Where a row lies of which an op, or the caller, reads some columns."""
+    """Return where a row lies of which an op, or the caller, reads some columns."""
     region = fused.place(name, row)
     if not fused.intact(name, row):
         raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not there")
@@ -208,7 +208,7 @@ def _hand_out(fused: _Fused, name: str, rows: range) -> None:
 
 
 def _run_row(fused: _Fused, index: int, row: int) -> None:
-    """A row of the output is computed from the rows of its window."""
+    """Compute a row of the output from the rows of its window."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out, windows = op.outputs[0], SPECS[op.kind].windows(graph, op)
     region, only_row = _target(fused, out, row), windows is not None and windows[0].extent == 1
@@ -228,7 +228,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
 
 
 def _rows_read(fused: _Fused, op: Op, name: str, windows: Windows | None, row: int) -> range:
-    """The rows of an operand that a row of the output reads: all, where the op has no window."""
+    """Return the rows of an operand that a row of the output reads: all, where the op has no window."""
     if _repeats(fused.plan.graph, op, name):
         return range(1)
     if windows is None:
@@ -238,7 +238,7 @@ def _rows_read(fused: _Fused, op: Op, name: str, windows: Windows | None, row: i
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
-    """A row is added to sums of so many bytes in the op's scratch, which the last one turns into the output."""
+    """Add a row to sums of so many bytes in the op's scratch, which the last row turns into the output."""
     op = fused.op(index)
     source, out = fused.plan.graph.input(op).name, op.outputs[0]
     area = area_of(fused.plan, scratch_name(op.name), sums, op)
@@ -258,17 +258,17 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
 
 
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
-    """Rows of the last op's output are computed, some columns at a time, by ops that run together."""
+    """Compute rows of the last op's output, some columns at a time, by ops that run together."""
     ops = [fused.op(index) for index in tile.ops]
-    made = ops[-1].outputs[0]
-    width, targets = fused.width(made), [_target(fused, made, row) for row in rows]
+    out = ops[-1].outputs[0]
+    width, targets = fused.width(out), [_target(fused, out, row) for row in rows]
     for target in targets:
         fused.write(target, PARTLY)
     if len(set(targets)) < len(rows):
-        raise UnsoundPlanError(f"the ring of '{made}' has no room for the rows of an iteration")
+        raise UnsoundPlanError(f"the ring of '{out}' has no room for the rows of an iteration")
     ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
-        parts = {made: (rows, range(begin, min(begin + tile.cols, width)))}
+        parts = {out: (rows, range(begin, min(begin + tile.cols, width)))}
         for op in reversed(ops[:-1]):
             name = op.outputs[0]
             readers = [reader for reader in ops if name in reader.inputs and reader.outputs[0] in parts]
@@ -279,11 +279,11 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
         for index, op in zip(tile.ops, ops, strict=True):
             _run_part(fused, index, parts[op.outputs[0]], targets if op is ops[-1] else None)
     for row, target in zip(rows, targets, strict=True):
-        fused.write(target, fused.number[made] + row)
+        fused.write(target, fused.number[out] + row)
 
 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
-    """An op of a tile computes a part of its output, in its tile or, the last op, in the rows at `targets`."""
+    """Compute a part of an op's output in its tile or, for the last op, in the rows at `targets`."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
     if area := scratch_of(fused.plan, index):
@@ -304,7 +304,7 @@ def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] 
 
 
 def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
-    """The rows and columns of an operand that a part of the output reads."""
+    """Return the rows and columns of an operand that a part of the output reads."""
     windows = SPECS[op.kind].windows(fused.plan.graph, op)
     if windows is None:
         raise UnsoundPlanError(f"{op.name} has no window, and so cannot run in a tile")
@@ -323,19 +323,19 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> t
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
     )
-    kept, cells = max(end - cols.start, 0), _cells(fused, name)
-    if len(rows) > cells.shape[0] or max(len(cols), kept) > cells.shape[1]:
-        raise UnsoundPlanError(f"the tile of '{name}' has no room for {len(rows)} x {max(len(cols), kept)} pixels")
-    if kept:
+    staying, cells = max(end - cols.start, 0), _cells(fused, name)
+    if len(rows) > cells.shape[0] or max(len(cols), staying) > cells.shape[1]:
+        raise UnsoundPlanError(f"the tile of '{name}' has no room for {len(rows)} x {max(len(cols), staying)} pixels")
+    if staying:
         shift = cols.start - fused.first[name][1]
-        cells[: len(rows), :kept] = cells[: len(rows), shift : shift + kept].copy()
+        cells[: len(rows), :staying] = cells[: len(rows), shift : shift + staying].copy()
     fused.first[name] = rows.start, cols.start
-    end = max(cols.stop, cols.start + kept)
-    return (rows, range(cols.start + kept, end)), end
+    end = max(cols.stop, cols.start + staying)
+    return (rows, range(cols.start + staying, end)), end
 
 
 def _read_part(fused: _Fused, op: Op, name: str, part: Rectangle, targets: Sequence[Region]) -> None:
-    """What an op of a tile reads for a part of its output must be there, and where it writes, nothing of it."""
+    """Check that what an op of a tile reads for a part of its output is there, and lies nowhere where it writes."""
     rows, cols = seen = _field(fused, op, name, part)
     if name in fused.schedule.tiles:
         if not (_cells(fused, name)[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all():
@@ -357,20 +357,20 @@ def _tile_region(fused: _Fused, name: str) -> Region:
 
 
 def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
-    """Where some columns of a row lie in a tile."""
+    """Return where some columns of a row lie in a tile."""
     (_, width), (first, left), pixel = fused.schedule.tiles[name], fused.first[name], fused.plan.graph.tensors[name].pixel_bytes
     begin = fused.plan.offset(name) + ((row - first) * width + cols.start - left) * pixel
     return fused.plan.memory(name), begin, begin + len(cols) * pixel
 
 
 def _cells(fused: _Fused, name: str) -> np.ndarray:
-    """What the bytes of a tile hold, by row, column and byte of the pixel."""
+    """Return what the bytes of a tile hold, by row, column and byte of the pixel."""
     memory, begin, end = _tile_region(fused, name)
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 
 
 def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
-    """Where in its tile a part of a map lies."""
+    """Return where in its tile a part of a map lies."""
     (rows, cols), (row, col) = part, fused.first[name]
     return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
 

@@ -42,7 +42,7 @@ def overwrite(held: dict[str, Region], name: str, region: Region) -> None:
 
 
 def scratch_of(plan: Plan, index: int) -> Region | None:
-    """Where the scratch of an op lies, if it needs any: in the buffer of its stage."""
+    """Return where the scratch of an op lies, if it needs any: in the buffer of its stage."""
     op, stage = plan.graph.ops[index], next(stage for stage in plan.stages if index in stage.ops)
     size = BY_NAME[plan.variants[index]].scratch(plan.graph, op)
     return area_of(plan, scratch_name(plan.graph.ops[stage.ops[0]].name), size, op) if size else None

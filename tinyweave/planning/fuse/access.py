@@ -32,7 +32,7 @@ class Access(NamedTuple):
 
 
 def row_bytes(tensor: Tensor) -> int:
-    """Bytes of a row of an NHWC map."""
+    """Return bytes of a row of an NHWC map."""
     return tensor.shape[2] * tensor.pixel_bytes
 
 
@@ -77,66 +77,67 @@ class RowGraph:
     streamed_outputs: Collection[str] = ()
 
     def with_tiles(self, tiles: Collection[Tile]) -> RowGraph:
-        """The same graph with these tiles; what is known of its ops stays known."""
+        """Return the same graph with these tiles; what is known of its ops stays known."""
         _ = self.in_place  # known before it is copied
-        found = copy(self)
-        object.__setattr__(found, "tiles", tiles)
-        return found
+        tiled = copy(self)
+        object.__setattr__(tiled, "tiles", tiles)
+        return tiled
 
     @cached_property
     def accesses(self) -> list[tuple[Access, ...] | None]:
-        """Per op what it reads row by row; None where it cannot be fused."""
+        """Return per op what it reads row by row; None where it cannot be fused."""
         ops = zip(self.graph.ops, self.variants, strict=True)
         return [accesses(self.graph, op, variant, last=op.outputs[0] in self.streamed_outputs) for op, variant in ops]
 
     @cached_property
     def windows(self) -> list[Windows | None]:
-        """Per op the windows that it reads; None where it has none."""
+        """Return per op the windows that it reads; None where it has none."""
         return [SPECS[op.kind].windows(self.graph, op) for op in self.graph.ops]
 
     @cached_property
     def sums(self) -> list[int]:
-        """Per op the bytes that it takes to sum up the rows of its input as they come; 0 where it does not do that."""
+        """Return per op the bytes that it takes to sum up the rows of its input as they come; 0 where it does not do that."""
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
-        return [BY_NAME[variant].sums(self.graph, op) if found else 0 for op, variant, found in ops]
+        return [BY_NAME[variant].sums(self.graph, op) if reads else 0 for op, variant, reads in ops]
 
     @cached_property
     def steps(self) -> list[int]:
-        """Per op the rows that it computes, or those of its input where it only sums them up."""
+        """Return per op the rows that it computes, or those of its input where it only sums them up."""
         ops = zip(self.graph.ops, self.sums, strict=True)
         return [self.height.get((op.inputs[0] or "") if sums else op.outputs[0], 1) for op, sums in ops]
 
     @cached_property
     def in_place(self) -> list[set[str]]:
-        """Per op the operands of which it reads each byte before it writes the same byte of its output."""
+        """Return per op the operands of which it reads each byte before it writes the same byte of its output."""
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
-        distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(found) else {} for op, variant, found in ops]
+        distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(reads) else {} for op, variant, reads in ops]
         return [
             {op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, distance, strict=True)
         ]
 
     @cached_property
     def users(self) -> dict[str, set[int]]:
-        """Per tensor the ops that read it; a network output has one more that is no op."""
-        found: dict[str, set[int]] = {name: set() for name in self.graph.tensors}
+        """Return per tensor the ops that read it; a network output has one more that is no op."""
+        users: dict[str, set[int]] = {name: set() for name in self.graph.tensors}
         for index, op in enumerate(self.graph.ops):
             for name in filter(None, op.inputs):
-                found[name].add(index)
+                users[name].add(index)
         for name in self.graph.outputs:
-            found[name].add(-1)
-        return found
+            users[name].add(-1)
+        return users
 
     @cached_property
     def height(self) -> dict[str, int]:
-        """The rows of each map."""
+        """Return the rows of each map."""
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
 def streamable_outputs(row_graph: RowGraph) -> tuple[str, ...]:
-    """The network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing reads."""
+    """Return the network outputs that can be handed out by rows: maps of some rows that an op computes so and that nothing
+    reads."""
     graph = row_graph.graph
-    found = [name for name in graph.outputs if row_graph.height.get(name, 1) > 1 and row_graph.users[name] == {-1}]
-    makers = {name: graph.producer[name] for name in found if name in graph.producer and graph.outputs.count(name) == 1}
+    names = [name for name in graph.outputs if row_graph.height.get(name, 1) > 1 and row_graph.users[name] == {-1}]
+    makers = {name: graph.producer[name] for name in names if name in graph.producer and graph.outputs.count(name) == 1}
     return tuple(
         name for name, i in makers.items() if accesses(graph, graph.ops[i], row_graph.variants[i], last=True) is not None
     )
@@ -185,15 +186,19 @@ def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -
     graph, last = row_graph.graph, tile.ops[-1]
     count, step = graph.output(graph.ops[last]).shape[1 + axis], (tile.rows, tile.cols)[axis]
     begin = np.arange(0, count if rows is None else rows, step)
-    found, most = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
+    computed, largest = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
     for index in reversed(tile.ops[:-1]):
         name = graph.ops[index].outputs[0]
-        spans = [_read(row_graph, reader, name, axis, found[reader]) for reader in found if reader in row_graph.users[name]]
+        spans = [
+            _read(row_graph, reader, name, axis, computed[reader]) for reader in computed if reader in row_graph.users[name]
+        ]
         begin, end = spans[0]
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
-        found[index], most[name] = slid((begin, end)) if axis == 1 and tile.cached else ((begin, end), int((end - begin).max()))
-    return found, most
+        computed[index], largest[name] = (
+            slid((begin, end)) if axis == 1 and tile.cached else ((begin, end), int((end - begin).max()))
+        )
+    return computed, largest
 
 
 def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) -> Spans:
@@ -204,7 +209,8 @@ def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) 
 
 
 def slid(spans: Spans) -> tuple[Spans, int]:
-    """What is computed of needed columns, block by block, where those there stay; the most that are there at a time."""
+    """Return what is computed of needed columns, block by block, where those there stay; and the most that are there at a
+    time."""
     begin, end = spans
     stop = np.maximum.accumulate(end)  # of all blocks so far
     there = np.concatenate((begin[:1], stop[:-1]))
@@ -212,25 +218,25 @@ def slid(spans: Spans) -> tuple[Spans, int]:
 
 
 def tile_sizes(row_graph: RowGraph, tile: Tile) -> dict[str, tuple[int, int]]:
-    """Tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
+    """Return tensor that the ops of a tile pass on -> the most rows and columns that are there of it."""
     rows, cols = (parts(row_graph, tile, axis)[1] for axis in (0, 1))
     return {name: (rows[name], cols[name]) for name in rows}
 
 
 def tile_bytes(row_graph: RowGraph, tile: Tile) -> dict[str, int]:
-    """The same in bytes."""
+    """Return tensor that the ops of a tile pass on -> its bytes in the tile."""
     tensors = row_graph.graph.tensors
     sizes = tile_sizes(row_graph, tile)
     return {x: rows * width * tensors[x].pixel_bytes for x, (rows, width) in sizes.items()}
 
 
 def tile_words(row_graph: RowGraph, tile: Tile) -> int:
-    """Bytes of all of them, each in whole words."""
+    """Return the bytes of all that the ops of a tile pass on, each in whole words."""
     return sum(-(-size // 4) * 4 for size in tile_bytes(row_graph, tile).values())
 
 
 def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) -> dict[int, int]:
-    """Op of those that run together -> multiply-accumulates that it does again, less those of rows that none needs.
+    """Return op of a tile -> multiply-accumulates that it does again, less those of rows that none needs.
 
     rows: those of the last one that are computed in all; the whole map's if left out.
     """
@@ -242,8 +248,8 @@ def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) ->
 
 
 def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans | None) -> int:
-    """Multiply-accumulates of an op that computes these rows of its output, and of them these columns, beyond computing each
-    once; those outside the map are left out."""
+    """Return the multiply-accumulates of an op that computes these rows and columns of its output, beyond computing each once;
+    those outside the map are left out."""
     total = SPECS[row_graph.graph.ops[index].kind].macs(row_graph.graph, row_graph.graph.ops[index], True)
     if not total or row_graph.windows[index] is None:  # without one it runs by itself, each row once
         return 0
@@ -257,7 +263,7 @@ def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans |
 
 
 def _taps_inside(row_graph: RowGraph, index: int, axis: int) -> NDArray[np.int64]:
-    """Per row or column of an op's output how many taps of its window lie inside the map."""
+    """Return per row or column of an op's output how many taps of its window lie inside the map."""
     op, windows = row_graph.graph.ops[index], row_graph.windows[index]
     assert windows is not None
     extent, stride, pad = windows[axis]

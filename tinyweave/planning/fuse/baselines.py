@@ -28,12 +28,13 @@ def patches(
     budget: int,
     grid: int = 0,
     layers: int = 0,
-    most: int,
+    byte_limit: int,
 ) -> Partition:
-    """As many layers in as many patches as need least memory, with no more than `budget` multiply-accumulates done again.
+    """Return the first layers in patches, as many of either as need least memory within `budget` multiply-accumulates done
+    again.
 
     grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
-    each step needs by itself. Empty where no patches can be, or more than `most` bytes are needed.
+    each step needs by itself. Empty where no patches can be, or more than `byte_limit` bytes are needed.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
@@ -47,29 +48,29 @@ def patches(
         _, h, w, _ = row_graph.graph.output(row_graph.graph.ops[run[-1]]).shape
         for rows, cols in _sides(h, w, grid):
             tile = Tile(run, cols, rows, cached=False)
-            again = sum(recomputed_macs(row_graph, tile).values())
-            if again <= budget:
+            recomputed = sum(recomputed_macs(row_graph, tile).values())
+            if recomputed <= budget:
                 size = max(_bytes(row_graph, tile, joined(row_graph, run, rows) or ()), *step_bytes[count:], 0)
-                if best is None or (size, again) < best[:2]:
-                    best = size, again, tile
+                if best is None or (size, recomputed) < best[:2]:
+                    best = size, recomputed, tile
     if best is None and (grid or layers):
         what = f"the first {layers} layers" if layers else "the first layers"
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
-    if best is None or best[0] > most:
-        return Partition([], (), most)
+    if best is None or best[0] > byte_limit:
+        return Partition([], (), byte_limit)
     run = best[2].ops
     return Partition([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
-    """Rows and columns of a patch."""
+    """Return rows and columns of a patch."""
     sides = {(-(-h // n), -(-w // n)) for n in ((grid,) if grid else range(2, max(h, w) + 1))}
     yield from sorted(sides, reverse=True)
 
 
 def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
-    """What the layers of a tile need together, the image by rows if it is streamed."""
+    """Return what the layers of a tile need together, the image by rows if it is streamed."""
     graph = row_graph.graph
     heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}
@@ -78,9 +79,9 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
 
 
 def first_rows(
-    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, most: int
+    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, byte_limit: int
 ) -> Partition:
-    """As many of the first layers in one stage that runs row by row as need least memory; arguments as for `patches`."""
+    """Return the first layers in one stage that runs row by row, as many as need least memory; arguments as for `patches`."""
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
         scheduled = schedule_stage(row_graph, order[:count])
@@ -92,6 +93,6 @@ def first_rows(
         size = max(size + row_graph.sums[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count
-    if best is None or best[0] > most:
-        return Partition([], (), most)
+    if best is None or best[0] > byte_limit:
+        return Partition([], (), byte_limit)
     return Partition([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])

@@ -15,7 +15,7 @@ from ...ir import Graph, rebuild
 from ...ops import macs
 from ..alias.overlap import distances, saved_bytes, shared_in
 from ..kernel_choice import scratch_of, variants_in
-from ..liveness import Life, lifetimes
+from ..liveness import lifetimes
 from ..order.search import each_its_own, file_order, live_bytes
 from .access import RowGraph
 from .rematerialise import candidates, with_channels_once
@@ -27,7 +27,7 @@ PRECISE = 1 / 128  # of the arena
 
 
 def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
-    """Per budget, the least first: map -> channels of it that are kept, where computing the rest twice makes the arena smaller.
+    """Return per budget, the least first: map -> channels that are computed once, where computing the rest twice saves memory.
 
     The copies, and the tiles that are planned for what is left, do no more than the budget's multiply-accumulates again.
     """
@@ -37,39 +37,39 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
     @cache
     def cost(name: str, once: int) -> tuple[int, int]:
-        """Bytes that the part of the graph around a map needs, and multiply-accumulates that are done again."""
+        """Return bytes that the part of the graph around a map needs, and multiply-accumulates that are done again."""
         part = parts[name]
-        twice = with_channels_once(part, _less(part, {name: once}))
-        return _least(twice, (), 0), macs(twice) - macs(part)
+        rematerialised = with_channels_once(part, _less(part, {name: once}))
+        return _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
 
-    def fitting(name: str, most: int) -> int:
-        """As many channels as can be kept where there are so many bytes; where not even none can, all or none."""
+    def fitting(name: str, byte_limit: int) -> int:
+        """Return how many channels can be computed once within so many bytes; where not even none can, all or none."""
         notches = _notches(parts[name], name)
-        if cost(name, notches[-1])[0] <= max(most, cost(name, 0)[0]):
+        if cost(name, notches[-1])[0] <= max(byte_limit, cost(name, 0)[0]):
             return notches[-1]
-        return notches[max(bisect_right(notches, most, key=lambda once: cost(name, once)[0]) - 1, 0)]
+        return notches[max(bisect_right(notches, byte_limit, key=lambda once: cost(name, once)[0]) - 1, 0)]
 
-    def needed(once: Mapping[str, int], budget: int, most: int = NEVER) -> int:
-        """Bytes that the whole graph needs; NEVER where more is done again than may be."""
+    def needed(once: Mapping[str, int], budget: int, byte_limit: int = NEVER) -> int:
+        """Return the bytes that the whole graph needs; NEVER where more is done again than may be."""
         left = budget - sum(cost(name, count)[1] for name, count in once.items())
-        return NEVER if left < 0 else _least(with_channels_once(graph, once), streamed_inputs, left, most)
+        return NEVER if left < 0 else _stage_bytes(with_channels_once(graph, once), streamed_inputs, left, byte_limit)
 
     best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
     for budget in budgets:
         low = 0
         while high - low > max(1, high * PRECISE):
-            most = (low + high) // 2
+            byte_limit = (low + high) // 2
             once, left = dict[str, int](), budget
             for name in parts:
                 if left >= 0:
-                    once[name] = fitting(name, most)
+                    once[name] = fitting(name, byte_limit)
                     left -= cost(name, once[name])[1]
             once = _less(graph, once)
-            found = needed(once, budget, most)
-            if found <= most:
-                best, high = once, found
+            size = needed(once, budget, byte_limit)
+            if size <= byte_limit:
+                best, high = once, size
             else:
-                low = most
+                low = byte_limit
         for name in list(best):  # what need not be done again after all
             without = {other: count for other, count in best.items() if other != name}
             best = without if needed(without, budget, high) <= high else best
@@ -78,46 +78,44 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
 
 def _less(graph: Graph, once: Mapping[str, int]) -> dict[str, int]:
-    """Those of which less than all is kept."""
+    """Return the maps that are partly or wholly rematerialised."""
     return {name: count for name, count in once.items() if count < graph.tensors[name].shape[-1]}
 
 
 def _notches(graph: Graph, name: str) -> list[int]:
-    """How many channels may be kept, from none to all."""
+    """Return how many channels may be computed once, from none to all."""
     channels = graph.tensors[name].shape[-1]
     return [*sorted({channels * notch // NOTCHES // ALIGNED * ALIGNED for notch in range(NOTCHES)}), channels]
 
 
-def _least(graph: Graph, streamed_inputs: Collection[str], budget: int, most: int = NEVER) -> int:
-    """Bytes that the busiest stage needs in the file's order with kernels for all cores; more than `most`, if they are."""
+def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
+    """Return the bytes of the busiest stage in the file's order with portable kernels; more than `byte_limit` if none fits."""
     order = file_order(graph)
     shared = shared_in(graph, order, parts=False)
     variants = variants_in(graph, shared)
     saved = partial(saved_bytes, graph, shared.owner, distances(graph, variants, shared.owner))
     step_bytes = live_bytes(graph, order, shared.owner, scratch_of(graph, variants), saved)
     return best_stages(
-        RowGraph(graph, variants, streamed_inputs), order, shared.owner, step_bytes, budget=budget, most=most
+        RowGraph(graph, variants, streamed_inputs), order, shared.owner, step_bytes, budget=budget, byte_limit=byte_limit
     ).bytes
 
 
 def _parts(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
-    """Map that may be computed twice -> the ops around it, from the first that makes it up to where least is alive before the
-    next such map; none that read what comes by rows, which would have to come twice."""
-    found, twices = {}, candidates(graph)
+    """Return map that may be computed twice -> the ops around it, from its first maker up to where least is alive before the
+    next such map; without maps that read what comes by rows, which would have to come twice."""
+    parts, by_map = {}, candidates(graph)
     lives = lifetimes(graph, [(index,) for index in file_order(graph)], each_its_own(graph))
     lives = {name: life for name, life in lives.items() if graph.tensors[name].role != "state"}  # each part has its own
-    firsts = [min(twice.makers) for twice in twices.values()]
-    for name, twice in twices.items():
-        begin, past = min(twice.makers), max(*graph.consumers[name], *twice.summing) + 1
+    firsts = [min(candidate.makers) for candidate in by_map.values()]
+    for name, candidate in by_map.items():
+        begin, past = min(candidate.makers), max(*graph.consumers[name], *candidate.summing) + 1
         next_one = min((first for first in firsts if first >= past), default=len(graph.ops))
-        alive = {step: _across(lives, step) for step in (begin, *range(past, next_one + 1))}
+        alive = {
+            step: [x for x, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]
+            for step in (begin, *range(past, next_one + 1))
+        }  # what is there before a step and needed from it on
         end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
         ops = graph.ops[begin:end]
         if not any(x in streamed_inputs for op in ops for x in op.inputs):
-            found[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
-    return found
-
-
-def _across(lives: Mapping[str, Life], step: int) -> list[str]:
-    """What is there before a step and needed from it on."""
-    return [name for name, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]
+            parts[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
+    return parts

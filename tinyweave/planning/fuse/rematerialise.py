@@ -19,7 +19,14 @@ from ...ops.reduce import axes
 
 CUT = ("depthwise_conv_2d", "add", "sub", "mul", "minimum", "maximum", "prelu")  # with constants of as many channels
 LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "quantize", "relu", "relu6", "relu_n1_to_1")
-ALIKE = (*CUT, *LOOKUPS, "mean", "average_pool_2d", "max_pool_2d", "pad")  # channel i is made of channel i of every operand
+CHANNELWISE = (
+    *CUT,
+    *LOOKUPS,
+    "mean",
+    "average_pool_2d",
+    "max_pool_2d",
+    "pad",
+)  # channel i is made of channel i of every operand
 
 
 class Rematerialisable(NamedTuple):
@@ -32,19 +39,19 @@ class Rematerialisable(NamedTuple):
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:
-    """The maps that may be computed twice, in the order in which they are made."""
-    found = ((op.outputs[0], _rematerialisable(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
-    return {name: rematerialised for name, rematerialised in found if rematerialised is not None}
+    """Return the maps that may be computed twice, in the order in which they are made."""
+    pairs = ((op.outputs[0], _rematerialisable(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
+    return {name: rematerialised for name, rematerialised in pairs if rematerialised is not None}
 
 
-def is_again(op: Op) -> bool:
+def is_rematerialised(op: Op) -> bool:
     """Whether an op computes something the second time; its attribute `again` names the op that does it first."""
     return "again" in op.attrs
 
 
-def with_channels_once(graph: Graph, kept: Mapping[str, int]) -> Graph:
-    """The graph in which of each of these maps so many channels, the first ones, are kept, and the rest is computed twice."""
-    for name, count in kept.items():
+def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
+    """Return the graph in which so many first channels of each of these maps are kept, and the others are computed twice."""
+    for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
     return graph
 
@@ -62,28 +69,28 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
-    """The ops that make a map's channels one by one, back to convolutions; none where others read what they pass on."""
-    found, waiting = set[int](), [name]
+    """Return the ops that make a map's channels one by one, back to convolutions; none where others read what they pass on."""
+    makers, waiting = set[int](), [name]
     while waiting:
         index = graph.producer.get(waiting.pop(), -1)
         op = graph.ops[index]
         is_first = op.kind == "conv_2d" and groups(graph, op) == 1
-        if index < 0 or not (is_first or _is_alike(graph, op)):
+        if index < 0 or not (is_first or _is_channelwise(graph, op)):
             return ()
-        found.add(index)
+        makers.add(index)
         waiting += [] if is_first else [tensor.name for tensor in _operands(graph, op)]
-    inner = {graph.ops[index].outputs[0] for index in found} - {name}
-    alone = all(set(graph.consumers[x]) <= found and x not in graph.outputs for x in inner)
-    return tuple(sorted(found)) if alone else ()
+    inner = {graph.ops[index].outputs[0] for index in makers} - {name}
+    is_private = all(set(graph.consumers[x]) <= makers and x not in graph.outputs for x in inner)
+    return tuple(sorted(makers)) if is_private else ()
 
 
 def _summing(graph: Graph, index: int) -> list[int]:
-    """The ops from this one on that make one pixel of a map; none where they do something else."""
+    """Return the ops from this one on that make one pixel of a map; none where they do something else."""
     path: list[int] = []
     while True:
         path.append(index)
         op = graph.ops[index]
-        if not _is_alike(graph, op) or len(_operands(graph, op)) > 1:
+        if not _is_channelwise(graph, op) or len(_operands(graph, op)) > 1:
             return []
         out = graph.output(op)
         if out.elements == out.shape[-1]:
@@ -98,8 +105,8 @@ def _operands(graph: Graph, op: Op) -> list[Tensor]:
     return [tensor for tensor in graph.inputs_of(op) if tensor is not None and tensor.data is None]
 
 
-def _is_alike(graph: Graph, op: Op) -> bool:
-    if op.kind not in ALIKE:
+def _is_channelwise(graph: Graph, op: Op) -> bool:
+    if op.kind not in CHANNELWISE:
         return False
     channels = graph.output(op).shape[-1:]
     if any(tensor.shape[-1:] != channels or tensor.role == "state" for tensor in _operands(graph, op)):
@@ -118,38 +125,36 @@ class _Channels(NamedTuple):
     own: frozenset[str]
 
 
-def _with_channels_once(graph: Graph, name: str, kept: int) -> Graph:
+def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
     rematerialised, channels = _rematerialisable(graph, name), (graph.tensors[name].shape or (0,))[-1]
     if rematerialised is None:
         raise CompileError("cannot be computed twice", "plan again", tensor=name)
-    if not 0 <= kept < channels:
-        raise CompileError(f"has {channels} channels, {kept} of them cannot be kept", "plan again", tensor=name)
+    if not 0 <= count < channels:
+        raise CompileError(f"has {channels} channels, {count} of them cannot be kept", "plan again", tensor=name)
     both = (*rematerialised.makers, *rematerialised.summing)
     own = {indices: frozenset(graph.ops[index].outputs[0] for index in indices) for indices in (rematerialised.makers, both)}
-    if kept:
-        parts = [_Channels("kept", 0, kept, own[both]), _Channels("first", kept, channels, own[both])]
-        again = _Channels("again", kept, channels, own[rematerialised.makers])
+    if count:
+        parts = [_Channels("kept", 0, count, own[both]), _Channels("first", count, channels, own[both])]
+        second = _Channels("again", count, channels, own[rematerialised.makers])
     else:  # the second time it is the map itself
-        parts, again = [_Channels("first", 0, channels, own[rematerialised.makers])], _Channels("", 0, channels, frozenset())
+        parts, second = [_Channels("first", 0, channels, own[rematerialised.makers])], _Channels("", 0, channels, frozenset())
     tensors, ops = dict(graph.tensors), list[Op]()
     for index, op in enumerate(graph.ops):
         if name in op.outputs:
             ops += [_on(graph, graph.ops[i], part, tensors) for part in parts for i in both]
-            ops += [_joined(graph, sums, "first") for sums in rematerialised.sums if kept]
+            ops += [_joined(graph, sums, "first") for sums in rematerialised.sums if count]
         if index == rematerialised.reader:
-            ops += [_again(_on(graph, graph.ops[i], again, tensors), graph.ops[i]) for i in rematerialised.makers]
-            ops += [_joined(graph, name, "again")] if kept else []
+            for original in (graph.ops[i] for i in rematerialised.makers):
+                copy = _on(graph, original, second, tensors)
+                ops.append(replace(copy, attrs={**original.attrs, "again": f"{original.name}_first"}))
+            ops += [_joined(graph, name, "again")] if count else []
         if index not in both:
             ops.append(op)
     return rebuild(graph, tensors=tensors, ops=tuple(ops))
 
 
-def _again(op: Op, original: Op) -> Op:
-    return replace(op, attrs={**op.attrs, "again": f"{original.name}_first"})
-
-
 def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
-    """An op on a part of its channels; new tensors are added to `tensors`."""
+    """Return an op on a part of its channels; new tensors are added to `tensors`."""
     inputs, out = list[str | None](), graph.output(op)
     for x in graph.inputs_of(op):
         if x is not None and x.data is not None:
@@ -158,26 +163,26 @@ def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op
         inputs.append(None if x is None else f"{x.name}:{part.suffix}" if x.name in part.own else x.name)
     if out.name not in part.own:
         return replace(op, inputs=tuple(inputs))
-    made = _cut(out, len(out.shape) - 1, part, f"{out.name}:{part.suffix}")
-    tensors[made.name] = made
-    return replace(op, name=f"{op.name}_{part.suffix}", inputs=tuple(inputs), outputs=(made.name,))
+    cut = _cut(out, len(out.shape) - 1, part, f"{out.name}:{part.suffix}")
+    tensors[cut.name] = cut
+    return replace(op, name=f"{op.name}_{part.suffix}", inputs=tuple(inputs), outputs=(cut.name,))
 
 
 def _joined(graph: Graph, name: str, rest: str) -> Op:
-    """A map from the part that is kept and the rest."""
+    """Return a map from the part that is kept and the rest."""
     op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 
 
 def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
-    """What a part of the output's channels needs of a constant operand."""
+    """Return what a part of the output's channels needs of a constant operand."""
     axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
     is_whole = op.kind not in ("conv_2d", *CUT) or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
     return tensor if is_whole else _cut(tensor, axis, part, f"{tensor.name}:{axis}:{part.begin}-{part.end}")
 
 
 def _cut(tensor: Tensor, axis: int, part: _Channels, name: str) -> Tensor:
-    """The part along an axis of a tensor."""
+    """Return the part along an axis of a tensor."""
     quant, span = tensor.quant, slice(part.begin, part.end)
     if quant is not None and quant.axis == axis:
         quant = Quant(quant.scale[span], quant.zero_point[span], axis)

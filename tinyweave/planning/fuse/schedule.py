@@ -40,53 +40,55 @@ class ScheduledStage:
 
     @property
     def schedule(self) -> RowSchedule:
-        """What a plan holds of it."""
+        """Return what a plan holds of it."""
         return RowSchedule(self.timings, self.rings, self.tiles)
 
 
 def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | None:
     """Return how `ops`, in the order in which they run, do so row by row, those of a tile together; None when they cannot."""
-    found = schedule_rows(row_graph, ops)
-    if found is None:
+    scheduled = schedule_rows(row_graph, ops)
+    if scheduled is None:
         return None
     readers: dict[str, list[tuple[int, int]]] = {}
-    for index, reads in found.accesses.items():
+    for index, reads in scheduled.accesses.items():
         for read in reads:
             readers.setdefault(read.tensor, []).append((index, read.window.pad))
-    made = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in found.timings}
-    inner = {name: node for name, node in made.items() if row_graph.users[name] <= set(ops) and node != ops[-1]}
-    rings = {name: _ring(readers[name], found.timings, node) for name, node in inner.items()}
+    node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in scheduled.timings}
+    inner = {name: node for name, node in node_of.items() if row_graph.users[name] <= set(ops) and node != ops[-1]}
+    rings = {name: _ring(readers[name], scheduled.timings, node) for name, node in inner.items()}
     if (out := row_graph.graph.ops[ops[-1]].outputs[0]) in row_graph.streamed_outputs:
-        rings[out] = found.timings[ops[-1]].largest_iteration
-    tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in found.accesses]
-    return replace(found, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
+        rings[out] = scheduled.timings[ops[-1]].largest_iteration
+    tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in scheduled.accesses]
+    return replace(scheduled, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
 
 
 def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | None:
-    """The same, but for the sizes of rings and tiles."""
+    """Return the same as `schedule_stage`, but for the sizes of rings and tiles."""
     runs = _runs(row_graph, ops)
     if runs is None:
         return None
-    reads = {run.ops[-1]: found for run in runs if (found := joined(row_graph, run.ops, run.rows)) is not None}
+    reads = {run.ops[-1]: accesses for run in runs if (accesses := joined(row_graph, run.ops, run.rows)) is not None}
     if len(reads) < len(runs) or any(row_graph.sums[index] for index in ops[:-1]):
         return None
     users, last = set(ops), ops[-1]
     brought = dict.fromkeys(
-        read.tensor for found in reads.values() for read in found if read.tensor in row_graph.streamed_inputs
+        read.tensor for accesses in reads.values() for read in accesses if read.tensor in row_graph.streamed_inputs
     )
     if any(not row_graph.users[name] <= users for name in brought):
         return None
     nodes: list[Node] = [*brought, *reads]
     rows_per_iteration: dict[Node, int] = dict.fromkeys(nodes, 1) | {run.ops[-1]: run.rows for run in runs}
-    made: dict[str, Node] = {name: name for name in brought} | {row_graph.graph.ops[index].outputs[0]: index for index in reads}
-    inner = {name for name, node in made.items() if row_graph.users[name] <= users and node != last}
-    strides = [max(read.window.stride for read in found) for found in reads.values()]
+    node_of: dict[str, Node] = {name: name for name in brought} | {
+        row_graph.graph.ops[index].outputs[0]: index for index in reads
+    }
+    inner = {name for name, node in node_of.items() if row_graph.users[name] <= users and node != last}
+    strides = [max(read.window.stride for read in accesses) for accesses in reads.values()]
     every: dict[Node, int] = {last: prod(strides)}  # what all strides divide
     for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
         for x, (_, stride, _) in reads[index]:
-            source = made.get(x)
+            source = node_of.get(x)
             if source is None:
                 continue
             if not stride:
@@ -94,17 +96,17 @@ def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | N
             iteration = every[index] // stride * rows_per_iteration[source]
             if every.setdefault(source, iteration) != iteration:
                 return None  # two ways of different strides lead to it
-    rows = rows_needed(row_graph, reads, made, inner, rows_per_iteration)
+    rows = rows_needed(row_graph, reads, node_of, inner, rows_per_iteration)
     if min(rows.values()) < 1:
         return None
     timings = _timings(
-        nodes, reads, made, {node: RowTiming(0, every[node], rows[node], rows_per_iteration[node]) for node in nodes}
+        nodes, reads, node_of, {node: RowTiming(0, every[node], rows[node], rows_per_iteration[node]) for node in nodes}
     )
     return ScheduledStage(timings, reads, {}, {})
 
 
 def _runs(row_graph: RowGraph, ops: Sequence[int]) -> list[Tile] | None:
-    """The ops of a stage, each by itself but those of a tile; None where a tile is not there as a whole."""
+    """Return the ops of a stage, each by itself but those of a tile; None where a tile is not there as a whole."""
     first = {tile.ops[0]: tile for tile in row_graph.tiles}
     runs, at = [], 0
     while at < len(ops):
@@ -121,17 +123,18 @@ def single_op(index: int) -> Tile:
 def rows_needed(
     row_graph: RowGraph,
     reads: Mapping[int, Sequence[Access]],
-    made: Mapping[str, Node],
+    node_of: Mapping[str, Node],
     inner: Collection[str],
     rows_per_iteration: Mapping[Node, int] = MappingProxyType({}),
 ) -> dict[Node, int]:
-    """Rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
-    rows, last = {node: 0 if name in inner else row_graph.height.get(name, 1) for name, node in made.items()}, list(reads)[-1]
+    """Return rows that each node of a stage computes: all where others read them, or those that the nodes after it read."""
+    rows = {node: 0 if name in inner else row_graph.height.get(name, 1) for name, node in node_of.items()}
+    last = list(reads)[-1]
     rows[last] = row_graph.steps[last]
     for index in reversed(list(reads)):
         more = rows_per_iteration.get(index, 1) - 1
         for x, (extent, stride, pad) in reads[index]:
-            if (source := made.get(x)) is not None:
+            if (source := node_of.get(x)) is not None:
                 step = stride // (more + 1)  # from a row to the next
                 last_row = (rows[index] - 1) * step - pad + extent - more * step
                 rows[source] = max(rows[source], min(row_graph.height[x], last_row))
@@ -141,10 +144,10 @@ def rows_needed(
 def _timings(
     nodes: Sequence[Node],
     reads: Mapping[int, Sequence[Access]],
-    made: Mapping[str, Node],
+    node_of: Mapping[str, Node],
     timings: Mapping[Node, RowTiming],
 ) -> dict[Node, RowTiming]:
-    """The timings with their first ticks.
+    """Return the timings with their first ticks.
 
     A source computes n rows in an iteration. Iteration i of a reader, which reads from row i * s on, waits for the one that
     computes row i * s + e: the last rows of the source's iterations fall on it or up to n - 1 rows before it, and how far
@@ -156,10 +159,10 @@ def _timings(
     waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in nodes}  # (who reads it, the ticks that that one waits)
     leads = []  # nodes that wait for no other
     for node in nodes:
-        needed = [read for read in reads.get(node, ()) if read.tensor in made] if isinstance(node, int) else []
+        needed = [read for read in reads.get(node, ()) if read.tensor in node_of] if isinstance(node, int) else []
         begins = []
         for x, (extent, stride, pad) in needed:
-            source, row = made[x], extent - 1 - pad
+            source, row = node_of[x], extent - 1 - pad
             assert isinstance(node, int)
             ticks = step[source] * (row - row % gcd(stride, timings[source].rows_per_iteration))
             waits[source].append((node, ticks))
@@ -174,35 +177,35 @@ def _timings(
 
 
 def _ring(readers: Sequence[tuple[int, int]], timings: Mapping[Node, RowTiming], source: Node) -> int:
-    """Rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written.
+    """Return rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written.
 
     readers: (node, rows of its window that lie above the map).
     """
-    made, kept = timings[source], 1
+    timing, rows = timings[source], 1
     for index, pad in readers:
-        ahead = (timings[index].first - made.first) // made.ticks_per_row
-        kept = max(
-            kept,
+        ahead = (timings[index].first - timing.first) // timing.ticks_per_row
+        rows = max(
+            rows,
             ahead
-            - ahead % gcd(timings[index].every // made.ticks_per_row, made.rows_per_iteration)
-            + made.rows_per_iteration
+            - ahead % gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
+            + timing.rows_per_iteration
             + pad,
         )
-    return min(kept, made.rows)
+    return min(rows, timing.rows)
 
 
 def distances(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int], owner: Mapping[str, str]) -> dict[str, int]:
-    """Owner of bytes that other ops made -> how far below them the last op's output must begin to overlap them, if they die."""
-    made = {row_graph.graph.ops[index].outputs[0] for index in ops}
-    names = {read.tensor for found in scheduled.accesses.values() for read in found} - made - set(row_graph.streamed_inputs)
-    found: dict[str, int] = {}
+    """Return owner of bytes from before a stage -> how far below them its output must begin to overlap them, if they die."""
+    inner = {row_graph.graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
+    names = {read.tensor for accesses in scheduled.accesses.values() for read in accesses} - inner
+    by_owner: dict[str, int] = {}
     for name in sorted(names):
-        found[owner[name]] = max(found.get(owner[name], 0), _distance(row_graph, scheduled, ops, name))
-    return found
+        by_owner[owner[name]] = max(by_owner.get(owner[name], 0), _distance(row_graph, scheduled, ops, name))
+    return by_owner
 
 
 def bytes_written(row_graph: RowGraph, scheduled: ScheduledStage, last: int) -> int:
-    """Bytes that the output of a stage's last op lies in: all of it, or the rows of an iteration if it is handed out."""
+    """Return bytes that the output of a stage's last op lies in: all of it, or the rows of an iteration if it is handed out."""
     out = row_graph.graph.output(row_graph.graph.ops[last])
     return scheduled.timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
 
@@ -222,7 +225,7 @@ def _distance(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int]
         iterations = np.arange(last.iterations)
         written = np.minimum((iterations + 1) * last.rows_per_iteration, last.rows) * row_bytes(out)
     distance = 0
-    readers = [(index, read) for index, found in scheduled.accesses.items() for read in found if read.tensor == x]
+    readers = [(index, read) for index, accesses in scheduled.accesses.items() for read in accesses if read.tensor == x]
     for index, read in readers:
         timing = scheduled.timings[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
@@ -249,12 +252,12 @@ def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
 
 
 def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> list[ScheduledStage | None]:
-    """Per stage how it runs row by row; None where it is one op that runs on whole tensors."""
-    found = [schedule_stage(row_graph, ops) if is_fused(row_graph, ops) else None for ops in stages]
-    for ops, scheduled in zip(stages, found, strict=True):
+    """Return per stage how it runs row by row; None where it is one op that runs on whole tensors."""
+    schedules = [schedule_stage(row_graph, ops) if is_fused(row_graph, ops) else None for ops in stages]
+    for ops, scheduled in zip(stages, schedules, strict=True):
         if scheduled is None and is_fused(row_graph, ops):
             raise ValueError(f"{row_graph.graph.ops[ops[0]].name} and the ops after it cannot be fused")
-    return found
+    return schedules
 
 
 def distances_by_stage(
@@ -276,26 +279,26 @@ def distances_by_stage(
 
 @lru_cache(maxsize=8)
 def row_graph_of(plan: Plan) -> RowGraph:
-    """The graph of a plan as rows."""
+    """Return the graph of a plan as rows."""
     tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
     return RowGraph(plan.graph, plan.variants, plan.streamed_inputs, tiles, plan.streamed_outputs)
 
 
 def plan_macs(plan: Plan) -> tuple[int, ...]:
-    """Multiply-accumulates that each op of a plan executes: rows as often as they are computed, padding left out."""
+    """Return multiply-accumulates that each op of a plan executes: rows as often as they are computed, padding left out."""
     graph, row_graph = plan.graph, row_graph_of(plan)
-    found = list(macs_per_op(graph, clipped=True))
+    executed = list(macs_per_op(graph, clipped=True))
     for stage in plan.stages:
         runs = {tile.ops[-1]: tile for tile in stage.tiles or ()}
         for node, timing in stage.schedule.timings.items() if stage.schedule else ():
             if isinstance(node, int) and not row_graph.sums[node]:
                 for index, macs in recomputed_macs(row_graph, runs.get(node) or single_op(node), timing.rows).items():
-                    found[index] += macs
-    return tuple(found)
+                    executed[index] += macs
+    return tuple(executed)
 
 
 def rules_of(plan: Plan) -> list[Rule]:
-    """How the buffers of a plan may overlap."""
+    """Return how the buffers of a plan may overlap."""
     owner = {name: place.buffer for name, place in plan.places.items()}
     offset = {name: place.offset for name, place in plan.places.items()}
     stages, row_graph = [stage.ops for stage in plan.stages], row_graph_of(plan)

@@ -49,7 +49,7 @@ class _Edge(NamedTuple):
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Least multiply-accumulates first, then fewest ops in tiles, then fewest fused."""
+        """Return multiply-accumulates first, then ops in tiles, then fused ops."""
         return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
 
 
@@ -68,24 +68,24 @@ def best_stages(
     step_bytes: Sequence[int],
     *,
     budget: int = 0,
-    most: int = NEVER,
+    byte_limit: int = NEVER,
     blocks: bool = False,
     whole_rows: bool = False,
     columns: int = NARROWEST,
 ) -> Partition:
-    """The ops in `order`, cut into stages, and their tiles, so that the busiest stage needs least and no more than `budget`
-    multiply-accumulates are done again; of such cuts one that does fewest again, has fewest ops in tiles and fuses fewest.
+    """Return stages and tiles of the ops in `order` with which the busiest stage needs least memory within `budget`
+    multiply-accumulates done again; of equal ones those with fewest done again, fewest ops in tiles, fewest fused.
 
     owner: activation -> the tensor that owns its bytes. step_bytes: bytes that each step needs by itself, what is handed out as
     what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. columns: the
-    fewest that a tile has. Empty when more than `most` bytes are needed. Exact by dynamic programming over the cuts, memory
-    being a maximum over stages and work a sum, but for tiles: of a stage's choices only those that spare most are followed, as
-    if each had the same overlap of its output with what dies.
+    fewest that a tile has. Empty when more than `byte_limit` bytes are needed. The dynamic programme over the cuts is exact but
+    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
+    what dies.
     """
     candidates = [[]] * len(order) if whole_rows else _candidates(row_graph, order, budget, blocks=blocks, columns=columns)
-    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, most=most, blocks=blocks)
+    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, byte_limit=byte_limit, blocks=blocks)
     worst = _least_worst(edges, budget)
-    if most < worst:
+    if byte_limit < worst:
         return Partition([], (), worst)
     return _cut(row_graph, order, _cheapest(edges, worst) or [], worst)
 
@@ -93,10 +93,11 @@ def best_stages(
 def stage_front(
     row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, budget: int
 ) -> list[Partition]:
-    """What `best_stages` finds for each budget up to this one with which less memory is needed, the least budget first."""
+    """Return what `best_stages` gives for each budget up to this one with which less memory is needed, the least budget
+    first."""
     candidates = _candidates(row_graph, order, budget, blocks=False)
-    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=0, most=NEVER, choices=FRONT_CHOICES)
-    sizes = sorted({edge.bytes for found in edges for edge in found})
+    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=0, byte_limit=NEVER, choices=FRONT_CHOICES)
+    sizes = sorted({edge.bytes for leaving in edges for edge in leaving})
     sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
     paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
     spent = {at: sum(edge.choice.macs for edge in path) for at, path in paths.items()}
@@ -108,12 +109,12 @@ def stage_front(
             paths[middle] = _cheapest(edges, sizes[middle]) or []
             spent[middle] = sum(edge.choice.macs for edge in paths[middle])
             waiting += [(low, middle), (middle, high)]
-    least = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
-    return [_cut(row_graph, order, paths[at], sizes[at]) for _, at in sorted(least.items())]
+    by_macs = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
+    return [_cut(row_graph, order, paths[at], sizes[at]) for _, at in sorted(by_macs.items())]
 
 
 def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Partition:
-    """The stages and tiles of a path, these as wide as `worst` bytes allow."""
+    """Return the stages and tiles of a path, these as wide as `worst` bytes allow."""
     stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
     for edge in path:
         stages.append(tuple(order[begin : edge.end]))
@@ -131,12 +132,13 @@ def _edges(
     candidates: Sequence[Sequence[_Candidate]],
     *,
     spend: int,
-    most: int,
+    byte_limit: int,
     blocks: bool = False,
     choices: int = MOST_CHOICES,
 ) -> list[list[_Edge]]:
-    """Per step the stages that begin there, of no more bytes than are needed when no more than `spend` multiply-accumulates are
-    done again; candidates: the tiles that end with each step; choices: how many of a stage's are followed."""
+    """Return per step the stages that begin there, of no more bytes than are needed when no more than `spend`
+    multiply-accumulates are done again; candidates: the tiles that end with each step; choices: how many of a stage's are
+    followed."""
     steps, single = len(order), list(step_bytes)
     lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
     size = {name: row_graph.graph.tensors[name].bytes for name in lives}
@@ -149,14 +151,14 @@ def _edges(
         begun, *(single[step] for step, index in enumerate(order) if row_graph.accesses[index] is None), 0
     )  # no less will do
     floor = -1 if blocks else floor  # no stage runs without its tile
-    most = most if any(by_rows) else min(most, max(step_bytes))
+    byte_limit = byte_limit if any(by_rows) else min(byte_limit, max(step_bytes))
     limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
     for longest in (SHORT, limit):  # what short stages reach spares a look at most of the long ones
         edges: list[list[_Edge]] = []  # by the step where a stage begins
-        least = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
+        bytes_to = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
         for begin in range(steps):
             edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
-            if least[begin] > most:
+            if bytes_to[begin] > byte_limit:
                 continue
             fronts = [[_Choice(0, 0, 0)]]
             for end, is_stage, stage in _growing(row_graph, order[: begin + longest], begin):
@@ -166,15 +168,23 @@ def _edges(
                     fronts.append(_front(row_graph, fronts, candidates[end - 1], stage, begin, choices=choices))
                 if is_stage and (end > begin + 1 or by_rows[begin]):
                     stage_bytes = _stage_bytes(
-                        row_graph, order, lives, owner, stage=stage, span=(begin, end), front=fronts[-1], floor=floor, most=most
+                        row_graph,
+                        order,
+                        lives,
+                        owner,
+                        stage=stage,
+                        span=(begin, end),
+                        front=fronts[-1],
+                        floor=floor,
+                        byte_limit=byte_limit,
                     )
                     edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in stage_bytes]
             for edge in edges[-1]:
-                least[edge.end] = min(least[edge.end], max(least[begin], edge.bytes))
-            if most == NEVER and all(size == NEVER for size in least[begin + 1 :]):
+                bytes_to[edge.end] = min(bytes_to[edge.end], max(bytes_to[begin], edge.bytes))
+            if byte_limit == NEVER and all(size == NEVER for size in bytes_to[begin + 1 :]):
                 break  # no stage takes what comes by rows: nothing further on can be reached
-        most = min(most, _least_worst(edges, spend))
-    if most == NEVER:
+        byte_limit = min(byte_limit, _least_worst(edges, spend))
+    if byte_limit == NEVER:
         op = next(
             row_graph.graph.ops[i]
             for i in order
@@ -186,8 +196,8 @@ def _edges(
 
 
 def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
-    """The least bytes with which some path over the edges computes no more than `budget` again."""
-    sizes = sorted({edge.bytes for found in edges for edge in found})
+    """Return the least bytes with which some path over the edges computes no more than `budget` again."""
+    sizes = sorted({edge.bytes for leaving in edges for edge in leaving})
     low, high = 0, len(sizes)
     while low < high:
         middle = (low + high) // 2
@@ -199,23 +209,23 @@ def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
     return sizes[low] if low < len(sizes) else NEVER
 
 
-def _cheapest(edges: Sequence[Sequence[_Edge]], most: int) -> list[_Edge] | None:
-    """Of the paths over edges of at most so many bytes the one that costs least."""
-    best: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
-    for begin, found in enumerate(edges):
-        before = best[begin]
+def _cheapest(edges: Sequence[Sequence[_Edge]], byte_limit: int) -> list[_Edge] | None:
+    """Return the path that costs least over edges of at most `byte_limit` bytes; None where none is."""
+    paths: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
+    for begin, leaving in enumerate(edges):
+        before = paths[begin]
         if begin and before is None:
             continue
         a, b, c = (0, 0, 0) if before is None else before[0]
-        for edge in found:
-            if edge.bytes <= most:
+        for edge in leaving:
+            if edge.bytes <= byte_limit:
                 x, y, z = edge.cost
-                known = best[edge.end]
+                known = paths[edge.end]
                 if known is None or (a + x, b + y, c + z) < known[0]:
-                    best[edge.end] = (a + x, b + y, c + z), begin, edge
+                    paths[edge.end] = (a + x, b + y, c + z), begin, edge
     path, end = list[_Edge](), len(edges)
     while end:
-        last = best[end]
+        last = paths[end]
         if last is None:
             return None
         path.append(last[2])
@@ -236,16 +246,16 @@ class _Candidate(NamedTuple):
 def _candidates(
     row_graph: RowGraph, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
 ) -> list[list[_Candidate]]:
-    """The tiles that end with each step, of so many columns, and compute no more again than they may. blocks: of a row, however
-    many ops they have."""
-    found: list[list[_Candidate]] = []
+    """Return the tiles that end with each step, of so many columns, that stay within `budget`. blocks: of a row, with any
+    number of ops."""
+    by_end: list[list[_Candidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
     iterations = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
-        found.append([])
+        by_end.append([])
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
-            reads, least = joined(row_graph, run), None
+            reads, least_macs = joined(row_graph, run), None
             if reads is None or not (budget or blocks or _is_chain(row_graph, run)):
                 break  # a skip within a tile pays where rows are computed again
             for rows in iterations:
@@ -254,12 +264,12 @@ def _candidates(
                     joined(row_graph, run, rows) if rows > 1 else reads,
                     sum(recomputed_macs(row_graph, tile).values()),
                 )
-                if reads is None or (least is not None and macs >= least):
+                if reads is None or (least_macs is not None and macs >= least_macs):
                     break
-                least = macs
+                least_macs = macs
                 if macs <= budget:
-                    found[-1].append(_Candidate(begin, tile, tile_words(row_graph, tile), macs, reads))
-    return found
+                    by_end[-1].append(_Candidate(begin, tile, tile_words(row_graph, tile), macs, reads))
+    return by_end
 
 
 def _is_chain(row_graph: RowGraph, run: Sequence[int]) -> bool:
@@ -271,13 +281,14 @@ def _front(
     row_graph: RowGraph,
     fronts: Sequence[Sequence[_Choice]],
     candidates: Iterable[_Candidate],
-    stage: Mapping[str, _Made],
+    stage: Mapping[str, _StageMap],
     first: int,
     *,
     choices: int,
 ) -> list[_Choice]:
-    """The choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those before."""
-    found = list(fronts[-1])
+    """Return the choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those
+    before."""
+    options = list(fronts[-1])
     for candidate in candidates:
         if candidate.begin >= first:
             saved = _saved(row_graph, candidate, stage)
@@ -285,36 +296,38 @@ def _front(
                 for choice in fronts[candidate.begin - first]:
                     tiles = (*choice.tiles, candidate.tile)
                     tile, macs = max(choice.tile, candidate.bytes), choice.macs + candidate.macs
-                    found.append(_Choice(choice.saved + saved, tile, macs, tiles))
-    kept: list[_Choice] = []
-    for choice in sorted(found, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
-        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in kept):
-            kept.append(choice)
-        if len(kept) == choices:
+                    options.append(_Choice(choice.saved + saved, tile, macs, tiles))
+    front: list[_Choice] = []
+    for choice in sorted(options, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
+        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in front):
+            front.append(choice)
+        if len(front) == choices:
             break
-    return kept if any(not choice.tiles for choice in kept) else [*kept, _Choice(0, 0, 0)]
+    return front if any(not choice.tiles for choice in front) else [*front, _Choice(0, 0, 0)]
 
 
 def _block(
-    row_graph: RowGraph, candidates: Iterable[_Candidate], stage: Mapping[str, _Made], first: int, *, is_op: bool
+    row_graph: RowGraph, candidates: Iterable[_Candidate], stage: Mapping[str, _StageMap], first: int, *, is_op: bool
 ) -> list[_Choice]:
-    """The choice of a stage that is one tile, or one op."""
+    """Return the choice of a stage that is one tile, or one op."""
     whole = [each for each in candidates if each.begin == first]
-    found = [_Choice(_saved(row_graph, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
-    return [_Choice(0, 0, 0)] if is_op else found
+    options = [_Choice(_saved(row_graph, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
+    return [_Choice(0, 0, 0)] if is_op else options
 
 
-def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _Made]) -> int:
-    """Bytes that the rings of a stage need less when ops run together."""
+def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _StageMap]) -> int:
+    """Return bytes that the rings of a stage need less when ops run together."""
     graph, saved = row_graph.graph, 0
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].ring_rows, tensor.shape[1]) * row_bytes(tensor)
-    inside = [(read, made) for read in candidate.reads if (made := stage.get(read.tensor)) is not None]
-    tick = max((made.start + made.every * read.window.reach for read, made in inside), default=0)  # its first row's
-    for read, made in inside:
-        height, rows = row_graph.height[read.tensor], (tick - made.start) // made.every + read.window.pad + 1
-        saved -= (min(max(made.ring_rows, rows), height) - min(made.ring_rows, height)) * row_bytes(graph.tensors[read.tensor])
+    inside = [(read, source) for read in candidate.reads if (source := stage.get(read.tensor)) is not None]
+    tick = max((source.start + source.every * read.window.reach for read, source in inside), default=0)  # its first row's
+    for read, source in inside:
+        height, rows = row_graph.height[read.tensor], (tick - source.start) // source.every + read.window.pad + 1
+        saved -= (min(max(source.ring_rows, rows), height) - min(source.ring_rows, height)) * row_bytes(
+            graph.tensors[read.tensor]
+        )
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
         saved -= (
@@ -323,18 +336,18 @@ def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _Made
     return saved
 
 
-def _widened(row_graph: RowGraph, tile: Tile, most: int) -> Tile:
-    """The tile with as many columns as so many bytes hold: the fewer calls."""
+def _widened(row_graph: RowGraph, tile: Tile, byte_limit: int) -> Tile:
+    """Return the tile with as many columns as so many bytes hold: the fewer calls."""
     width = row_graph.graph.output(row_graph.graph.ops[tile.ops[-1]]).shape[2]
     while tile.cols < width:
         wider = replace(tile, cols=min(2 * tile.cols, width))
-        if tile_words(row_graph, wider) > most:
+        if tile_words(row_graph, wider) > byte_limit:
             break
         tile = wider
     return tile
 
 
-class _Made(NamedTuple):
+class _StageMap(NamedTuple):
     """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
     long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
 
@@ -345,27 +358,28 @@ class _Made(NamedTuple):
     ring_rows: int = 1
 
 
-def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _Made]]]:
-    """Stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it makes)."""
-    made: dict[str, _Made] = {}
+def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _StageMap]]]:
+    """Yield stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it
+    makes)."""
+    maps: dict[str, _StageMap] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
     unread: set[str] = set()
     for end in range(begin + 1, len(order) + 1):
-        found = row_graph.accesses[order[end - 1]]
-        if found is None:
+        reads = row_graph.accesses[order[end - 1]]
+        if reads is None:
             return
         out, inside = row_graph.graph.ops[order[end - 1]].outputs[0], []
-        for read in found:
-            if read.tensor in row_graph.streamed_inputs and read.tensor not in made:
-                made[read.tensor] = _Made(1, 0, True, 0)
+        for read in reads:
+            if read.tensor in row_graph.streamed_inputs and read.tensor not in maps:
+                maps[read.tensor] = _StageMap(1, 0, True, 0)
                 group[read.tensor] = read.tensor
-            if read.tensor in made:
+            if read.tensor in maps:
                 inside.append(read)
         if any(not read.window.stride for read in inside):
             return
         for read in inside[1:]:
-            own, other = made[inside[0].tensor].every * inside[0].window.stride, made[read.tensor].every * read.window.stride
+            own, other = maps[inside[0].tensor].every * inside[0].window.stride, maps[read.tensor].every * read.window.stride
             lead, joined = group[inside[0].tensor], group[read.tensor]
             if lead == joined and own != other:
                 return  # two ways of different strides lead to the same rows
@@ -373,27 +387,27 @@ def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[
                 ticks = {lead: other // gcd(own, other), joined: own // gcd(own, other)}
                 for name in [name for name, number in group.items() if number in ticks]:
                     factor, group[name] = ticks[group[name]], lead
-                    every, first, start = (factor * tick for tick in (made[name].every, made[name].first, made[name].start))
-                    made[name] = made[name]._replace(every=every, first=first, start=start)
-        at = [made[read.tensor].first + made[read.tensor].every * read.window.reach for read in inside]
-        every = made[inside[0].tensor].every * inside[0].window.stride if inside else 1
+                    every, first, start = (factor * tick for tick in (maps[name].every, maps[name].first, maps[name].start))
+                    maps[name] = maps[name]._replace(every=every, first=first, start=start)
+        at = [maps[read.tensor].first + maps[read.tensor].every * read.window.reach for read in inside]
+        every = maps[inside[0].tensor].every * inside[0].window.stride if inside else 1
         first = max(at, default=0)
-        made[out] = _Made(every, first, not inside, first)
+        maps[out] = _StageMap(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
-            source = made[read.tensor]
+            source = maps[read.tensor]
             unread.discard(read.tensor)
             if source.lead:
                 waits.setdefault(read.tensor, []).append((out, read.window.reach, read.window.pad))
             else:
-                rows = (made[out].first - source.first) // source.every + read.window.pad + 1
-                made[read.tensor] = source._replace(ring_rows=max(source.ring_rows, rows))
-        for name in {read.tensor for read in inside if made[read.tensor].lead}:  # a lead runs no earlier than it is needed
-            step, readers = made[name].every, waits[name]
-            first = min(made[reader].first - waited * step for reader, waited, _ in readers)
-            rows = max((made[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
-            made[name] = made[name]._replace(ring_rows=rows, start=first)
-        yield end, not unread, made
+                rows = (maps[out].first - source.first) // source.every + read.window.pad + 1
+                maps[read.tensor] = source._replace(ring_rows=max(source.ring_rows, rows))
+        for name in {read.tensor for read in inside if maps[read.tensor].lead}:  # a lead runs no earlier than it is needed
+            step, readers = maps[name].every, waits[name]
+            first = min(maps[reader].first - waited * step for reader, waited, _ in readers)
+            rows = max((maps[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
+            maps[name] = maps[name]._replace(ring_rows=rows, start=first)
+        yield end, not unread, maps
         if row_graph.sums[order[end - 1]]:
             return
         unread.add(out)
@@ -405,13 +419,13 @@ def _stage_bytes(
     lives: Mapping[str, Life],
     owner: Mapping[str, str],
     *,
-    stage: Mapping[str, _Made],
+    stage: Mapping[str, _StageMap],
     span: tuple[int, int],
     front: Sequence[_Choice],
     floor: int,
-    most: int,
+    byte_limit: int,
 ) -> Iterator[tuple[_Choice, int]]:
-    """Bytes that the steps of a span need as one stage, for each choice of tiles with which that is no more than `most`.
+    """Yield the choices of tiles with which the steps of a span need at most `byte_limit` bytes as one stage, and these bytes.
 
     No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
     """
@@ -438,7 +452,7 @@ def _stage_bytes(
     out, total = row_graph.graph.output(row_graph.graph.ops[order[end - 1]]).bytes, total + row_graph.sums[order[end - 1]]
 
     def shared(row_graph: RowGraph) -> int:
-        """Bytes of the last op's output that lie over what dies."""
+        """Return bytes of the last op's output that lie over what dies."""
         scheduled = schedule_rows(row_graph, ops)
         if scheduled is None:
             return 0
@@ -447,14 +461,16 @@ def _stage_bytes(
             bytes_written(row_graph, scheduled, ops[-1]), [(distance, dying[x]) for x, distance in below if x in dying]
         )
 
-    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= most for choice in front):
+    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= byte_limit for choice in front):
         return
-    least = total - shared(row_graph) if dying else total  # tiles read more rows at a time, so that with them no more is shared
-    if least <= floor:
+    untiled = (
+        total - shared(row_graph) if dying else total
+    )  # tiles read more rows at a time, so that with them no more is shared
+    if untiled <= floor:
         front = [choice for choice in front if not choice.tiles]
     for choice in front:
-        size = least - choice.saved + choice.tile
-        if dying and choice.tiles and size <= most:
-            size += total - least - shared(row_graph.with_tiles(choice.tiles))
-        if size <= most:
+        size = untiled - choice.saved + choice.tile
+        if dying and choice.tiles and size <= byte_limit:
+            size += total - untiled - shared(row_graph.with_tiles(choice.tiles))
+        if size <= byte_limit:
             yield choice, size

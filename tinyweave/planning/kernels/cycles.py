@@ -31,7 +31,7 @@ class CycleEstimate(NamedTuple):
 
     @property
     def cycles(self) -> int | None:
-        """Those of the whole inference; None where a kind is missing."""
+        """Return the cycles of the whole inference; None where a kind is missing."""
         return None if self.missing else self.at_least
 
 
@@ -44,8 +44,8 @@ def plan_cycles(plan: Plan, core: str) -> CycleEstimate:
 
 
 def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = ()) -> float:
-    """The same to choose between plans of one graph, without the kernels that have no constants. slow: names of ops that are to
-    have the kernels for all cores."""
+    """Return the cycles by which plans of one graph are compared, without kernels that have no constants. slow: names of ops
+    that are to have portable kernels."""
     return sum(cycles for _, cycles in _per_part(plan, core, slow) if cycles is not None)
 
 
@@ -58,7 +58,7 @@ def _per_part(plan: Plan, core: str, slow: Collection[str] = ()) -> Iterator[tup
 
 
 def kernel_calls(plan: Plan) -> Iterator[Call]:
-    """Those of each op; all rows that it sums up as they come are one."""
+    """Yield the calls of each op; all rows that it sums up as they come are one."""
     for stage in plan.stages:
         if stage.schedule is None:
             yield from ((index, None, 1) for index in stage.ops)
@@ -83,6 +83,6 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
 
 
 def _lengths(spans: Spans) -> list[tuple[int, int]]:
-    """Lengths of spans that are not empty, and how many are so long."""
+    """Return lengths of spans that are not empty, and how many are so long."""
     begin, end = spans
     return sorted(Counter((end - begin)[end > begin].tolist()).items())

@@ -28,12 +28,13 @@ HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
-    """Bytes that these kernels of the ops keep in Flash."""
+    """Return bytes that these kernels of the ops keep in Flash."""
     return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
 
 
 def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int:
-    """Bytes of `flash` that the constants of kernels for `core` may fill; other: what else lies there, if that was measured.
+    """Return bytes of `flash` that the constants of kernels for `core` may fill; other: what else lies there, if that was
+    measured.
 
     The estimate takes all code of all kernels that the ops may get, of which a linker leaves out much. So no kernel is given up
     for its sake.
@@ -45,12 +46,13 @@ def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int
     return max(left, constant_bytes(graph, one_by_one(graph, Kernels(core))))
 
 
-def code_to_add(made: Plan, core: str) -> int:
-    """Bytes of the code of kernels that keep more constants, those that ops could have and none of them has; estimated."""
+def code_to_add(plan: Plan, core: str) -> int:
+    """Return bytes of the code of kernels that keep more constants, those that ops could have and none of them has;
+    estimated."""
     names = {
-        variant.name for op in made.graph.ops if (variant := variant_for(made.graph, op, core, flash_heavy=True)).flash_heavy
+        variant.name for op in plan.graph.ops if (variant := variant_for(plan.graph, op, core, flash_heavy=True)).flash_heavy
     }
-    return code_bytes({*made.variants, *names} - {""}) - code_bytes({*made.variants} - {""})
+    return code_bytes({*plan.variants, *names} - {""}) - code_bytes({*plan.variants} - {""})
 
 
 def code_range(plan: Plan, core: str) -> tuple[int, int]:
@@ -61,12 +63,12 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
     variants = [BY_NAME[name] for name in plan.variants if name]
     fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
     floats = any("float32" in variant.types or variant.computes_in_float for variant in variants)
-    least = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
-    most = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
+    low_share = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
+    high_share = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
     kernels = code_bytes({variant.name for variant in variants})
     low, high = (
         round(share * kernels) + layer * len(variants) + more * fused
-        for share, layer, more in zip((least, most), PER_LAYER, PER_FUSED, strict=True)
+        for share, layer, more in zip((low_share, high_share), PER_LAYER, PER_FUSED, strict=True)
     )
     return low, high + (SOFT_FLOATS if floats and core not in HARD_FLOATS else 0)
 
@@ -77,12 +79,13 @@ def trades_flash(graph: Graph, core: str) -> bool:
 
 
 def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
-    """The kernel's name per op where each runs by itself."""
+    """Return the kernel's name per op where each runs by itself."""
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
 def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
-    """The kernels for `core`, but where their constants are too many: there those for all cores, where that costs least."""
+    """Return the kernels for `core`, but where their constants are too many: there those for all cores, where that costs
+    least."""
     kernels, model_core = Kernels(core), cost_model_core(core)
     variants = one_by_one(graph, kernels)
     over = constant_bytes(graph, variants) - flash
@@ -101,8 +104,8 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
 
 
 def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], core: str, flash: int) -> frozenset[str]:
-    """The names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these, which
-    make these calls."""
+    """Return the names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these,
+    which make these calls."""
     model_core, spare = cost_model_core(core), flash - constant_bytes(graph, variants)
     others: dict[int, str] = {}
     for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
@@ -113,19 +116,19 @@ def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], co
     for index, part, count in calls:
         if index in others:
             gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), model_core, part)
-    rates, found = list[tuple[float, int, str]](), set[str]()
+    rates, chosen = list[tuple[float, int, str]](), set[str]()
     for index, gain in gains.items():
         op = graph.ops[index]
         more = BY_NAME[others[index]].flash(graph, op) - BY_NAME[variants[index]].flash(graph, op)
         rates.append((gain / more, more, op.name))
     for rate, more, name in sorted(rates, reverse=True):
         if rate > 0 and more <= spare:
-            found.add(name)
+            chosen.add(name)
             spare -= more
-    return frozenset(found)
+    return frozenset(chosen)
 
 
 def _gain(graph: Graph, op: Op, names: tuple[str, str], core: str, part: Extent = None) -> float:
-    """Cycles that the second of two kernels saves; 0 where those of one are not known."""
+    """Return cycles that the second of two kernels saves; 0 where those of one are not known."""
     slow, fast = (layer_cycles(graph, op, name, core, part) for name in names)
     return 0.0 if slow is None or fast is None else slow - fast

@@ -40,7 +40,7 @@ class _Tried(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """A tenth of the bytes is worth a tenth of the cycles."""
+        """Return bytes x cycles: a tenth of the bytes is worth a tenth of the cycles."""
         return self.bytes * self.cycles
 
 
@@ -52,25 +52,25 @@ def pick(
     *,
     ram_limit: int,
     flash: int,
-    allowed: float,
+    max_slowdown: float,
     progress: Progress | None = None,
 ) -> Plan | None:
-    """Return the plan with the lowest bytes x cycles among those within `ram_limit` bytes and `allowed` times the fastest
+    """Return the plan with the lowest bytes x cycles among those within `ram_limit` bytes and `max_slowdown` times the fastest
     plan's cycles, with kernels for `core`; where none needs so little, the smallest that was found.
 
     Where the fast kernels of a step need too much, or much for little, those for all cores take their place, the ones with most
     scratch first; likewise where their constants are more than `flash` bytes, while those that need more of these get what is
     left. None where `how` makes no plan. `progress` is told of each plan before it is made.
     """
-    model_core, given = cost_model_core(core), within_flash(graph, core, flash)
-    names = one_by_one(graph, given)
+    model_core, base = cost_model_core(core), within_flash(graph, core, flash)
+    names = one_by_one(graph, base)
     whole = [(index, None, 1) for index, name in enumerate(names) if name]
-    names = one_by_one(graph, given._replace(flash_heavy=worth_flash(graph, names, whole, core, flash)))
+    names = one_by_one(graph, base._replace(flash_heavy=worth_flash(graph, names, whole, core, flash)))
     fewest = sum(layer_cycles(graph, op, name, model_core) or 0 for op, name in zip(graph.ops, names, strict=True))
     tried: list[_Tried] = []
 
     def near(fewest: float) -> list[_Tried]:
-        return [one for one in tried if one.bytes <= ram_limit and one.cycles <= allowed * fewest]
+        return [one for one in tried if one.bytes <= ram_limit and one.cycles <= max_slowdown * fewest]
 
     def planned(kernels: Kernels, granularity: Granularity, below: int = NEVER) -> _Tried | None:
         if progress:
@@ -80,26 +80,26 @@ def pick(
 
     for granularity in granularities:
         below = min((one.cost / fewest for one in near(fewest) if fewest), default=ram_limit + 1)
-        starts = [given]
+        starts = [base]
         for kernels in starts:
             while (now := planned(kernels, granularity, min(ram_limit + 1, math.ceil(below)))) is not None:
                 tried.append(now)
                 if len(tried) == 1 and now.bytes > ram_limit:
-                    portable = planned(given._replace(portable_ops=frozenset(op.name for op in graph.ops)), granularity)
+                    portable = planned(base._replace(portable_ops=frozenset(op.name for op in graph.ops)), granularity)
                     if portable is not None and portable.bytes > ram_limit:  # then nothing fits: what needs least is wanted
                         tried.append(portable)
                         ram_limit, granularities = portable.bytes, (granularity,)
-                if kernels is given:
+                if kernels is base:
                     more = worth_flash(now.plan.graph, now.plan.variants, kernel_calls(now.plan), core, flash)
-                    starts += [given._replace(flash_heavy=more)] if more else []
+                    starts += [base._replace(flash_heavy=more)] if more else []
                 dearest, scratch = _dearest(now.plan, ram_limit)
                 kernels = kernels._replace(portable_ops=kernels.portable_ops | dearest)
                 if not dearest:
                     break
                 if now.bytes <= ram_limit:
                     slower = cycles_to_compare(now.plan, model_core, dearest)
-                    least = min((one.cost for one in near(fewest)), default=math.inf)
-                    if slower > allowed * fewest or (now.bytes - scratch) * slower >= least:
+                    least_cost = min((one.cost for one in near(fewest)), default=math.inf)
+                    if slower > max_slowdown * fewest or (now.bytes - scratch) * slower >= least_cost:
                         break
         if len(granularities) == 1:  # also where nothing fits: the other forms need no less
             break
@@ -108,8 +108,8 @@ def pick(
     fitting = [one for one in tried if one.bytes <= ram_limit]
     if not fitting:
         return min(tried, key=lambda one: one.bytes).plan
-    found = near(fewest) or near(min(one.cycles for one in fitting))
-    return min(found, key=lambda one: (one.cost, one.bytes)).plan
+    comparable = near(fewest) or near(min(one.cycles for one in fitting))
+    return min(comparable, key=lambda one: (one.cost, one.bytes)).plan
 
 
 def _dearest(plan: Plan, ram_limit: int) -> tuple[frozenset[str], int]:
@@ -120,8 +120,8 @@ def _dearest(plan: Plan, ram_limit: int) -> tuple[frozenset[str], int]:
     largest = max(live, default=0)
     over = [ops for ops, bytes_ in zip(own, live, strict=True) if ops and bytes_ > min(ram_limit, largest - 1)]
     scratch = {index: BY_NAME[plan.variants[index]].scratch(plan.graph, plan.graph.ops[index]) for ops in over for index in ops}
-    found = [index for ops in over for index in ops if scratch[index] == max(scratch[other] for other in ops)]
-    return frozenset(plan.graph.ops[index].name for index in found), max(scratch.values(), default=0)
+    dearest = [index for ops in over for index in ops if scratch[index] == max(scratch[other] for other in ops)]
+    return frozenset(plan.graph.ops[index].name for index in dearest), max(scratch.values(), default=0)
 
 
 def _is_of_core(plan: Plan, index: int) -> bool:

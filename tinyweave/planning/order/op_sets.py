@@ -19,7 +19,7 @@ since its output overlaps inputs; never less when more of them die."""
 
 
 def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
-    """The owners of the bytes that an op reads and writes."""
+    """Return the owners of the bytes that an op reads and writes."""
     names = (*graph.ops[index].inputs, *graph.ops[index].outputs)
     return list(dict.fromkeys(owner[name] for name in names if name is not None and name in owner))
 
@@ -40,7 +40,8 @@ class OpSequence:
 @dataclass(eq=False)
 class Network:
     """touched: owner -> mask of the ops that touch it. before, after: op -> masks of the ops that must run before and after it,
-    of which above and below hold all, not only the next. states: sets that were looked at; `most` and `deadline` end that."""
+    of which above and below hold all, not only the next. states: sets that were looked at, which `state_limit` and `deadline`
+    end."""
 
     owners: list[list[str]]  # per op
     size: dict[str, int]
@@ -58,7 +59,7 @@ class Network:
     cuts: list[int] = field(default_factory=list)  # sets that every order passes through
     runs: list[OpSequence] = field(default_factory=list)
     states: int = 0
-    most: float = math.inf
+    state_limit: float = math.inf
     deadline: float = math.inf
 
     @property
@@ -67,7 +68,7 @@ class Network:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The ops of a set."""
+    """Yield the ops of a set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -75,7 +76,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def network_of(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> Network:
-    """The network; arguments as for `best_order`. Its runs are not found yet."""
+    """Return the network, without its runs; arguments as for `best_order`."""
     count = len(graph.ops)
     constant_size = {name for name in owner.values() if graph.tensors[name].role == "state"}
     owners: list[list[str]] = []
@@ -125,7 +126,7 @@ def network_of(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], s
 
 
 def _saved(net: Network, index: int, done: int) -> int:
-    """Bytes that the step of an op saves when exactly `done` has run before it."""
+    """Return bytes that the step of an op saves when exactly `done` has run before it."""
     if net.saved is None:
         return 0
     done |= 1 << index
@@ -133,12 +134,12 @@ def _saved(net: Network, index: int, done: int) -> int:
 
 
 def most_saved(net: Network, index: int) -> int:
-    """The same when all that may run before it has."""
+    """Return the bytes that the step of an op saves when all that may run before it has."""
     return _saved(net, index, net.everything & ~net.below[index])
 
 
 def _cuts(net: Network) -> list[int]:
-    """Sets that every order passes through: before and after each op that precedes or follows all others."""
+    """Return the sets that every order passes through: before and after each op that precedes or follows all others."""
     cuts = {0, net.everything}
     for index, (above, below) in enumerate(zip(net.above, net.below, strict=True)):
         if above.bit_count() + below.bit_count() + 1 == len(net.owners):
@@ -147,7 +148,7 @@ def _cuts(net: Network) -> list[int]:
 
 
 def live_after(net: Network, done: int) -> int:
-    """Bytes alive when exactly the ops in `done` have run."""
+    """Return bytes alive when exactly the ops in `done` have run."""
     total = net.always
     for name, mask in net.touched.items():
         if (name in net.inputs or mask & done) and (name in net.outputs or mask & ~done):
@@ -156,7 +157,7 @@ def live_after(net: Network, done: int) -> int:
 
 
 def effect_of(net: Network, run: OpSequence, done: int) -> tuple[int, int]:
-    """What running `run` after `done` needs beyond the bytes alive before it, and by how much it changes them."""
+    """Return what running `run` after `done` needs beyond the bytes alive before it, and by how much it changes them."""
     key = done & run.relevant
     if (known := run.effects.get(key)) is not None:
         return known
@@ -187,7 +188,7 @@ def run_of(net: Network, ops: tuple[int, ...], before: int, after: int) -> OpSeq
 
 
 def runs_of(net: Network) -> list[OpSequence]:
-    """The ops, joined where an order never gains from running others between them."""
+    """Return the ops, joined where an order never gains from running others between them."""
     runs = {index: run_of(net, (index,), net.before[index], net.after[index]) for index in range(len(net.owners))}
     part = {i: number for number, (low, high) in enumerate(pairwise(net.cuts)) for i in bits(high & ~low)}
     home = list(runs)  # op -> key of its run
@@ -236,15 +237,15 @@ def _joins(net: Network, first: OpSequence, second: OpSequence) -> bool:
 
 
 def _all(relation: list[int], run: OpSequence) -> int:
-    found = 0
+    mask = 0
     for index in run.ops:
-        found |= relation[index]
-    return found
+        mask |= relation[index]
+    return mask
 
 
-def least_needs(net: Network) -> list[int]:
-    """Per op the bytes that its step needs in every order: of owners that ops before it begin and ops after it touch."""
-    needs = [net.always + bytes_ for bytes_ in net.scratch]
+def least_step_bytes(net: Network) -> list[int]:
+    """Return per op the bytes that its step needs in every order: of owners that ops before it begin and ops after it touch."""
+    step_bytes = [net.always + bytes_ for bytes_ in net.scratch]
     for name, mask in net.touched.items():
         begun = net.everything if name in net.inputs else mask
         wanted = net.everything if name in net.outputs else mask
@@ -252,5 +253,5 @@ def least_needs(net: Network) -> list[int]:
             begun |= net.below[index]
             wanted |= net.above[index]
         for index in bits(begun & wanted):
-            needs[index] += net.size[name]
-    return [need - most_saved(net, index) for index, need in enumerate(needs)]
+            step_bytes[index] += net.size[name]
+    return [need - most_saved(net, index) for index, need in enumerate(step_bytes)]

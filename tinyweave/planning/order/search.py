@@ -18,7 +18,7 @@ from typing import Any
 
 from ...ir import Graph
 from ..liveness import alive, lifetimes
-from .op_sets import Network, OpSequence, Saved, bits, effect_of, least_needs, live_after, network_of, run_of, runs_of
+from .op_sets import Network, OpSequence, Saved, bits, effect_of, least_step_bytes, live_after, network_of, run_of, runs_of
 
 MOST_SETS = 150_000  # looked at in one to two seconds
 FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
@@ -40,22 +40,23 @@ class Order:
 
     @property
     def gap(self) -> int:
-        """Bytes between the peak and the bound: 0 means that no order is better."""
+        """Return the bytes between the peak and the bound: 0 means that no order is better."""
         return self.peak - self.lower_bound
 
 
 def file_order(graph: Graph) -> tuple[int, ...]:
-    """The order of the imported file, which `ir.verify` has proved to be executable."""
+    """Return the order of the imported file, which `ir.verify` has proved to be executable."""
     return tuple(range(len(graph.ops)))
 
 
 def each_its_own(graph: Graph) -> dict[str, str]:
-    """Every activation owns its bytes: the `working_set` count of the reordering paper, which knows no views."""
+    """Return each activation as the owner of its bytes: the `working_set` count of the reordering paper, which knows no
+    views."""
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
 
 def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Per step the owners of bytes that are alive in it: inputs, outputs, and what later steps or the caller read."""
+    """Return per step the owners of bytes that are alive in it: inputs, outputs, and what later steps or the caller read."""
     return alive(lifetimes(graph, [(index,) for index in order], owner), len(order))
 
 
@@ -66,7 +67,7 @@ def live_bytes(
     scratch: Sequence[int] = (),
     saved: Saved | None = None,
 ) -> list[int]:
-    """Per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
+    """Return per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
     step_bytes = [sum(map(size.__getitem__, names)) for names in live]
@@ -88,7 +89,7 @@ def best_order(
     sets: int = MOST_SETS,
     seconds: float = math.inf,
 ) -> Order:
-    """The order with the least peak of `live_bytes`, or the best one found when looking at `sets` sets of ops proves none.
+    """Return the order with the least peak of `live_bytes`, or the best one that `sets` sets of ops lead to.
 
     `owner` as `overlap.views` gives it; `scratch` per op. Ops that touch one state keep their order; parts of the network
     that do not hold the peak keep the file's. The same graph gives the same order, unless `seconds` end the search.
@@ -96,13 +97,13 @@ def best_order(
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
     net = network_of(graph, owner, scratch, saved)
-    net.most, net.deadline = sets, time.monotonic() + seconds
-    step_bytes, least = live_bytes(graph, file_order(graph), owner, scratch, saved), least_needs(net)
-    bound = max(least)
+    net.state_limit, net.deadline = sets, time.monotonic() + seconds
+    step_bytes, lower_bounds = live_bytes(graph, file_order(graph), owner, scratch, saved), least_step_bytes(net)
+    bound = max(lower_bounds)
     if max(step_bytes) == bound:
         return Order(file_order(graph), bound, bound)
     net.runs = runs_of(net)
-    parts = _parts(net, step_bytes, least)
+    parts = _parts(net, step_bytes, lower_bounds)
     while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
         if worst.lower == worst.peak or _spent(net):
             break
@@ -126,13 +127,13 @@ class _Section:
     budget: int
 
 
-def _parts(net: Network, step_bytes: list[int], least: list[int]) -> list[_Section]:
-    """The network between its cuts, in the file's order, which needs `needs` bytes per step and at least `least` per op."""
+def _parts(net: Network, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
+    """Return the network between its cuts, in the file's order; lower_bounds: bytes that each op needs in every order."""
     parts = []
     for start, goal in pairwise(net.cuts):
         order = tuple(bits(goal & ~start))
         peak = max(step_bytes[step] for step in range(start.bit_count(), goal.bit_count()))
-        parts.append(_Section(start, goal, order, peak, max(least[index] for index in order), FIRST_BUDGET))
+        parts.append(_Section(start, goal, order, peak, max(lower_bounds[index] for index in order), FIRST_BUDGET))
     return parts
 
 
@@ -146,7 +147,7 @@ def _peak(net: Network, done: int, order: Sequence[int]) -> int:
 
 
 def _spent(net: Network) -> bool:
-    return net.states >= net.most or time.monotonic() > net.deadline
+    return net.states >= net.state_limit or time.monotonic() > net.deadline
 
 
 def _improve(net: Network, part: _Section, bound: int) -> None:
@@ -176,7 +177,7 @@ START = -1
 
 
 def _beam(net: Network, part: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
-    """An order of the part, step by step from those that had the lowest peaks, then the fewest live bytes, until then."""
+    """Return an order of the part, step by step from those with the lowest peaks, then the fewest live bytes, until then."""
     walk = _Walk(net, part.start, part.goal, backward=backward)
     live = live_after(net, part.goal if backward else part.start)
     beam: dict[int, tuple[int, int, _Next, _Way]] = {walk.done: (lowest, live, (walk.ready(), START), None)}
@@ -211,7 +212,7 @@ def _beam(net: Network, part: _Section, lowest: int, backward: bool) -> tuple[in
 
 
 def _order_within(net: Network, part: _Section, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """An order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
+    """Return an order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
 
     Searches from both ends in turns, each from where the other was left, as long as they move.
     """
@@ -222,24 +223,24 @@ def _order_within(net: Network, part: _Section, limit: int) -> tuple[tuple[int, 
     stuck = 0
     backward = False
     while stuck < 2:
-        found = _search(net, start, goal, limit, budget=part.budget, backward=backward)
-        exceeded = min(exceeded, found.exceeded)
+        result = _search(net, start, goal, limit, budget=part.budget, backward=backward)
+        exceeded = min(exceeded, result.exceeded)
         if backward:
-            tail = found.path[::-1] + tail
+            tail = result.path[::-1] + tail
         else:
-            head = head + found.path
-        if found.arrived:
+            head = head + result.path
+        if result.arrived:
             return tuple(index for run in head + tail for index in run.ops), None
-        if found.exhausted:
+        if result.exhausted:
             return None, exceeded
-        stuck = 0 if found.path else stuck + 1
-        start, goal = (start, found.anchor) if backward else (found.anchor, goal)
+        stuck = 0 if result.path else stuck + 1
+        start, goal = (start, result.anchor) if backward else (result.anchor, goal)
         backward = not backward and net.steady
     return None, None
 
 
 @dataclass(eq=False)
-class _Found:
+class _SearchResult:
     """arrived: `path` leads to the goal. exhausted: nothing does. Else it leads to `anchor`, and nothing is lost by it."""
 
     anchor: int
@@ -249,7 +250,7 @@ class _Found:
     exhausted: bool = False
 
 
-def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _Found:
+def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
     """Look for a path from `start` to `goal`, or back, on which no step needs more than `limit`.
 
     Whenever a set is reached with no more live bytes than the anchor has and than all sets between the two, it becomes
@@ -262,14 +263,14 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
     exceeded, looked, attempts = NEVER, 0, 0
     parent: dict[int, tuple[int, OpSequence | None]] = {}
     heap: list[tuple[int, int, int, int, int, _Next]] = []
-    best: dict[int, int] = {}
+    lowest: dict[int, int] = {}
 
     def restart(done: int, live: int) -> None:
         heap.clear()
         parent.clear()
-        best.clear()
+        lowest.clear()
         parent[done] = (done, None)
-        best[done] = live
+        lowest[done] = live
 
     def way(done: int) -> list[OpSequence]:
         runs = []
@@ -278,21 +279,21 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
             done = step[0]
         return runs[::-1]
 
-    def found(**outcome: bool) -> _Found:
+    def result(**outcome: bool) -> _SearchResult:
         end = net.everything & ~anchor if backward else anchor
-        return _Found(end, path, exceeded, **outcome)
+        return _SearchResult(end, path, exceeded, **outcome)
 
     restart(anchor, anchor_live)
     heap.append((anchor_live, 0, 0, anchor, anchor_live, (walk.ready(), START)))
     count = 0
     while heap:
         highest, _, _, done, live, before = heappop(heap)
-        if best[done] < highest:
+        if lowest[done] < highest:
             continue
         if done == walk.target:
             path += way(done)
             anchor = done
-            return found(arrived=True)
+            return result(arrived=True)
         if done != anchor and (live <= anchor_live and attempts < CONFIRM_ATTEMPTS):
             attempts += 1
             if walk.lowest_between(anchor, anchor_live, done, live):
@@ -303,7 +304,7 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
         looked += 1
         net.states += 1
         if looked > budget or (looked % 64 == 0 and _spent(net)):
-            return found()
+            return result()
         ready = walk.ready_after(done, before)
         children, beyond = walk.within(limit - live, done, ready)
         exceeded = min(exceeded, live + beyond)
@@ -312,32 +313,34 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
             after = done | run.mask
             now = live + change
             height = max(highest, now)
-            if best.get(after, NEVER) <= height:
+            if lowest.get(after, NEVER) <= height:
                 continue
-            best[after] = height
+            lowest[after] = height
             parent[after] = (done, run)
             count += 1
             heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
-    return found(exhausted=True)
+    return result(exhausted=True)
 
 
 class _Walk:
     """From one set of ops to another, `done` to `target`, forward or backward: a backward set holds the ops taken back.
 
-    needs: per run what must be in the set before it. next: per run those that may follow it.
+    required: per run what must be in the set before it. next: per run those that may follow it.
     """
 
     def __init__(self, net: Network, start: int, goal: int, *, backward: bool) -> None:
         self.net, self.backward = net, backward
         self.done, self.target = (net.everything & ~goal, net.everything & ~start) if backward else (start, goal)
         home = {index: position for position, run in enumerate(net.runs) for index in run.ops}
-        self.step_bytes = [run.after if backward else run.before for run in net.runs]
+        self.required = [run.after if backward else run.before for run in net.runs]
         followers = [sorted({home[index] for index in bits(run.before if backward else run.after)}) for run in net.runs]
-        self.next = [[(p, self.step_bytes[p]) for p in found if not net.runs[p].mask & ~self.target] for found in followers]
+        self.next = [
+            [(p, self.required[p]) for p in following if not net.runs[p].mask & ~self.target] for following in followers
+        ]
         self.known = [(run.relevant, run.undone if backward else run.effects) for run in net.runs]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """What a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
+        """Return what a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
         run = self.net.runs[position]
         if not self.backward:
             return effect_of(self.net, run, done)
@@ -347,36 +350,36 @@ class _Walk:
         run.undone[done & run.relevant] = need - change, -change
         return need - change, -change
 
-    def within(self, most: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
-        """The runs of `ready` that need at most `most` bytes more, or only the first of them that lowers memory, with how they
-        change it; and the least need of those before that need more."""
-        found, beyond = [], [NEVER]
+    def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
+        """Return the runs of `ready` that need at most `byte_limit` bytes more, or only the first of them that lowers memory,
+        with how they change it; and the least need of those before that need more."""
+        children, beyond = [], [NEVER]
         for position in ready:
             relevant, known = self.known[position]
             need, change = known.get(done & relevant) or self.effect(position, done)
-            if need > most:
+            if need > byte_limit:
                 beyond.append(need)
             elif change <= 0:
                 return [(position, change)], min(beyond)
             else:
-                found.append((position, change))
-        return found, min(beyond)
+                children.append((position, change))
+        return children, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
-        """The runs that may come first."""
+        """Return the runs that may come first."""
         return tuple(
             position
             for position, run in enumerate(self.net.runs)
-            if not run.mask & self.done and not run.mask & ~self.target and not self.step_bytes[position] & ~self.done
+            if not run.mask & self.done and not run.mask & ~self.target and not self.required[position] & ~self.done
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
-        """The runs that may come after the step that has led to `done`."""
+        """Return the runs that may come after the step that has led to `done`."""
         ready, position = step
         if position == START:
             return ready
         at, missing = ready.index(position), ~done
-        return (*ready[:at], *ready[at + 1 :], *[p for p, step_bytes in self.next[position] if not step_bytes & missing])
+        return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
         """Whether no set between two has fewer live bytes than the higher one; False also when that takes too long."""
@@ -389,7 +392,7 @@ class _Walk:
                 return False
             children = []
             for position, run in inside:
-                if run.mask & done or self.step_bytes[position] & ~done:
+                if run.mask & done or self.required[position] & ~done:
                     continue
                 change = self.effect(position, done)[1]
                 children.append((done | run.mask, live + change))

@@ -10,7 +10,7 @@ typedef struct {
     const num *near_at, *near, *gap;             /* buffer x: near[near_at[x]] up to near_at[x + 1], and the gap from x to each */
     const num *weight_at, *weight;               /* buffer x in section s: weight[weight_at[x] + s - first[x]] */
     const num *unranked;
-    num again;
+    num reorder;
     num capacity, tries, beyond;
     num *offsets, *lowest, *rest, *crossing, *floor, *placed, *total, *standing;
     num *changed, *before;                       /* what placing has raised: buffer, its lowest before */
@@ -103,7 +103,7 @@ static int fill_parts(search *z, const num *part, num count, num begin, num end,
             if (y == x) position = inside;
             if (!z->placed[y] && z->first[y] >= begin && z->first[y] <= s) room[inside++] = y;
         }
-        if (x < 0 || (cut && z->again)) {
+        if (x < 0 || (cut && z->reorder)) {
             rank(z, room, inside);
             position = 0;
         }
@@ -143,10 +143,10 @@ static int fill(search *z, num *part, num count, num begin, num end, num low, nu
 
 int tw_search(num buffers, num sections, const num *size, const num *align, const num *first, const num *end, const num *near_at,
               const num *near, const num *gap, const num *weight_at, const num *weight, const num *load, const num *unranked,
-              const num *order, num again, num capacity, num *tries, num *beyond, num *offsets)
+              const num *order, num reorder, num capacity, num *tries, num *beyond, num *offsets)
 {
     search z = {.size = size, .align = align, .first = first, .end = end, .near_at = near_at, .near = near, .gap = gap,
-                .weight_at = weight_at, .weight = weight, .unranked = unranked, .again = again, .capacity = capacity, .tries = *tries,
+                .weight_at = weight_at, .weight = weight, .unranked = unranked, .reorder = reorder, .capacity = capacity, .tries = *tries,
                 .beyond = INT64_MAX, .offsets = offsets};
     /* one block: tables, and lists of buffers for every depth: a part and its candidates, each shorter by one than above */
     const size_t n = (size_t)buffers, s = (size_t)sections, pairs = (size_t)near_at[n];

@@ -49,13 +49,13 @@ class Answer(NamedTuple):
     tries: int
 
 
-Search = Callable[[Sequence[int], bool, int, int], Answer]  # order, again, capacity, tries
+Search = Callable[[Sequence[int], bool, int, int], Answer]  # order, reorder, capacity, tries
 
 
 def searcher(problem: Problem) -> Search:
-    """A function that looks for a placement within `capacity` bytes, with at most `tries` placements of one buffer.
+    """Return a function that looks for a placement within `capacity` bytes, with at most `tries` placements of one buffer.
 
-    Of several that could go equally low the one in the busiest section is tried first, then the first in `order`; `again`:
+    Of several that could go equally low the one in the busiest section is tried first, then the first in `order`; `reorder`:
     busy by what is still to be placed whenever the search falls into parts, not by what was at the beginning.
     """
     cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
@@ -64,18 +64,18 @@ def searcher(problem: Problem) -> Search:
     def in_c() -> Search | None:
         return _search_in_c(problem)
 
-    def search(order: Sequence[int], again: bool, capacity: int, tries: int) -> Answer:
+    def search(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
         nonlocal spent
         run = in_c() if spent + tries * cells > SHORT else None
-        answer = run(order, again, capacity, tries) if run else search_in_python(problem, order, again, capacity, tries)
+        answer = run(order, reorder, capacity, tries) if run else search_in_python(problem, order, reorder, capacity, tries)
         spent += answer.tries * cells
         return answer
 
     return search
 
 
-def search_in_python(problem: Problem, order: Sequence[int], again: bool, capacity: int, tries: int) -> Answer:
-    """The search itself; the C does the same."""
+def search_in_python(problem: Problem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
+    """Search for a placement; the C does the same."""
     size, align, first, end, near, weights, load = problem
     offsets = [0] * len(size)
     lowest = [0] * len(size)  # the offset that the placed buffers leave to each
@@ -116,7 +116,8 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
         placed[x] = False
 
     def may_fit(part: list[int], sections: range, at: int) -> bool:
-        """Nothing more goes below `at`, nor in a section below the lowest of its buffers: does the rest fit above?"""
+        """Say whether the rest fits above, where nothing more goes below `at`, nor in a section below the lowest of its
+        buffers."""
         nonlocal beyond
         begin = sections.start
         floor = [NEVER] * len(sections)
@@ -139,13 +140,13 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
                 continue
             inside = [y for y in part if not placed[y] and begin <= first[y] <= s]
             position = 0
-            if x < 0 or (cut and again):
+            if x < 0 or (cut and reorder):
                 inside.sort(key=lambda y: (-max(rest[first[y] : end[y]]), standing[y]))
             else:  # how many of them come before x
                 position = sum(1 for y in part[: part.index(x)] if begin <= first[y] <= s)
-            found = fill(inside, range(begin, s + 1), low, position) if inside else True
-            if not found:
-                return found
+            filled = fill(inside, range(begin, s + 1), low, position) if inside else True
+            if not filled:
+                return filled
             begin = s + 1
         return True
 
@@ -167,35 +168,36 @@ def search_in_python(problem: Problem, order: Sequence[int], again: bool, capaci
                 beyond = min(beyond, at + size[x])
                 continue
             raised, cut = put(x)
-            found = fill_parts(part, sections, at, x, cut) if may_fit(part, sections, at) else False
+            filled = fill_parts(part, sections, at, x, cut) if may_fit(part, sections, at) else False
             take_back(x, raised)
-            if found is not False:
-                return found
+            if filled is not False:
+                return filled
         return False
 
     try:
-        found = fill_parts(order, range(len(load)), 0, -1, True)
+        filled = fill_parts(order, range(len(load)), 0, -1, True)
     except RecursionError:  # a thousand buffers deep
-        found = None
-    return _answer(found, offsets, beyond, tries - left)
+        filled = None
+    return _answer(filled, offsets, beyond, tries - left)
 
 
 def _unranked(problem: Problem) -> list[bool]:
-    """Which buffers may start where another one starts that they conflict with: those come after it, whatever their rank."""
+    """Return which buffers may start where a buffer starts that they conflict with: those come after it, whatever their
+    rank."""
     unranked = [False] * len(problem.size)
     for y, gap in chain.from_iterable(problem.near):
         unranked[y] |= gap == 0
     return unranked
 
 
-def _answer(found: bool | None, offsets: list[int], beyond: int, tries: int) -> Answer:
-    if found:
+def _answer(filled: bool | None, offsets: list[int], beyond: int, tries: int) -> Answer:
+    if filled:
         return Answer(offsets, 0, tries)
-    return Answer(None, beyond if found is False else 0, tries)
+    return Answer(None, beyond if filled is False else 0, tries)
 
 
 def _search_in_c(problem: Problem) -> Search | None:
-    """The search in C with the problem's tables, or None where nothing can build it."""
+    """Return the search in C with the problem's tables, or None where nothing can build it."""
     function = _compiled()
     if function is None:
         return None
@@ -209,10 +211,10 @@ def _search_in_c(problem: Problem) -> Search | None:
     )
     tables = (ctypes.c_int64(len(size)), ctypes.c_int64(len(load)), *map(_table, lists))
 
-    def run(order: Sequence[int], again: bool, capacity: int, tries: int) -> Answer:
+    def run(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
         left, beyond, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
         code = function(
-            *tables, _table(order), *map(ctypes.c_int64, (again, capacity)), ctypes.byref(left), ctypes.byref(beyond), offsets
+            *tables, _table(order), *map(ctypes.c_int64, (reorder, capacity)), ctypes.byref(left), ctypes.byref(beyond), offsets
         )
         return _answer({1: True, 0: False}.get(code), list(offsets), beyond.value, tries - left.value)
 
@@ -224,7 +226,7 @@ def _compiled() -> Callable[..., int] | None:
     try:
         compiler = toolchain.host()
         path = toolchain.cached(
-            "search.so", compiler, FLAGS, [SOURCE], lambda made: toolchain.compile_c(compiler, [*FLAGS, SOURCE, "-o", made])
+            "search.so", compiler, FLAGS, [SOURCE], lambda target: toolchain.compile_c(compiler, [*FLAGS, SOURCE, "-o", target])
         )
         return ctypes.CDLL(str(path)).tw_search
     except (CompileError, OSError):

@@ -56,17 +56,17 @@ class Placement(NamedTuple):
 
 
 def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
-    """The bytes that the busiest step needs: no placement of these buffers needs less."""
+    """Return the bytes that the busiest step needs: no placement of these buffers needs less."""
     return _bound(buffers, _meetings(buffers, rules))
 
 
 def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
-    """One past the highest byte in use."""
+    """Return one past the highest byte in use."""
     return max((offsets[b.name] + b.bytes for b in buffers), default=0)
 
 
 def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, int]:
-    """Buffer name -> offset, the best of several greedy orders."""
+    """Return buffer name -> offset, the best of several greedy orders."""
     meetings = _meetings(buffers, rules)
     return _names(buffers, _greedy(buffers, meetings, _bound(buffers, meetings)))
 
@@ -78,7 +78,7 @@ def place(
     enough: int = 0,
     known: Mapping[str, int] | None = None,
 ) -> Placement:
-    """The smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones.
+    """Return the smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones.
 
     An arena of at most `enough` bytes ends the search: for those who ask whether something fits, not how well. `known`
     offsets are the result where nothing better is found.
@@ -94,15 +94,15 @@ def place(
         return Placement(_names(buffers, best), high, low)
     search = searcher(_problem(buffers, meetings))
     orders = [[x for x in _sorted(buffers, key) if buffers[x].bytes] for key in SEARCH_ORDERS]
-    ways = [(order, again) for again in (False, True) for order in orders]
+    ways = [(order, reorder) for reorder in (False, True) for order in orders]
 
     def decide(capacity: int, limit: int) -> bool:
         """Search within `capacity` in all ways; whether `best` or `low` is better now."""
         nonlocal best, high, low, tries
-        for order, again in ways:
+        for order, reorder in ways:
             if tries <= 0:
                 return False
-            answer = search(order, again, capacity, min(limit, tries))
+            answer = search(order, reorder, capacity, min(limit, tries))
             tries -= answer.tries
             if answer.offsets:
                 best, high = answer.offsets, _height(buffers, answer.offsets)
@@ -165,19 +165,19 @@ def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
 
 
 def _weights(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> list[int]:
-    """For each buffer of a section how far above it the next one starts at least."""
+    """Return for each buffer of a section how far above it the next one starts at least."""
     inside, over = set(section), meetings.over
     ups = [min([buffers[x].bytes, *(up for y, up in over[x] if y in inside)]) for x in section]
     return [-(-up // grain) * grain for up in ups]
 
 
 def _load(buffers: Sequence[Buffer], section: Sequence[int], weights: Sequence[int]) -> int:
-    """What a section needs at least: all weights, but of the highest buffer all its bytes."""
+    """Return what a section needs at least: all weights, but of the highest buffer all its bytes."""
     return sum(weights) + min(buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
 
 
 def _grain(buffers: Sequence[Buffer]) -> int:
-    """All offsets are multiples of this."""
+    """Return the number of which all offsets are multiples."""
     return gcd(*{b.align for b in buffers if b.bytes})
 
 
@@ -196,7 +196,7 @@ def _bound(buffers: Sequence[Buffer], meetings: _Meetings) -> int:
 
 
 def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> int:
-    """What a section needs in which one output may lie over others, or two buffers either way; 0 for other rules.
+    """Return what a section needs where one output may lie over others, or two buffers either way; 0 for other rules.
 
     The operands above the output are best stacked in the order of their distances; the highest buffer needs no rounding.
     """
@@ -219,8 +219,8 @@ def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequenc
         for distance, high in pairs:
             end = max(end, distance) + sizes[high]
         extents.append(max(end, sizes[low]))
-    alone = sum(size for x, size in sizes.items() if x not in joined)
-    return alone + min(extents) - max(size - buffers[x].bytes for x, size in sizes.items())
+    unjoined = sum(size for x, size in sizes.items() if x not in joined)
+    return unjoined + min(extents) - max(size - buffers[x].bytes for x, size in sizes.items())
 
 
 def _problem(buffers: Sequence[Buffer], meetings: _Meetings) -> Problem:
@@ -258,7 +258,7 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
 
 
 def _first_fit(buffers: Sequence[Buffer], meetings: _Meetings, order: Iterable[int], limit: int) -> list[int]:
-    """Each buffer at the lowest offset that the ones before it leave; empty when the arena is not below `limit`."""
+    """Return each buffer at the lowest offset that the ones before it leave; empty when the arena is not below `limit`."""
     offsets = [0] * len(buffers)
     taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer the open intervals where it cannot start
     for x in order:

@@ -53,12 +53,12 @@ def find_relocation(
     buffers: Sequence[Buffer],
     rules: Iterable[Rule],
     capacity: int,
-    given: Sequence[Collection[str]],
+    present: Sequence[Collection[str]],
     movable: Movable,
 ) -> Relocation | None:
-    """Layouts within `capacity` bytes and the moves between them, few and of few bytes; None where none were found.
+    """Return layouts within `capacity` bytes and the moves between them, few and of few bytes; None where none were found.
 
-    `given`: the buffers that are there before the first step, first those that stay for ever, which lie at the bottom, out of
+    `present`: the buffers that are there before the first step, first those that stay for ever, which lie at the bottom, out of
     the way of all others, then the rest.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
@@ -76,7 +76,7 @@ def find_relocation(
     space = _Space(buffers, over, movable, capacity, width)
 
     by_size = sorted((x for x, b in enumerate(buffers) if b.bytes), key=lambda x: (-buffers[x].bytes, buffers[x].name))
-    staying, leaving = ([x for x in by_size if buffers[x].name in names] for names in given)
+    staying, leaving = ([x for x in by_size if buffers[x].name in names] for names in present)
     states = [_State(0, (), None)]
     for x in staying:
         states = [_put(state, state.layout, -1, (p, x)) for state in states for p in _starts(space, state.layout, x)[:1]]
@@ -93,27 +93,28 @@ def _alive(space: _Space, layout: Layout, step: int) -> Layout:
 
 
 def _step(space: _Space, states: list[_State], step: int, news: list[int]) -> list[_State]:
-    """The layouts with the buffers that begin in this step, after moves where they need room, or of what they may lie over."""
-    found: list[_State] = []
+    """Return the layouts with the buffers that begin in this step, after moves where they need room, or of what they may lie
+    over."""
+    fitting: list[_State] = []
     moved: list[_State] = []
     operands = {other for x in news for other in space.over[x]}
     for state in states:
         fitted = _fit(space, [state], step, news)
-        found += fitted
+        fitting += fitted
         moved += _moves(space, state, step, operands if fitted else None)
     for _ in range(MOST_MOVES):
         moved = _best(space, moved)
-        found += _fit(space, moved, step, news)
-        if found:
+        fitting += _fit(space, moved, step, news)
+        if fitting:
             break
-        moved = [made for state in moved for made in _moves(space, state, step)]
-    if not found:
-        found = _fit(space, [slid for state in states[:NARROWEST] for slid in _slides(space, state, step)], step, news)
-    return _best(space, found)
+        moved = [after for state in moved for after in _moves(space, state, step)]
+    if not fitting:
+        fitting = _fit(space, [slid for state in states[:NARROWEST] for slid in _slides(space, state, step)], step, news)
+    return _best(space, fitting)
 
 
 def _fit(space: _Space, states: list[_State], step: int, news: Iterable[int]) -> list[_State]:
-    """The layouts with the new buffers, each at one of the ends of the holes that it fits in."""
+    """Return the layouts with the new buffers, each at one of the ends of the holes that it fits in."""
     for x in news:
         layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(space, state.layout, x)]
         states = _best(space, layouts)
@@ -121,13 +122,13 @@ def _fit(space: _Space, states: list[_State], step: int, news: Iterable[int]) ->
 
 
 def _put(state: _State, others: Layout, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """The layout of the others and this one."""
+    """Return the layout of the others and this one."""
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
 def _moves(space: _Space, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
-    """The layouts after one move, of one of `only` if that is given."""
+    """Yield the layouts after one move, of one of `only` if that is given."""
     for at, (here, x) in enumerate(state.layout):
         if (only is None or x in only) and space.movable(space.buffers[x].name, step):
             others, cost = state.layout[:at] + state.layout[at + 1 :], space.buffers[x].bytes + CALL
@@ -137,7 +138,7 @@ def _moves(space: _Space, state: _State, step: int, only: Collection[int] | None
 
 
 def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
-    """The layouts with one hole between the lowest buffers, slid down, and the others, slid up."""
+    """Yield the layouts with one hole between the lowest buffers, slid down, and the others, slid up."""
     for count in range(len(state.layout) + 1):
         slid, low, high = state, 0, space.capacity
         for offset, x in (*state.layout[:count], *reversed(state.layout[count:])):
@@ -154,7 +155,7 @@ def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
 
 
 def _starts(space: _Space, layout: Layout, x: int) -> list[int]:
-    """The lowest and the highest offset of x in each hole that it fits in."""
+    """Return the lowest and the highest offset of x in each hole that it fits in."""
     buffers, over, size, align = space.buffers, space.over[x], space.buffers[x].bytes, space.buffers[x].align
     closed = []  # open intervals where it cannot start
     for offset, y in layout:
@@ -163,20 +164,20 @@ def _starts(space: _Space, layout: Layout, x: int) -> list[int]:
     if over:
         closed.sort()
     highest = (space.capacity - size) // align * align
-    found = []
+    offsets = []
     low = 0
     for begin, end in (*closed, (highest, space.capacity + 1)):
         if low <= begin:
             high = min(begin // align * align, highest)
             if low <= high:
-                found += [low] if low == high else [low, high]
+                offsets += [low] if low == high else [low, high]
         if end > low:
             low = -(-end // align) * align
-    return found
+    return offsets
 
 
 def _best(space: _Space, states: Iterable[_State]) -> list[_State]:
-    """The cheapest layouts, each once."""
+    """Return the cheapest layouts, each once."""
     cheapest: dict[Layout, _State] = {}
     for state in states:
         known = cheapest.get(state.layout)

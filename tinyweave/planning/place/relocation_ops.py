@@ -18,7 +18,8 @@ def is_move(op: Op) -> bool:
 
 
 def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
-    """(buffer, step) -> the only tensor in the buffer that is needed from this step on, where it may move before the step.
+    """Return (buffer, step) -> the only tensor in the buffer that is needed from this step on, where it may move before the
+    step.
 
     State does not move, nor a part of a buffer, nor what is an input and an output of the network at once.
     """
@@ -37,8 +38,8 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """The graph in the order of `steps`, in which an int is an op and a name the move of that tensor, a reshape with a place of
-    its own; and the names that each moved tensor has, one after the other.
+    """Return the graph in the order of `steps`, in which an int is an op and a name the move of that tensor, a reshape with a
+    place of its own; and the names that each moved tensor has, one after the other.
 
     A network output keeps its name at the end, all others at the beginning.
     """
