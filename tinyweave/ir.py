@@ -233,9 +233,9 @@ def verify(graph: Graph) -> Graph:
         _verify_tensor(key, tensor)
     if not graph.outputs:
         raise CompileError(f"graph '{graph.name}' has no outputs", "a network must compute something")
-    twice = [n for n, c in Counter(graph.inputs).items() if c > 1]
-    if twice:
-        raise CompileError("is listed twice among the inputs", tensor=twice[0])
+    repeated = [n for n, c in Counter(graph.inputs).items() if c > 1]
+    if repeated:
+        raise CompileError("is listed twice among the inputs", tensor=repeated[0])
     names = Counter(op.name for op in (*graph.init, *graph.ops))
     for name, count in names.items():
         if count > 1:

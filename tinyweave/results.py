@@ -35,8 +35,8 @@ class Model:
     layout: str = "model"
 
     def __repr__(self) -> str:
-        ends = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
-        inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in ends)
+        edges = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
+        inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
     @property
@@ -121,12 +121,12 @@ class FlashNeed(NamedTuple):
     """Bytes of Flash of a plan before it is built: its constants, exact, and with code and parameters at least and at most."""
 
     constants: int
-    least: int
-    most: int
+    lower_bound: int
+    upper_bound: int
 
     def excess(self, limit: int | None) -> int | None:
         """Return the bytes over `limit` if the constants alone exceed it, 0 if all fits, None where only a build can tell."""
-        if limit is None or self.constants <= limit < self.most:
+        if limit is None or self.constants <= limit < self.upper_bound:
             return None
         return max(0, self.constants - limit)
 

@@ -108,8 +108,8 @@ def _zig(variable: str) -> Toolchain:
 
 def _zig_of_package() -> str | None:
     """The program that the package ziglang brings."""
-    found = PathFinder.find_spec("ziglang", import_folders())
-    folders = found.submodule_search_locations or () if found else ()
+    spec = PathFinder.find_spec("ziglang", import_folders())
+    folders = spec.submodule_search_locations or () if spec else ()
     return next((path for folder in folders if (path := shutil.which(os.path.join(folder, "zig")))), None)
 
 
@@ -201,14 +201,14 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
     builds.mkdir(exist_ok=True)
     _trim_now_and_then()
     with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
-        made = Path(making) / "entry"
-        made.mkdir()
-        make(made / name)
+        folder = Path(making) / "entry"
+        folder.mkdir()
+        make(folder / name)
         try:
-            made.rename(entry)
+            folder.rename(entry)
         except OSError:  # another process was faster, or is removing an older one
             if not (entry / name).is_file():
-                made.rename(entry)
+                folder.rename(entry)
     return entry / name
 
 
@@ -306,7 +306,7 @@ def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], i
     TW_TRACE is the same with and without the trace hook.
     """
     headers = {file.name: file for file in files}
-    made = []
+    paths = []
     for file in (file for file in files if file.suffix == ".c"):
         used = _included(file, headers)
         traced = any("TW_TRACE" in header.read_text() for header in used)
@@ -315,19 +315,19 @@ def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], i
         def make(path: Path, file: Path = file, chosen: Sequence[str] = chosen) -> None:
             compile_c(toolchain, [*chosen, "-I", file.parent, *include, file, "-o", path])
 
-        made.append(cached(f"{file.stem}.o", toolchain, chosen, used, make))
-    return made
+        paths.append(cached(f"{file.stem}.o", toolchain, chosen, used, make))
+    return paths
 
 
 def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
     """`file` and all that it includes of `headers`, by name."""
-    waiting, found = [file], {file.name: file}
+    waiting, included = [file], {file.name: file}
     while waiting:
         for name in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)', waiting.pop().read_text(), re.MULTILINE):
-            if name in headers and name not in found:
-                found[name] = headers[name]
+            if name in headers and name not in included:
+                included[name] = headers[name]
                 waiting.append(headers[name])
-    return [found[name] for name in sorted(found)]
+    return [included[name] for name in sorted(included)]
 
 
 def sources(folder: Path, model: str) -> list[Path]:

@@ -131,8 +131,8 @@ def device_limits(device: Device) -> Limits:
 def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
     """Return what a plan needs of Flash, on the core of `device` or a Cortex-M4."""
     constants = constant_bytes(plan)
-    least, most = code_range(plan, device.core if device else DEFAULT_CORE)
-    return FlashNeed(constants, constants + least, constants + most)
+    lower_bound, upper_bound = code_range(plan, device.core if device else DEFAULT_CORE)
+    return FlashNeed(constants, constants + lower_bound, constants + upper_bound)
 
 
 def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
@@ -142,30 +142,30 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
-        made = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
-        if core is not None and (others := foreign(made.variants, core)):
+        plan = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
+        if core is not None and (others := foreign(plan.variants, core)):
             raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
     except (CompileError, UnicodeDecodeError) as error:
         raise CompileError(f"{path}: {error}") from error
-    return made
+    return plan
 
 
-def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
+def ablation(model: Model, plan: Plan, schedule: str) -> dict[str, int]:
     """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made, schedule)
+    return planning_ablation(model.graph, plan, schedule)
 
 
-def explain(model: Model, made: Plan, name: str) -> Explanation:
+def explain(model: Model, plan: Plan, name: str) -> Explanation:
     """Why a tensor of a plan lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
-    graph = made.graph
-    known = {buffer.name: buffer.name for buffer in made.buffers} | {tensor: tensor for tensor in made.places}
+    graph = plan.graph
+    known = {buffer.name: buffer.name for buffer in plan.buffers} | {tensor: tensor for tensor in plan.places}
     for position, tensor in enumerate(graph.inputs):
         known.setdefault("input" if len(graph.inputs) == 1 else f"input_{position}", tensor)
     for op in graph.ops:
         for position, tensor in enumerate(op.outputs):
             known.setdefault(f"{op.name}_{position}" if position else op.name, tensor)
     if name in known:
-        return explain_tensor(made, known[name])
+        return explain_tensor(plan, known[name])
     if name in graph.tensors:
         size = graph.tensors[name].bytes
         raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
@@ -185,10 +185,10 @@ def counted_chain(model: Model, count: str) -> Chain | None:
         return chain_of(model.graph)
 
 
-def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+def counted(model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
     """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
     with _counting(count):
-        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+        return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
 
 
 @contextmanager

@@ -270,9 +270,9 @@ def _function(result: str, head: str, *lines: str) -> str:
     return "\n".join([f"static inline {result} {head}", "{", *(f"    {line}" for line in lines), "}"])
 
 
-def _rescaling(factor: float, most: int) -> tuple[int, int] | None:
+def _rescaling(factor: float, limit: int) -> tuple[int, int] | None:
     """The multiplier and shift of a factor; None for one of `most` or more, with which 32 bits might not do."""
-    return quantize_multiplier(factor) if factor < most else None
+    return quantize_multiplier(factor) if factor < limit else None
 
 
 def _example(plan: Plan, name: str) -> list[str]:

@@ -150,5 +150,5 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
     target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
     kind = f"{op.kind} {geometry}".strip()
     macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
-    again = ", the second time" if is_again(op) else ""
-    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + again
+    recomputed = ", the second time" if is_again(op) else ""
+    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + recomputed

@@ -34,13 +34,13 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
     """Op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
-    found = {}
+    expressions = {}
     for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
         sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
         _, _, cols, _ = (plan.graph.input(op) if sums_up else plan.graph.output(op)).shape
-        found[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
-    return found | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
+        expressions[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
+    return expressions | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
 
 def stage_lines(
@@ -141,8 +141,8 @@ def stage_note(plan: Plan, stage: Stage) -> str:
     """One line on what a fused stage is."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in stage.ops]
     title = f"{ops[0].name} to {ops[-1].name}" if len(ops) > 1 else ops[0].name
-    made = {op.outputs[0] for op in ops}
-    names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in made)
+    written = {op.outputs[0] for op in ops}
+    names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in written)
     sources = " + ".join(shape_text(graph.tensors[name].shape) for name in names)
     how = "patch by patch" if any(not tile.cached for tile in stage.tiles or ()) else "row by row"
     return f"{title}, {how}: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"

@@ -77,17 +77,17 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
 
 def _variables(graph: Graph) -> list[str]:
     """The state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
-    found: list[str] = []
+    names: list[str] = []
     for op in graph.ops:
         for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
             if tensor is not None and tensor.role == "state" and op.kind in ("read_variable", "assign_variable"):
-                found.append(tensor.name)
+                names.append(tensor.name)
     for op in graph.init:
         (state,), value = graph.outputs_of(op), graph.input(op).data
         zero = state.zero_point if state.dtype == "int8" and state.quant is not None else 0
-        if state.name not in found and not (value is not None and (value == zero).all()):
+        if state.name not in names and not (value is not None and (value == zero).all()):
             raise CompileError("starts as something else than 0", ".tflite has no other first value for it", tensor=state)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:

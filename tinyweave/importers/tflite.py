@@ -160,9 +160,9 @@ class _Subgraph:
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
     table = file.model.Subgraphs(number)
-    for what, count, most in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
-        if count > most:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
+    for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
+        if count > limit:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {limit} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [kind_of(file.model, operator) for operator in operators]
@@ -300,9 +300,9 @@ class _File:
         """Count the bytes of a tensor; raise CompileError when all of them, or all state, have too many."""
         self._tensors += count
         self._state += count if is_state else 0
-        for what, total, most in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
-            if total > most:
-                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {most:,} are supported", tensor=name)
+        for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
+            if total > limit:
+                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
         """A vector of numbers, empty when absent."""
@@ -337,10 +337,10 @@ class _File:
         return self._buffers[index, dtype]
 
 
-def _indices(values: Iterable[Any], least: int, count: int) -> list[int]:
+def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
     indices = [int(value) for value in values]
     for index in indices:
-        if not least <= index < count:
+        if not lower_bound <= index < count:
             raise IndexError(f"tensor {index} of {count}")
     return indices
 

@@ -131,8 +131,8 @@ def run(
         tensor = graph.tensors[name]
         value = inputs.get(name)
         if value is None or value.shape != tensor.shape or value.dtype != array_type(tensor.dtype):
-            given = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
-            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {given}", tensor=tensor)
+            received = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
+            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {received}", tensor=tensor)
         values[name] = value
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]

@@ -22,16 +22,16 @@ def per_tensor(tensor: Tensor) -> bool:
     return bool(low <= tensor.zero_point <= high and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
-def arity(least: int, most: int | None = None, outputs: int | None = 1) -> Constraint:
+def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
     """A constraint on the number of inputs and outputs; None is any number of outputs but 0."""
-    most = least if most is None else most
+    upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
-        required = op.inputs[:least]
+        required = op.inputs[:lower_bound]
         enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
-        return least <= len(op.inputs) <= most and None not in required and enough
+        return lower_bound <= len(op.inputs) <= upper_bound and None not in required and enough
 
-    wanted = f"{least}" if least == most else f"{least} to {most}"
+    wanted = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
     has_right_arity.__doc__ = (
         f"must have {wanted} inputs and {'any number of outputs' if outputs is None else f'{outputs} output'}"
     )

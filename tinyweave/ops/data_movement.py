@@ -292,14 +292,14 @@ def infer_space_to_batch(graph: Graph, op: Op) -> list[Shape]:
 def space_to_batch(graph: Graph, op: Op) -> list[Positions]:
     shape, block, (out,) = _x(graph, op), _integers(graph, op, 1), infer_space_to_batch(graph, op)
     steps, before = _steps(shape), constant(graph, op, 2)[:, 0].tolist()
-    found: list[Positions] = []
+    positions: list[Positions] = []
     for corner in np.ndindex(*block):
         axes = _along(shape, {})
         for i, (first, b) in enumerate(zip(corner, block, strict=True)):
             at = np.arange(out[1 + i], dtype=np.int64) * b + first - before[i]
             axes[1 + i] = np.where((at >= 0) & (at < shape[1 + i]), at * steps[1 + i], -1)
-        found.append(axes)
-    return found
+        positions.append(axes)
+    return positions
 
 
 def infer_batch_to_space(graph: Graph, op: Op) -> list[Shape]:

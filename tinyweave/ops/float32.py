@@ -174,10 +174,11 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
 def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
     """The float32 rows, made from the int8 ones."""
 
-    def kept(spec: OpSpec) -> tuple[Constraint, ...]:
+    def constraints(spec: OpSpec) -> tuple[Constraint, ...]:
         shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)
         return (*shared, tensors_are_float32)
 
     return {
-        kind: replace(rows[kind], reference=reference, constraints=kept(rows[kind])) for kind, reference in REFERENCES.items()
+        kind: replace(rows[kind], reference=reference, constraints=constraints(rows[kind]))
+        for kind, reference in REFERENCES.items()
     }

@@ -78,9 +78,9 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     scaled = requantize(np.where(counts, difference, 0), p.multiplier, p.left_shift)
     exponential = rounding_shift(exp_on_negative_values(scaled), SUM_BITS)
     log_sum = logarithm(np.where(counts, exponential, 0).sum(axis=-1, keepdims=True))
-    least = np.maximum(p.difference_min - 1, requantize(log_sum + INT32_MIN, p.reverse_multiplier, p.reverse_shift))
+    lower_bound = np.maximum(p.difference_min - 1, requantize(log_sum + INT32_MIN, p.reverse_multiplier, p.reverse_shift))
     result = rounding_shift(scaled - log_sum, 31 - SCALED_DIFFERENCE_BITS - OUTPUT_BITS) + 127
-    return [np.where(difference > least, np.clip(result, -128, 127), -128).astype(np.int8)]
+    return [np.where(difference > lower_bound, np.clip(result, -128, 127), -128).astype(np.int8)]
 
 
 def scale_is_in_range(graph: Graph, op: Op) -> bool:

@@ -79,8 +79,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         gates = []
         for gate in range(GATES):
             total = q15.saturate(requantize(wrap32((row - in_zero) @ weights[gate] + biases[gate]), *p.input_scales[gate]))
-            again = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
-            total = q15.saturate(total + again)
+            recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
+            total = q15.saturate(total + recurrence)
             gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
         cell = _next_cell(cell, gates, p)
         product = gates[3] * q15.tanh(cell, p.cell_bits)
@@ -91,9 +91,9 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _next_cell(cell: Int64, gates: list[Int64], p: Parameters) -> Int64:
-    kept = rounding_shift(gates[1] * cell, 15)
+    remembered = rounding_shift(gates[1] * cell, 15)
     added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-    total = q15.saturate(kept + added)
+    total = q15.saturate(remembered + added)
     return np.clip(total, -p.cell_clip, p.cell_clip) if p.cell_clip else total
 
 

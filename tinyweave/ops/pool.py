@@ -51,15 +51,15 @@ def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     assert x is not None
     shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, np.int64)
-    least = away_from(op)
-    for _, _, seen in taps(x.astype(np.int64) - least, kernel=kernel, stride=stride, padding=padding, fill=0):
+    offset = away_from(op)
+    for _, _, seen in taps(x.astype(np.int64) - offset, kernel=kernel, stride=stride, padding=padding, fill=0):
         total += seen
     rows, columns = (
         positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
         for a in (0, 1)
     )
     count = (rows[:, None] * columns[None, :])[None, :, :, None]
-    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + least)]
+    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + offset)]
 
 
 def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:

@@ -124,8 +124,8 @@ def places_are_inside(graph: Graph, op: Op) -> bool:
     """the output must not be so much larger than the input that rounded places leave it"""
     if is_unsigned(op):
         return all(out < 1 << 20 for _, out in _extents(graph, op))
-    ends = zip(_extents(graph, op), lines(graph, op), strict=True)
-    return all((out - 1) * where.scale + where.offset < size * ONE for (size, out), where in ends)
+    axes = zip(_extents(graph, op), lines(graph, op), strict=True)
+    return all((out - 1) * where.scale + where.offset < size * ONE for (size, out), where in axes)
 
 
 CONSTRAINTS = (

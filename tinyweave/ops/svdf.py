@@ -47,11 +47,11 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     # the zero point is added after the clamp: an int8 memory wraps around
     now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
     past = state.reshape(-1, filters, steps)[:, :, 1:]
-    kept = np.concatenate([past, now[:, :, None]], axis=2)
-    sums = ((kept - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
+    history = np.concatenate([past, now[:, :, None]], axis=2)
+    sums = ((history - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
     bias = arrays[BIAS]
     scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
-    return [np.clip(scaled, -128, 127).astype(np.int8), kept.reshape(state.shape).astype(memory.dtype)]
+    return [np.clip(scaled, -128, 127).astype(np.int8), history.reshape(state.shape).astype(memory.dtype)]
 
 
 def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:

@@ -64,8 +64,8 @@ def _reach(graph: Graph, op: Op) -> Shape:
     """Everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
-    ends = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
-    return (x[0], *ends, channels)
+    extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
+    return (x[0], *extents, channels)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

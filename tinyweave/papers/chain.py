@@ -111,8 +111,8 @@ def _reads_a_map(graph: Graph, op: Op) -> bool:
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
     """Whether an op changes an image to another one of its size."""
-    found = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
-    return [t.name for t in found] == [last] and found[0].elements == graph.tensors[op.outputs[0]].elements
+    operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
+    return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:

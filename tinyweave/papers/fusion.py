@@ -69,11 +69,11 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
     """Per layer of a block the rows of its input for one row of the block's output, and by how many the next ones lie lower."""
-    found, rows, step = list[tuple[int, int]](), 1, 1
+    tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
         rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
-        found.append((rows, step))
-    return found[::-1]
+        tiles.append((rows, step))
+    return tiles[::-1]
 
 
 def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
 
 def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
     """The paper's vanilla: each layer by itself."""
-    return FusionCut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
+    return FusionCut(tuple(edge for at in range(len(layers)) if (edge := block(layers, at, at + 1))))
 
 
 def plan_ram(plan: Plan) -> int:
@@ -125,12 +125,12 @@ def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
     """Per layer all blocks that begin there."""
     steps = range(len(layers))
-    return [[found for end in steps[at:] if (found := block(layers, at, end + 1))] for at in steps]
+    return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
     """The cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
-    sizes = sorted({found.ram for blocks in edges for found in blocks})
+    sizes = sorted({edge.ram for blocks in edges for edge in blocks})
     low, high, best = 0, len(sizes), None
     while low < high:
         middle = (low + high) // 2
@@ -153,11 +153,11 @@ def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | N
         before = best[at]
         if before is None:
             continue
-        for found in blocks:
-            if found.ram <= ram:
-                cost, known = before + found.macs, best[found.end]
+        for edge in blocks:
+            if edge.ram <= ram:
+                cost, known = before + edge.macs, best[edge.end]
                 if known is None or cost < known:
-                    best[found.end], last[found.end] = cost, found
+                    best[edge.end], last[edge.end] = cost, edge
     path, end = list[FusionBlock](), len(edges)
     while end:
         found_last = last[end]

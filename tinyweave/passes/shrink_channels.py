@@ -48,13 +48,13 @@ def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
             changed[name] = (name, tuple(int(channel) for channel in np.flatnonzero(mask)))
     if not changed:
         return graph, {}
-    kept: list[Op] = []
+    ops: list[Op] = []
     for op in graph.ops:
         if not op.outputs or any(name not in needed or needed[name].any() for name in op.outputs):
             op, constants = _rewritten(graph, op, needed, known)
-            kept.append(op)
+            ops.append(op)
             tensors.update((tensor.name, tensor) for tensor in constants)
-    shrunk = rebuild(graph, tensors=tensors, ops=tuple(kept))
+    shrunk = rebuild(graph, tensors=tensors, ops=tuple(ops))
     return shrunk, {name: source for name, source in changed.items() if name in shrunk.tensors}
 
 
@@ -136,8 +136,8 @@ def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
 
 
 def _links_mean(graph: Graph, op: Op) -> list[Link] | None:
-    kept = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
-    return _links_alike(graph, op) if kept else None
+    keeps_channels = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
+    return _links_alike(graph, op) if keeps_channels else None
 
 
 def _links_transpose(graph: Graph, op: Op) -> list[Link] | None:
@@ -232,8 +232,8 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
     scales = _picked(weights.quant, target, 0)
     constants = [part(graph, op, "weights", replace(weights, quant=scales), left)]
     if bias is not None or share[target].any():
-        made = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
-        quant = made if bias is None else bias.quant and _picked(bias.quant, target, 0)
+        combined = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
+        quant = combined if bias is None else bias.quant and _picked(bias.quant, target, 0)
         constants.append(constant(graph, op, "bias", total[target].astype(np.int32), quant))
     return replace(op, inputs=(x.name, *(t.name for t in constants), *[None][: 2 - len(constants)])), constants
 

@@ -26,8 +26,8 @@ def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
         if inner is not None:
             dropped.add(graph.producer[name])
         outputs.append(inner or name)
-    kept = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
-    return rebuild(graph, ops=kept, inputs=tuple(inputs), outputs=tuple(outputs)), {}
+    ops = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
+    return rebuild(graph, ops=ops, inputs=tuple(inputs), outputs=tuple(outputs)), {}
 
 
 def _inner_input(graph: Graph, name: str) -> str | None:

@@ -71,10 +71,10 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
     """
     lines: list[str] = []
     for count in range(len(dispensable) + 1):
-        kept = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
-        flush = frozenset(place for place, index in enumerate(kept) if index in right)
+        shown = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
+        flush = frozenset(place for place, index in enumerate(shown) if index in right)
         for gap in ("  ", " "):
-            lines = align([[row[index] for index in kept] for row in rows], flush, gap)
+            lines = align([[row[index] for index in shown] for row in rows], flush, gap)
             if max(map(len, lines)) <= width:
                 return lines
     return lines

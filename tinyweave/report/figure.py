@@ -88,16 +88,16 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
     """(tensor, first step, number of steps, bytes below it), each as long as these bytes do not change."""
-    found: list[tuple[str, int, int, int]] = []
+    bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}
     for number, step in enumerate([*steps, {"tensors": {}}]):
         below, here = 0, {}
         for name, size in step["tensors"].items():
             here[name, below] = open_bands.pop((name, below), number)
             below += size
-        found += [(name, first, number - first, under) for (name, under), first in open_bands.items()]
+        bands += [(name, first, number - first, under) for (name, under), first in open_bands.items()]
         open_bands = here
-    return sorted(found, key=lambda band: (band[1], band[3]))
+    return sorted(bands, key=lambda band: (band[1], band[3]))
 
 
 def _grid(largest: int, bottom: int, end: int, peak: float) -> list[str]:

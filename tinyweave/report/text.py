@@ -143,11 +143,13 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
     room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
-    most, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
+    largest, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
     out.print(Text(lines[0], style="dim"))
     for layer, line in zip(layers, lines[1:], strict=True):
         spent = layer[key] or 0
-        out.print(Text(f"{line} {bar(spent, most, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == most else ""))
+        out.print(
+            Text(f"{line} {bar(spent, largest, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == largest else "")
+        )
     out.print()
     if before:
         heading(out, "changes")
@@ -210,9 +212,9 @@ def show_front(out: Console, record: Record) -> None:
         show_lines(out, [line], "bold green" if fitting else "bold red")
 
 
-def show_explanation(out: Console, plan: Plan, found: Explanation) -> None:
+def show_explanation(out: Console, plan: Plan, explanation: Explanation) -> None:
     """Why a tensor lies where it lies."""
-    show_lines(out, [clean(line, 400) for line in explanation_lines(plan, found)], "bold")
+    show_lines(out, [clean(line, 400) for line in explanation_lines(plan, explanation)], "bold")
 
 
 def show_memory(out: Console, record: Record) -> None:

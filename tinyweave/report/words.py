@@ -49,9 +49,9 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     ]
     measured = any(layer["instructions"] is not None for layer in record["layers"])
     left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
-    kept = [column for column in columns if column[0] != left_out]
-    rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
-    return rows, frozenset({0, *range(4, len(kept))})
+    shown = [column for column in columns if column[0] != left_out]
+    rows = [[head for head, _ in shown], *([cell(layer) for _, cell in shown] for layer in record["layers"])]
+    return rows, frozenset({0, *range(4, len(shown))})
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
@@ -70,8 +70,8 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
             count_text(count),
         ]
         rows.append([*cells, each, count_text(cycles), ms])
-    kept = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
-    return [[row[i] for i in kept] for row in rows], frozenset({0, *range(3, len(kept))})
+    shown = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
+    return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
 
 
 def kernel_text(layer: Record) -> str:
@@ -82,11 +82,11 @@ def kernel_text(layer: Record) -> str:
 
 def kernel_lines(record: Record) -> list[str]:
     """Per reason the layers whose kernel could be faster."""
-    found: dict[str, list[str]] = {}
+    layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
-            found.setdefault(layer["why"], []).append(layer["name"])
-    return [f"  {why}: {', '.join(names)}" for why, names in found.items()]
+            layers.setdefault(layer["why"], []).append(layer["name"])
+    return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
@@ -100,7 +100,7 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
     rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
     rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
     key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
-    old, new = ({entry_title(entry): entry[key] for entry in costs(found)} for found in (before, record))
+    old, new = ({entry_title(entry): entry[key] for entry in costs(each)} for each in (before, record))
     names = dict.fromkeys([*old, *new])
     rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
     return rows
@@ -110,11 +110,11 @@ def entry_title(entry: Record) -> str:
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
-def can_be_compared(found: Any) -> bool:
+def can_be_compared(record: Any) -> bool:
     """Whether this, out of a file, has what `change_rows` reads."""
     try:
-        counts = [*(found[key] for key in ("macs", "instructions", "cycles")), *(found[part][key] for part, key in TOTALS)]
-        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(found)]
+        counts = [*(record[key] for key in ("macs", "instructions", "cycles")), *(record[part][key] for part, key in TOTALS)]
+        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(record)]
     except (KeyError, TypeError):
         return False
     numbers = [*counts, *(count for _, *both in layers for count in both)]
@@ -138,10 +138,10 @@ def twice_lines(plan: Plan) -> list[str]:
     lines = [
         "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
     ]
-    for name, kept in plan.channels_once.items():
+    for name, once in plan.channels_once.items():
         channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
         lines.append(
-            f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
+            f"    {op.name.removesuffix('_joined')}: {channels - once} of {channels} channels, and the layers before it"
         )
     return lines
 
@@ -186,19 +186,19 @@ def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
 
 def by_rows(record: Record) -> str:
     """What of a front comes and goes by rows, to follow its title."""
-    ends = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
-    return f", {' and '.join(ends)} by rows" if ends else ""
+    streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
+    return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
 def _held(record: Record) -> str:
     """Which of the network's inputs and outputs lie in the arena, and which do not."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
-    kept = [name for name in outputs if name not in ram["streamed_outputs"]]
+    in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
     held = [] if ram["streamed_inputs"] else ["inputs"]
-    held += ["outputs" if len(kept) == len(outputs) else "other outputs"] if kept else []
+    held += ["outputs" if len(in_arena) == len(outputs) else "other outputs"] if in_arena else []
     gone = ["inputs come by rows"] if ram["streamed_inputs"] else []
-    gone += [f"{names if kept else 'outputs'} handed out by rows"] if names else []
+    gone += [f"{names if in_arena else 'outputs'} handed out by rows"] if names else []
     return "; ".join(filter(None, [", ".join(held), *gone]))
 
 
@@ -272,9 +272,9 @@ def verdict_lines(record: Record) -> list[str]:
         if limits[key] is None:
             lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
             continue
-        alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
+        note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
-        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
+        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
         if key == "ram" and len(limits["memories"] or {}) > 1:
             used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
             lines.append(f"    {', '.join(used)}")
@@ -288,7 +288,7 @@ def verdict_lines(record: Record) -> list[str]:
 def flash_estimate_line(record: Record) -> str:
     """Return what a plan needs of Flash: its constants, exact, and an estimate with its range of what a build adds."""
     flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
-    constants, (least, most) = flash["constants"], flash["estimate"]
+    constants, (lower_bound, upper_bound) = flash["constants"], flash["estimate"]
     if over:
         return f"  Flash: constants alone {constants:,} of {limit:,} B, {over:,} B too many"
     against = (
@@ -297,21 +297,21 @@ def flash_estimate_line(record: Record) -> str:
     if limit is None:
         state = ""
     elif over == 0:
-        state = f", at least {limit - most:,} B left"
+        state = f", at least {limit - upper_bound:,} B left"
     else:
-        state = f", which is {'probably' if least > limit else 'perhaps'} too many"
+        state = f", which is {'probably' if lower_bound > limit else 'perhaps'} too many"
     note = f"(constants {constants:,}; code estimated, deploy measures it)"
-    return f"  Flash: about {least:,} to {most:,}{against}{state} {note}"
+    return f"  Flash: about {lower_bound:,} to {upper_bound:,}{against}{state} {note}"
 
 
 def peak_text(peak: Record) -> str:
     """The step that needs most, and in a plan what lies in the arena then."""
-    found = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
+    line = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
     if not peak["buffers"]:
-        return found
+        return line
     parts = ", ".join(f"{clean(' '.join(b['label'].split()), 40)} {b['bytes']:,}" for b in peak["buffers"])
     shared = sum(b["bytes"] for b in peak["buffers"]) - peak["bytes"]
-    return f"{found}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
+    return f"{line}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
 
 
 def advice_title(advice: Sequence[Record]) -> str:

@@ -49,13 +49,13 @@ class Verification:
         return self.first_difference is None and all(dict(self.arena) == dict(used) for used in self.touched.values())
 
 
-def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -> list[Arrays]:
+def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) -> list[Arrays]:
     """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random.
 
     Inputs that may have but one value have it.
     """
     tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
-    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in given]
+    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
     rng = np.random.default_rng(seed)
     edges = [[fixed.get(t.name, _constant(t, which)) for t in tensors] for which in ("least", "greatest", "zero")]
     chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
@@ -277,7 +277,7 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     rounds = [pack(graph, before) for before in earlier]
     run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
-    raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
+    raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
         tensor = graph.tensors[output]
         text = difference(values[output], _array(raw[output], tensor))

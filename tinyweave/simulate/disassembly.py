@@ -49,9 +49,9 @@ STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
 
 @lru_cache
 def disassembler(isa: str) -> capstone.Cs:
-    found = capstone.Cs(*MODES[isa])
-    found.detail = True
-    return found
+    engine = capstone.Cs(*MODES[isa])
+    engine.detail = True
+    return engine
 
 
 @lru_cache(maxsize=1 << 12)

@@ -118,22 +118,22 @@ def _read_elf(path: Path) -> _Elf:
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
-        found = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
+        entries = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
         parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
     unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}
     if unknown:
         raise CompileError(
             f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
         )
-    symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in found}
-    functions = {s["st_value"] & ~1: s.name for s in found if s["st_info"]["type"] == "STT_FUNC"}
-    objects = {s["st_value"]: s for s in found if s["st_info"]["type"] == "STT_OBJECT"}
+    symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in entries}
+    functions = {s["st_value"] & ~1: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}
+    objects = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
     weights = sum(s["st_size"] for s in objects.values() if s.name.partition(".")[0].endswith("_weights"))
     length = {name: len(parts.get(name, (0, b""))[1]) for name in (".text", ".rodata", ".data", ".bss")}
-    trace = sum(s["st_size"] for s in found if s.name == "tw_trace")
+    trace = sum(s["st_size"] for s in entries if s.name == "tw_trace")
     start = parts[".text"][0]
     return _Elf(
-        places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in found if s["st_size"]},
+        places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in entries if s["st_size"]},
         flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
         ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
         code=(start, start + length[".text"]),
@@ -295,21 +295,21 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
     """
     if core not in TIMINGS:
         return {}
-    found, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
+    by_part, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
     for part, ran in run.blocks.items():
         total = Cycles(0, 0, 0)
         for block in ran:
             total = total.plus(*timed[block.code].cycles(block.executions, block.taken))
         missed = run.misses[part]
         data = missed.get("data", 0) + missed.get("unified", 0)
-        found[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
-    return found
+        by_part[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
+    return by_part
 
 
-def by_step(found: Mapping[StepPart, Cycles]) -> list[Cycles]:
+def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
     """Return the cycles of each step, its layers' included, from those of the parts of a traced run."""
-    steps = [Cycles(0, 0, 0)] * (max((step for step, _ in found), default=-1) + 1)
-    for (step, _), part in found.items():
+    steps = [Cycles(0, 0, 0)] * (max((step for step, _ in parts), default=-1) + 1)
+    for (step, _), part in parts.items():
         if step >= 0:
             steps[step] = steps[step].plus(*part)
     return steps

@@ -139,8 +139,8 @@ class BlockTiming:
     def cycles(self, executions: int, taken: int) -> Cycles:
         """Of `executions` runs of which `taken` were left by a branch."""
         rarer = min(taken, executions - taken)
-        found = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
-        return Cycles(min(found), found[1], max(found))
+        counts = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
+        return Cycles(min(counts), counts[1], max(counts))
 
 
 def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
@@ -153,12 +153,12 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
     return BlockTiming(tuple(costs))
 
 
-def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:
+def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
     """With `waits` cycles for each line of code and of data that comes from Flash.
 
     Fewest: code is there before it is needed. Most: a line takes its four words' time more to come in.
     """
-    return found.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
+    return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
 
 
 def milliseconds(count: int, clock_hz: int) -> float:

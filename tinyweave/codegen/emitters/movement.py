@@ -55,9 +55,9 @@ def emit_concatenation(layer: Layer) -> Code:
 
 def emit_strided_copy(layer: Layer) -> Code:
     """Runs of bytes gathered from all over the input, in equal steps."""
-    found = copies.moved(layer.graph, layer.op)
-    assert found is not None
-    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
+    pieces = copies.moved(layer.graph, layer.op)
+    assert pieces is not None
+    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in pieces]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, data_movement.permutation(layer.graph, layer.op))) if permuted else ""
     return piece_code(layer, entries, f"to axes {order}" if permuted else "")
