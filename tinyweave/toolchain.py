@@ -42,18 +42,18 @@ class Toolchain:
 
 
 def host() -> Toolchain:
-    """The C compiler for programs that run here."""
+    """Return the C compiler for programs that run here."""
     return _find(os.environ.get("TINYWEAVE_CC", ""), ("gcc", "cc", "clang"), "a C compiler (gcc or clang)", "TINYWEAVE_CC")
 
 
 def arm() -> Toolchain:
-    """The C compiler for Cortex-M."""
+    """Return the C compiler for Cortex-M."""
     forced = os.environ.get("TINYWEAVE_ARM_CC", "")
     return _find(forced, ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
 
 
 def riscv() -> Toolchain:
-    """The C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
+    """Return the C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
     forced = os.environ.get("TINYWEAVE_RISCV_CC", "")
     programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
     return _find(forced, programs, programs[0], "TINYWEAVE_RISCV_CC")
@@ -107,7 +107,7 @@ def _zig(variable: str) -> Toolchain:
 
 
 def _zig_of_package() -> str | None:
-    """The program that the package ziglang brings."""
+    """Return the program that the package ziglang brings."""
     spec = PathFinder.find_spec("ziglang", import_folders())
     folders = spec.submodule_search_locations or () if spec else ()
     return next((path for folder in folders if (path := shutil.which(os.path.join(folder, "zig")))), None)
@@ -162,7 +162,7 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
+    """Return where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
     if sys.platform == "win32":
         parent = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
@@ -186,7 +186,7 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
+    """Return the file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
     digest = hashlib.sha256()
     for text in (*toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
@@ -300,7 +300,7 @@ def _remove(path: Path) -> None:
 
 
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
-    """An object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
+    """Return an object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
 
     `include` says where to look for headers; which ones a file uses is found among `files`. A file that does not speak of
     TW_TRACE is the same with and without the trace hook.
@@ -331,7 +331,7 @@ def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
 
 
 def sources(folder: Path, model: str) -> list[Path]:
-    """The C files and headers of an emitted model, which must be there."""
+    """Return the C files and headers of an emitted model, which must be there."""
     if not (folder / f"{model}.h").is_file():
         raise CompileError(f"{folder} holds no {model}.h", "give the folder and the name that 'tinyweave compile' wrote")
     return sorted((*folder.glob("*.c"), *folder.glob("*.h")))

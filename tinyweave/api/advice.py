@@ -44,7 +44,7 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, bool, int, int]:
-        """What makes one proposal better than another: options before boards, few changes, little RAM."""
+        """Return what makes one proposal better than another: options before boards, few changes, little RAM."""
         return self.fits is None, "device" in self.changes, len(self.changes), self.arena
 
 

@@ -32,7 +32,7 @@ Count = TypeVar("Count")
 
 
 def source(model: Model, plan: Plan, command: str = "", device: Device | None = None, *, kernel_prefix: str = "") -> Source:
-    """The C of a plan; with a prefix, the names of its kernels begin with that."""
+    """Return the C of a plan; with a prefix, the names of its kernels begin with that."""
     origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
     return emit(plan, model.name, origin, kernel_prefix)
 
@@ -58,7 +58,7 @@ def write(source: Source, folder: Path) -> None:
 
 
 def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Inputs to verify with: the given ones, then edge values, then random ones, `count` in all but never fewer than given."""
+    """Return `count` inputs to verify with, never fewer than `inputs`: these, then edge values, then random ones."""
     return compare.samples(model.graph, count, seed, inputs)
 
 
@@ -80,7 +80,7 @@ def verify(
 
 
 def _litert(model: Model) -> compare.Reference:
-    """LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
+    """Return LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         fed = [[_fed(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases]
@@ -109,7 +109,7 @@ def _fed(model: Model, name: str, values: np.ndarray) -> np.ndarray:
 def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
-    """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
+    """Return the outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
@@ -140,8 +140,10 @@ def compare_boards(
     progress: Progress | None = None,
     **chosen: Any,
 ) -> list[Fit]:
-    """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
-    kernels, built and run where the kernels taken or the emulated core differ."""
+    """Return the model on every known board, or on `devices`, with the options of `plan`.
+
+    It is planned once for cores that have the same kernels, built and run where the kernels taken or the emulated core differ.
+    """
     boards = all_devices() if devices is None else devices
     with_kernels = {own_kernels(device.core): device.core for device in boards}
     by_kernels = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
@@ -286,12 +288,12 @@ def _other_flash(built: target.Build, kernels: str) -> int:
 
 
 def boards_that_fit(profile: Profile) -> list[Device]:
-    """The listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
+    """Return the listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash)).values())]
 
 
 def emulated_core(device: Device | None) -> str:
-    """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
+    """Return the core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
     return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

@@ -33,7 +33,7 @@ def load_model(path: Path, chosen: Options, name: str | None = None) -> results.
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a model is said with the file's name."""
+    """Say whatever is wrong with a model with the file's name."""
     try:
         yield
     except ir.CompileError as error:
@@ -94,7 +94,7 @@ def show_front(
     picture: Path | None,
     as_json: bool,
 ) -> int:
-    """`plan --pareto`: the front as a table, a picture, or JSON."""
+    """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
     if chosen["optimize"] == "speed":
@@ -114,7 +114,7 @@ def show_front(
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record that `profile --json` printed into a file."""
+    """Return the record that `profile --json` printed into a file."""
     try:
         record = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
     except (ValueError, RecursionError) as error:
@@ -149,7 +149,7 @@ def print_json(value: Any) -> int:
 
 @contextmanager
 def progress_bar() -> Iterator[planning.Progress]:
-    """A reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
+    """Yield a reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return

@@ -118,7 +118,7 @@ class Device:
 
     @property
     def flash_waits(self) -> int | None:
-        """Cycles that a read of the Flash waits; None when not known."""
+        """Return cycles that a read of the Flash waits; None when not known."""
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
@@ -131,7 +131,7 @@ class Device:
 
     @property
     def memory_maps(self) -> tuple[dict[str, int], ...]:
-        """Ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
+        """Return ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
 
         Banks with adjoining addresses are one memory, at first without the tightly coupled ones, then with them; psram last.
         """
@@ -151,7 +151,7 @@ class Device:
 
 
 def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]]:
-    """The banks of these kinds by address, those that adjoin together."""
+    """Return the banks of these kinds by address, those that adjoin together."""
     runs: list[list[Memory]] = []
     for memory in sorted((m for m in memories if m.kind in kinds), key=lambda m: m.address):
         if runs and runs[-1][-1].address + runs[-1][-1].bytes == memory.address:
@@ -175,7 +175,7 @@ def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
 
 
 def all_devices() -> tuple[Device, ...]:
-    """Every board that comes with the package, by name."""
+    """Return every board that comes with the package, by name."""
     return tuple(sorted(_shipped(), key=lambda device: device.name))
 
 
@@ -196,7 +196,7 @@ def find(name_or_path: str) -> Device:
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
+    """Return bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
     text = str(text)
     match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", text.strip(), re.ASCII)
     if not match or int(match[1]) == 0:

@@ -20,7 +20,7 @@ MAX_RANK = 5  # LiteRT's
 
 
 def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
-    """The shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
+    """Return the shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     if op.attrs["adj_x"]:
         a = (*a[:-2], a[-1], a[-2])

@@ -15,7 +15,7 @@ ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def per_tensor(tensor: Tensor) -> bool:
-    """Whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
+    """Return whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
     low, high = limits(tensor.dtype)
@@ -23,7 +23,7 @@ def per_tensor(tensor: Tensor) -> bool:
 
 
 def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
-    """A constraint on the number of inputs and outputs; None is any number of outputs but 0."""
+    """Return a constraint on the number of inputs and outputs; None is any number of outputs but 0."""
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
@@ -69,7 +69,7 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 
 
 def is_narrow(tensor: Tensor) -> bool:
-    """Whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
+    """Return whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
     if tensor.dtype not in ("int8", "int4", "int16") or not per_tensor(tensor):
         return False
     return tensor.dtype != "int16" or tensor.zero_point == 0

@@ -52,7 +52,7 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
+    """Return which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
     *operands, _ = add_rescales(graph, op)
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
 
@@ -73,7 +73,7 @@ def relu_rescale(graph: Graph, op: Op) -> Rescale:
 
 
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
-    """What a logistic or tanh gives for the inputs -128 .. 127, in this order."""
+    """Return what a logistic or tanh gives for the inputs -128 .. 127, in this order."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
     # the C library's float32 results are the float64 ones, rounded

@@ -32,7 +32,7 @@ def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
-    """The axis that an arg_max searches, not negative."""
+    """Return the axis that an arg_max searches, not negative."""
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
 
 

@@ -172,7 +172,7 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
 
 
 def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
-    """The float32 rows, made from the int8 ones."""
+    """Return the float32 rows, made from the int8 ones."""
 
     def constraints(spec: OpSpec) -> tuple[Constraint, ...]:
         shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)

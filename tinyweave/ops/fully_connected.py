@@ -27,7 +27,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
-    """The real factor from a sum to the output, one for all output channels or one each."""
+    """Return the real factor from a sum to the output, one for all output channels or one each."""
     weights = graph.input(op, 1)
     assert weights.quant is not None
     return graph.input(op).scale * np.array(weights.quant.scale) / graph.output(op).scale
@@ -73,7 +73,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
-    """The outputs of sums, bias included, whose last axis are the output channels."""
+    """Return the outputs of sums, bias included, whose last axis are the output channels."""
     out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
     return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)

@@ -59,7 +59,7 @@ def reference_view(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def paddings(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """Per axis how many elements a pad puts before and after."""
+    """Return per axis how many elements a pad puts before and after."""
     return tuple((int(before), int(after)) for before, after in constant(graph, op, 1))
 
 
@@ -79,7 +79,7 @@ def windows_pad(graph: Graph, op: Op) -> Windows | None:
 
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
-    """The axis that grows, not negative."""
+    """Return the axis that grows, not negative."""
     return int(op.attrs["axis"]) % len(graph.input(op).shape)
 
 

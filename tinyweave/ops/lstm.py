@@ -38,7 +38,7 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The scales are multiplied in float32."""
+    """Return the multipliers and shifts; scales are multiplied in float32."""
     x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
 
     def scales(first: int, source: float) -> tuple[tuple[int, int], ...]:
@@ -58,7 +58,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
-    """Which axis of input and output is the time, and which the batch."""
+    """Return which axis of input and output is the time, and which the batch."""
     return (0, 1) if op.attrs["time_major"] else (1, 0)
 
 

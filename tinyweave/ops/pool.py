@@ -42,7 +42,7 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def away_from(op: Op) -> int:
-    """The value away from which an average rounds its halves."""
+    """Return the value away from which an average rounds its halves."""
     return -128 if op.attrs.get("unsigned") else 0
 
 

@@ -15,13 +15,13 @@ from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
-    """The reduced axes, each once, ascending, not negative."""
+    """Return the reduced axes, each once, ascending, not negative."""
     rank = len(graph.input(op).shape)
     return tuple(sorted({int(axis) % rank for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
-    """How many elements one output element is the mean of."""
+    """Return how many elements one output element is the mean of."""
     return int(np.prod([graph.input(op).shape[axis] for axis in axes(graph, op)], dtype=np.int64))
 
 

@@ -37,7 +37,7 @@ Mixture = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # lo
 
 
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
-    """The places of `out` outputs among `size` inputs."""
+    """Return the places of `out` outputs among `size` inputs."""
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     scale = (ONE * size + out // 2) // out
@@ -71,12 +71,12 @@ def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
 
 
 def is_unsigned(op: Op) -> bool:
-    """Whether the op was on uint8."""
+    """Return whether the op was on uint8."""
     return bool(op.attrs.get("unsigned"))
 
 
 def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lower row that each output row is mixed from, and the lower column of each output column."""
+    """Return the lower row that each output row is mixed from, and the lower column of each output column."""
     if is_unsigned(op):
         (top, *_), (left, *_) = map(_mixture, _extents(graph, op), float_lines(graph, op))
         return top, left

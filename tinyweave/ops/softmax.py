@@ -28,7 +28,7 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
+    """Return the numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
     beta = float(np.float32(op.attrs["beta"]))
     multiplier, left_shift = quantize_multiplier(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift

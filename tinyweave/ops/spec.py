@@ -55,7 +55,7 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
 
 
 def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
-    """The value of an input that must be constant."""
+    """Return the value of an input that must be constant."""
     tensor = graph.input(op, index)
     if tensor.data is None:
         raise CompileError("must be constant", "export the model with static shapes", op=op, tensor=tensor)
@@ -63,7 +63,7 @@ def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
 
 
 def is_pixel(tensor: Tensor) -> bool:
-    """Whether it has channels only."""
+    """Return whether a tensor has channels only."""
     return tensor.shape[-1:] == (tensor.elements,)
 
 
@@ -77,7 +77,7 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """The clamp (minimum, maximum) of a fused activation in the output's values (TFLite CalculateActivationRangeQuantized)."""
+    """Return the clamp (minimum, maximum) of a fused activation in output values (TFLite CalculateActivationRangeQuantized)."""
     low, high = limits(output.dtype)
     if activation == "none":
         return low, high

@@ -28,7 +28,7 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The scales are multiplied in float32."""
+    """Return the multipliers and shifts; scales are multiplied in float32."""
     x, weights, time, state = (np.float32(graph.input(op, i).scale) for i in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     out = np.float32(graph.output(op).scale)
     return Parameters(quantize_multiplier(float(x * weights / state)), quantize_multiplier(float(state * time / out)))

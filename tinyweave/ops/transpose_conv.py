@@ -37,7 +37,7 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    """The shape that the first input gives, or where only the running network knows it, the output tensor's own."""
+    """Return the shape that the first input gives, or where only the running network knows it, the output tensor's own."""
     wanted = graph.input(op)
     return [graph.output(op).shape if wanted.data is None else tuple(int(extent) for extent in wanted.data.ravel())]
 
@@ -61,7 +61,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
-    """Everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
+    """Return everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
     extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))

@@ -36,8 +36,10 @@ class Counted(NamedTuple):
 
 
 def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
-    """A plan, and what the paper finds for the same network. work: MACs of the network, of which the plan may take `overhead`
-    times as many; ram: bytes that it may take."""
+    """Return a plan's count, and what the paper finds for the same network.
+
+    work: MACs of the network, of which the plan may take `overhead` times as many; ram: bytes that it may take.
+    """
     if not all(layer.is_square for layer in chain.layers):
         raise CompileError("the network's maps or windows are not square", "this count knows square ones only")
     own, ways = COUNTS[name](plan, chain, overhead, ram)

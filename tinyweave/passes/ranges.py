@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Per channel, whether it holds one value only."""
+        """Return per channel, whether it holds one value only."""
         return np.asarray(self.low == self.high)
 
 
@@ -53,7 +53,7 @@ class Taps(NamedTuple):
 
 
 def ranges(graph: Graph) -> dict[str, Range]:
-    """The range of every int8 and uint8 tensor."""
+    """Return the range of every int8 and uint8 tensor."""
     known = {t.name: _at_first(t) for t in graph.tensors.values() if t.dtype in BYTES}
     left = MAX_EFFORT
     for op in graph.ops:
@@ -71,12 +71,12 @@ def ranges(graph: Graph) -> dict[str, Range]:
 
 
 def channels(tensor: Tensor) -> int:
-    """The extent of the last axis, 1 for a scalar."""
+    """Return the extent of the last axis, 1 for a scalar."""
     return (1, *tensor.shape)[-1]
 
 
 def taps(graph: Graph, op: Op) -> Taps:
-    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
+    """Return the products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
     x, filters = graph.input(op), graph.input(op, 1)
     assert filters.data is not None
     zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
@@ -105,7 +105,7 @@ def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
 
 
 def _at_first(tensor: Tensor) -> Range:
-    """What is known without the ops: a constant's values, else the type's range."""
+    """Return what is known without the ops: a constant's values, else the type's range."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
     info = np.iinfo(tensor.dtype)
@@ -152,7 +152,7 @@ def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
 
 
 def _is_tame(graph: Graph, op: Op) -> bool:
-    """Whether no rescaling of the op can wrap, which would break its monotony."""
+    """Return whether no rescaling of the op can wrap, which would break its monotony."""
     if op.kind in MOVES:
         return True
     if op.kind == "mul":

@@ -59,7 +59,7 @@ def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Activation -> which channels stay: the fixed point of what every op needs of its inputs to make what stays."""
+    """Return activation -> which channels stay: the fixed point of what every op needs of its inputs to make what stays."""
     names = [t.name for t in graph.tensors.values() if t.data is None and t.role == "activation" and t.elements > 0]
     needed = {name: np.zeros(channels(graph.tensors[name]), bool) for name in names}
     pinned = {*graph.inputs, *graph.outputs}
@@ -93,7 +93,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 
 
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
-    """Whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
+    """Return whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
     if op.kind not in (*SUMS, *LINKS) or not all(name in needed for name in (*variable, *op.outputs)):
         return False
@@ -114,14 +114,14 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
-    """Whether every output channel reads every input channel, in order, once or several times over."""
+    """Return whether every output channel reads every input channel, in order, once or several times over."""
     if op.kind == "conv_2d":
         return conv.groups(graph, op) == 1
     return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
-    """Whether no part of any sum can leave int32, whichever products the bias takes over."""
+    """Return whether no part of any sum can leave int32, whichever products the bias takes over."""
     bias = graph.optional_input(op, 2)
     start = 0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.int64))
     return bool((start + np.abs(weights).sum(axis=(1, 2, 3)) * REACH <= INT32_MAX).all())
@@ -185,7 +185,7 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """The op on what is left of its tensors, and the constants that it reads now."""
+    """Return the op on what is left of its tensors, and the constants that it reads now."""
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)
@@ -239,14 +239,14 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
 
 
 def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
-    """A constant with the channels of `mask`, along its last axis."""
+    """Return a constant with the channels of `mask`, along its last axis."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
     return part(graph, op, role, replace(tensor, quant=quant), tensor.data[..., mask])
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
-    """The quantisation of what `mask` leaves along `axis`."""
+    """Return the quantisation of what `mask` leaves along `axis`."""
     if quant.axis != axis:
         return quant
     picked = np.flatnonzero(mask)

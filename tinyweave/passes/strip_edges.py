@@ -31,7 +31,7 @@ def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _inner_input(graph: Graph, name: str) -> str | None:
-    """The int8 tensor that takes over from the input `name`, if one can."""
+    """Return the int8 tensor that takes over from the input `name`, if one can."""
     readers = graph.consumers.get(name, ())
     if graph.tensors[name].dtype not in OUTSIDE or len(readers) != 1 or name in graph.outputs:
         return None
@@ -42,7 +42,7 @@ def _inner_input(graph: Graph, name: str) -> str | None:
 
 
 def _inner_output(graph: Graph, name: str, inputs: list[str]) -> str | None:
-    """The int8 tensor that takes over from the output `name`, if one can."""
+    """Return the int8 tensor that takes over from the output `name`, if one can."""
     if graph.tensors[name].dtype not in OUTSIDE or name not in graph.producer or name in graph.consumers:
         return None
     op = graph.ops[graph.producer[name]]

@@ -14,7 +14,7 @@ NONE = "none"
 
 
 def count_record(counted: Counted) -> Record:
-    """Everything that was counted, ready for json.dumps."""
+    """Return everything that was counted, ready for json.dumps."""
     rows = {name: None if row is None else _values(row) for name, row in counted.rows.items()}
     return {"name": counted.name, "left_out": list(counted.left_out), **rows}
 
@@ -25,7 +25,7 @@ def _values(row: Row) -> Record:
 
 
 def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None) -> list[str]:
-    """The rows as a table; F is the work as a multiple of the network's."""
+    """Return the rows as a table; F is the work as a multiple of the network's."""
     what = {
         "plan": "this plan",
         "layer_by_layer": "layer by layer",

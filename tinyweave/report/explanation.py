@@ -14,7 +14,7 @@ MOST_NAMES = 6
 
 
 def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
-    """What it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
+    """Return what it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
     shown = label[explanation.buffer]
     tensor = plan.graph.tensors.get(explanation.tensor)
@@ -75,7 +75,7 @@ def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
 
 
 def _rule(overlap: Overlap) -> str:
-    """Which kernel lets the output lie over its operand, and how."""
+    """Return which kernel lets the output lie over its operand, and how."""
     if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
@@ -89,7 +89,7 @@ def _beside(distance: int) -> str:
 
 
 def _overlaps(plan: Plan) -> bool:
-    """Whether outputs lie over operands anywhere in the plan."""
+    """Return whether outputs lie over operands anywhere in the plan."""
     return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
 
 
@@ -103,7 +103,7 @@ def _apart(overlap: Overlap, plan: Plan) -> str:
 
 
 def _less(plan: Plan, explanation: Explanation) -> list[str]:
-    """What the arena would gain without it, and what would have to change."""
+    """Return what the arena would gain without it, and what would have to change."""
     without, peak = explanation.without, explanation.peak
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]

@@ -42,7 +42,7 @@ def record(
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
 ) -> Record:
-    """Everything that is known of one model, ready for json.dumps."""
+    """Return everything that is known of one model, ready for json.dumps."""
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     layers = plan_layers(plan, *took) if plan else graph_layers(graph)
@@ -136,7 +136,7 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """What each step took; of one that runs row by row also what is not its layers', which is its loop's."""
+    """Return what each step took; of one that runs row by row also what is not its layers', which is its loop's."""
     counts = {"instructions": (profile.per_step, profile.per_layer)}
     counts["cycles"] = ([step.likely for step in profile.cycles_per_step], _likely(profile.cycles_per_layer))
     records = []
@@ -172,7 +172,7 @@ def costs(record: Record) -> list[Record]:
 
 
 def _reason(error: CompileError) -> Record:
-    """Why an op cannot be compiled."""
+    """Return why an op cannot be compiled."""
     op = error.op
     return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
@@ -195,7 +195,7 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 
 
 def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Limits, device: Device | None = None) -> Record:
-    """RAM for work, for `plan --pareto`."""
+    """Return RAM over work, for `plan --pareto`."""
     network_macs = macs(model.graph)
     points = []
     for plan in plans:
@@ -263,7 +263,7 @@ def _overhead(executed: int, network_macs: int) -> float | None:
 
 
 def explanation_record(explanation: Explanation) -> Record:
-    """Why a tensor lies where it lies, for `plan --explain`."""
+    """Return why a tensor lies where it lies, for `plan --explain`."""
     touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
     record = asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
     old = {
@@ -274,7 +274,7 @@ def explanation_record(explanation: Explanation) -> Record:
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
-    """The file's order and the best one, step by step, for `reorder`."""
+    """Return the file's order and the best one, step by step, for `reorder`."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
     return {
@@ -300,7 +300,7 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
 
 
 def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
-    """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    """Return the record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
     return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
         "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
@@ -330,7 +330,7 @@ def _fit(board: results.Fit) -> Record:
 
 
 def device_record(device: Device) -> Record:
-    """One board, for `devices --json`."""
+    """Return one board, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
 
 
@@ -355,7 +355,7 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
 
 
 def _excess(need: int | None, cap: int | None) -> int | None:
-    """Bytes over the limit, 0 when it fits, None when either is not known."""
+    """Return bytes over the limit, 0 when it fits, None when either is not known."""
     return None if need is None or cap is None else max(0, need - cap)
 
 

@@ -39,7 +39,7 @@ def target_text(device: Record) -> str:
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """The layer table as cells, headed, and which columns are numbers."""
+    """Return the layer table as cells, headed, and which columns are numbers."""
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
@@ -55,7 +55,7 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """What each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
+    """Return what each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
@@ -75,13 +75,13 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def kernel_text(layer: Record) -> str:
-    """A kernel's name without what its layer's kind says."""
+    """Return a kernel's name without what its layer's kind says."""
     name = (layer["kernel"] or "-").removeprefix("tw_")
     return name.removeprefix(f"{layer['kind']}_")
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Per reason the layers whose kernel could be faster."""
+    """Return per reason the layers whose kernel could be faster."""
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
@@ -90,7 +90,7 @@ def kernel_lines(record: Record) -> list[str]:
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """What has changed since an earlier record: totals, then the layers of both whose cost differs."""
+    """Return what has changed since an earlier record: totals, then the layers of both whose cost differs."""
 
     def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
         share = f"{new / old - 1:+.1%}" if old and new is not None else ""
@@ -111,7 +111,7 @@ def entry_title(entry: Record) -> str:
 
 
 def can_be_compared(record: Any) -> bool:
-    """Whether this, out of a file, has what `change_rows` reads."""
+    """Return whether this, out of a file, has what `change_rows` reads."""
     try:
         counts = [*(record[key] for key in ("macs", "instructions", "cycles")), *(record[part][key] for part, key in TOTALS)]
         layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(record)]
@@ -132,7 +132,7 @@ def picture(plan: Plan, width: int = WIDTH) -> list[str]:
 
 
 def twice_lines(plan: Plan) -> list[str]:
-    """Which layers run twice, for how many of their channels, and why."""
+    """Return which layers run twice, for how many of their channels, and why."""
     if not plan.channels_once:
         return []
     lines = [
@@ -147,7 +147,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """How far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
+    """Return how far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     same = "these buffers in this order and these stages"
     same += ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
@@ -157,7 +157,7 @@ def bound_line(record: Record) -> str:
 
 
 def foreseen_lines(record: Record) -> list[str]:
-    """How long a plan takes on its device, before anything was built."""
+    """Return how long a plan takes on its device, before anything was built."""
     plan, device = record["plan"], record["device"]
     if plan["cycles_missing"] is None:
         return []
@@ -179,19 +179,19 @@ def without_text(missing: Sequence[str]) -> str:
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
-    """Technique, arena, and how much less that is than with none of them."""
+    """Return technique, arena, and how much less that is than with none of them."""
     first = next(iter(ablation.values()))
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
 def by_rows(record: Record) -> str:
-    """What of a front comes and goes by rows, to follow its title."""
+    """Return what of a front comes and goes by rows, to follow its title."""
     streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
 def _held(record: Record) -> str:
-    """Which of the network's inputs and outputs lie in the arena, and which do not."""
+    """Return which of the network's inputs and outputs lie in the arena, and which do not."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
     in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
@@ -203,7 +203,7 @@ def _held(record: Record) -> str:
 
 
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
-    """RAM and Flash by part, against their limits: part, bytes, limit, what."""
+    """Return RAM and Flash by part, against their limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
     several = len(room) > 1
@@ -229,7 +229,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
 
 
 def proof_lines(record: Record) -> list[str]:
-    """What was proved, on what, with which compilers; and what was not checked."""
+    """Return what was proved, on what, with which compilers; and what was not checked."""
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
@@ -305,7 +305,7 @@ def flash_estimate_line(record: Record) -> str:
 
 
 def peak_text(peak: Record) -> str:
-    """The step that needs most, and in a plan what lies in the arena then."""
+    """Return the step that needs most, and in a plan what lies in the arena then."""
     line = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
     if not peak["buffers"]:
         return line
@@ -332,7 +332,7 @@ def proposal_line(proposal: Record) -> str:
 
 
 def cycle_lines(record: Record) -> list[str]:
-    """What one inference takes on the device, estimated, and what the estimate rests on."""
+    """Return what one inference takes on the device, estimated, and what the estimate rests on."""
     if record["cycles"] is None and record["plain_c"]:
         return [f"cycles: not estimated, for {counted(len(record['plain_c']), 'kernel')} ran as plain C"]
     if record["cycles"] is None:
@@ -368,7 +368,7 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """A headed row per board: how long an inference takes; needed and left in bytes, left below 0 where it does not fit."""
+    """Return a headed row per board: time of an inference; bytes needed and left, below 0 where the network does not fit."""
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
@@ -389,7 +389,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def comparison_lines(record: Record) -> list[str]:
-    """Where the RAM goes, whose figures are another core's, and how often the network was run."""
+    """Return where the RAM goes, whose figures are another core's, and how often the network was run."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
     if any(board["latency_ms"] is not None for board in record["compare"]):

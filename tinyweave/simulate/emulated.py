@@ -66,7 +66,7 @@ class Firmware:
 
 
 def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -> list[str]:
-    """How C is compiled for a core."""
+    """Return how C is compiled for a core."""
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -265,7 +265,7 @@ def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
 
 
 def missing(core: str) -> tuple[str, str] | None:
-    """Why a core cannot be emulated here and what to do about it, or None when it can."""
+    """Return why a core cannot be emulated here and what to do about it, or None when it can."""
     for package in ("unicorn", "capstone") if CORES[core].emulator == "unicorn" else ():
         if importlib.util.find_spec(package) is None:
             return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
@@ -275,7 +275,7 @@ def missing(core: str) -> tuple[str, str] | None:
 
 
 def nearest(*cores: str) -> str:
-    """The first of these that is emulated; one that needs QEMU only where QEMU is."""
+    """Return the first of these that is emulated; one that needs QEMU only where QEMU is."""
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
@@ -329,14 +329,14 @@ def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
 
 
 def _function(linked: _Elf, address: int) -> tuple[str, int]:
-    """The function that an address lies in, and how far."""
+    """Return the function that an address lies in, and how far."""
     index = bisect.bisect_right(linked.functions, (address, "\uffff")) - 1
     start, name = linked.functions[index] if index >= 0 else (0, "?")
     return name, address - start
 
 
 def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
-    """A fault on the emulated core in one line."""
+    """Return a fault on the emulated core in one line."""
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
@@ -353,7 +353,7 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
-    """An address in words."""
+    """Return an address in words."""
     memory_start, memory_step, stack_start = addresses
     for index, region in enumerate(regions):
         offset = address - memory_start - index * memory_step

@@ -164,7 +164,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
 
 
 def _connect(path: Path, deadline: float) -> socket.socket:
-    """The socket that QEMU opens some time after its start."""
+    """Return the socket that QEMU opens some time after its start."""
     while True:
         connection = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):

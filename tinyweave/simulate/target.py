@@ -40,7 +40,7 @@ class Build:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of weights, tables, code and static data, see Firmware; only of a core."""
+        """Return bytes of weights, tables, code and static data, see Firmware; only of a core."""
         assert isinstance(self.program, emulated.Firmware)
         return self.program.sizes
 
