@@ -28,7 +28,7 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, operand
 from .window import Size, Window, Windows, extent, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
@@ -95,8 +95,7 @@ def _operands(
     graph: Graph, op: Op, arrays: OptionalArrays
 ) -> tuple[NDArray[np.int8], NDArray[np.int16], NDArray[np.int32] | None]:
     """Return the input, the weights less their zero point, and the bias."""
-    x, weights = arrays[0], arrays[1]
-    assert x is not None and weights is not None
+    x, weights = operand(arrays), operand(arrays, 1)
     return x, weights.astype(np.int16) - np.int16(weights_zero(graph, op)), arrays[2] if len(arrays) > 2 else None
 
 

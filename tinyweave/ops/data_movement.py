@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
@@ -58,8 +58,7 @@ def pad_value(graph: Graph, op: Op) -> int | float:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[DATA.get(op.kind, 0)]
-    assert x is not None
+    x = operand(arrays, DATA.get(op.kind, 0))
     flat, copied = x.ravel(), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)

@@ -23,7 +23,7 @@ from .constraints import (
 )
 from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
@@ -63,8 +63,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = arrays[0], arrays[1]
-    assert x is not None and weights is not None
+    x, weights = operand(arrays), operand(arrays, 1)
     centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
     total = (centred @ (weights.T.astype(np.float64) - weights_zero(graph, op))).astype(np.int64)
     if len(arrays) > 2 and arrays[2] is not None:

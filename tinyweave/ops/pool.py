@@ -21,7 +21,7 @@ from .constraints import (
     rank_is_4,
     same_quantisation,
 )
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
 from .window import Window, Windows, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
@@ -33,8 +33,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     highest = np.full(infer(graph, op)[0], -128, np.int8)
     for _, _, seen in taps(x, kernel=op.attrs["kernel"], stride=op.attrs["stride"], padding=op.attrs["padding"], fill=-128):
         np.maximum(highest, seen, out=highest)
@@ -47,8 +46,7 @@ def away_from(op: Op) -> int:
 
 
 def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, np.int64)
     offset = away_from(op)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
 from .data_movement import infer_resize, resize_is_spatial
-from .spec import Arrays, OpSpec, OptionalArrays
+from .spec import Arrays, OpSpec, OptionalArrays, operand
 
 ONE = 1 << 10
 
@@ -86,8 +86,7 @@ def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     if is_unsigned(op):
         return [_mixed_floats(graph, op, x)]
     mixed = x.astype(np.int64)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import input_is_int8, output_is_int8, per_tensor
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
 
@@ -40,7 +39,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, time, state = (_int64(arrays, index) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
+    x, weights, time, state = (operand(arrays, index).astype(np.int64) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     p, out, memory = parameters(graph, op), graph.output(op), graph.input(op, STATE)
     info, (filters, steps) = np.iinfo(memory.dtype), time.shape
     products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
@@ -52,12 +51,6 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     bias = arrays[BIAS]
     scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
     return [np.clip(scaled, -128, 127).astype(np.int8), history.reshape(state.shape).astype(memory.dtype)]
-
-
-def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:
-    array = arrays[index]
-    assert array is not None
-    return array.astype(np.int64)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

@@ -22,7 +22,7 @@ from .constraints import (
 )
 from .conv import rescaled, wide_sums_fit
 from .fixed_point import quantize_multipliers
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 from .window import MOST_PADDED, MOST_POSITIONS, positions
 
 DATA, BIAS = 2, 3
@@ -43,8 +43,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = arrays[DATA], arrays[1], arrays[BIAS] if len(arrays) > BIAS else None
-    assert x is not None and weights is not None
+    x, weights, bias = operand(arrays, DATA), operand(arrays, 1), arrays[BIAS] if len(arrays) > BIAS else None
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
