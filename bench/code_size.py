@@ -80,9 +80,9 @@ def main() -> int:
         measured = {level: sizes(model, level) for level in LEVELS}
         ours = {level: (parts["code"], flash(parts)) for level, (parts, _) in measured.items()}
         missed += [
-            f"{name}: {flash(parts):,} bytes at {level}, foreseen {need.least:,} to {need.most:,}"
+            f"{name}: {flash(parts):,} bytes at {level}, foreseen {need.lower_bound:,} to {need.upper_bound:,}"
             for level, (parts, need) in measured.items()
-            if not need.least <= flash(parts) <= need.most
+            if not need.lower_bound <= flash(parts) <= need.upper_bound
         ]
         print(f"| {name} | " + " | ".join(f"{n:,}" for pair in (theirs, *ours.values()) for n in pair) + " |", flush=True)
         missed += [

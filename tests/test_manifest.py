@@ -39,16 +39,16 @@ def test_the_list_says_what_was_written_and_from_what(tmp_path: Path) -> None:
 
 def test_what_an_earlier_run_wrote_goes_unless_it_was_changed(tmp_path: Path) -> None:
     first = generate(tmp_path, {"kws.h": "1", "tw_old.c": "2", "tw_changed.c": "3", "tw_gone.c": "4"})
-    assert first.removed == first.kept == []
+    assert first.removed == first.changed == []
     (tmp_path / "tw_changed.c").write_text("mine")
     (tmp_path / "tw_gone.c").unlink()
     (tmp_path / "main.c").write_text("mine")
     second = generate(tmp_path, {"kws.h": "5"})
-    assert (second.removed, second.kept) == (["tw_old.c"], ["tw_changed.c"])
+    assert (second.removed, second.changed) == (["tw_old.c"], ["tw_changed.c"])
     assert names(tmp_path) == {"kws.h", "tw_changed.c", "main.c", MANIFEST}
     assert (tmp_path / "kws.h").read_text() == "5" and (tmp_path / "tw_changed.c").read_text() == "mine"
     third = generate(tmp_path, {"kws.h": "5"})
-    assert third.removed == third.kept == [], "a file is named once; the list no longer has it"
+    assert third.removed == third.changed == [], "a file is named once; the list no longer has it"
 
 
 def test_a_run_that_fails_removes_nothing(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_list_can_name_only_files_of_its_own_folder(tmp_path: Path) -> None:
     listed = {**dict.fromkeys(HOSTILE, sha256("v")), str(victim): sha256("v")}
     (folder / MANIFEST).write_text(json.dumps({"files": listed}))
     written = generate(folder, {"kws.h": "1"})
-    assert written.removed == written.kept == []
+    assert written.removed == written.changed == []
     assert victim.exists() and names(folder) == {"sub", "folder.c", ".hidden.c", "link.c", "kws.h", MANIFEST}
     assert (folder / "sub" / "victim.c").exists() and (folder / "link.c").is_symlink()
 

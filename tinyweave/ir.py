@@ -42,7 +42,7 @@ def printable(text: str) -> str:
 
 
 def shortened(name: str, limit: int = 200) -> str:
-    """A name out of a file for a message: a damaged file may hold one as long as itself."""
+    """Return a name out of a file for a message: a damaged file may hold one as long as itself."""
     return name if len(name) <= limit else f"{name[: limit - 12]}...{name[-9:]}"
 
 
@@ -88,17 +88,17 @@ class Tensor:
 
     @cached_property
     def pixel_bytes(self) -> int:
-        """Bytes along the last axis."""
+        """Return bytes along the last axis."""
         return run_bytes(self.shape[-1] if self.shape else 1, self.dtype)
 
     @property
     def scale(self) -> float:
-        """The one scale of a per-tensor quantised tensor."""
+        """Return the one scale of a per-tensor quantised tensor."""
         return self._only_quant.scale[0]
 
     @property
     def zero_point(self) -> int:
-        """The one zero point of a per-tensor quantised tensor."""
+        """Return the one zero point of a per-tensor quantised tensor."""
         return self._only_quant.zero_point[0]
 
     @property
@@ -147,12 +147,12 @@ class Graph:
 
     @cached_property
     def producer(self) -> dict[str, int]:
-        """Tensor name -> index of the op that writes it."""
+        """Return tensor name -> index of the op that writes it."""
         return {name: index for index, op in enumerate(self.ops) for name in op.outputs}
 
     @cached_property
     def consumers(self) -> dict[str, tuple[int, ...]]:
-        """Tensor name -> indices of the ops that read it, in order, each once."""
+        """Return tensor name -> indices of the ops that read it, in order, each once."""
         readers: dict[str, list[int]] = {}
         for index, op in enumerate(self.ops):
             for name in dict.fromkeys(n for n in op.inputs if n is not None):
@@ -166,7 +166,7 @@ class Graph:
         return [self.tensors[name] for name in op.outputs]
 
     def input(self, op: Op, index: int = 0) -> Tensor:
-        """The tensor at a required input of `op`."""
+        """Return the tensor at a required input of `op`."""
         name = op.inputs[index]
         if name is None:
             raise CompileError(f"lacks its input {index}", op=op)
@@ -181,17 +181,17 @@ class Graph:
 
 
 def array_type(dtype: str) -> np.dtype[Any]:
-    """What numpy holds elements of this type in."""
+    """Return what numpy holds elements of this type in."""
     return np.dtype("int8" if dtype == "int4" else dtype)
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of one element; of int4, of two that share a byte."""
+    """Return bytes of one element; of int4, of two that share a byte."""
     return array_type(dtype).itemsize
 
 
 def run_bytes(elements: int, dtype: str) -> int:
-    """Bytes of elements that lie together."""
+    """Return bytes of elements that lie together."""
     return (elements + 1) // 2 if dtype == "int4" else elements * itemsize(dtype)
 
 
@@ -203,13 +203,13 @@ def packed(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def unpacked(pairs: NDArray[Any], count: int) -> NDArray[np.int8]:
-    """The first `count` of the int4 values that lie two to a byte along the last axis."""
+    """Return the first `count` of the int4 values that lie two to a byte along the last axis."""
     halves = np.stack((pairs << 4, pairs), axis=-1).astype(np.int8)  # of int8, so that signs are kept
     return np.asarray(halves.reshape(*pairs.shape[:-1], -1)[..., :count] >> 4)
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the largest value of an integer type."""
+    """Return the least and the largest value of an integer type."""
     return (-8, 7) if dtype == "int4" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
@@ -218,7 +218,7 @@ def is_constant(tensor: Tensor) -> bool:
 
 
 def rebuild(graph: Graph, **changes: Any) -> Graph:
-    """A copy of `graph` with fields replaced and the tensors that nothing refers to any more dropped."""
+    """Return a copy of `graph` with fields replaced and the tensors that nothing refers to any more dropped."""
     changed = replace(graph, **changes)
     used: set[str] = set(changed.inputs) | set(changed.outputs)
     for op in (*changed.init, *changed.ops):
@@ -233,9 +233,9 @@ def verify(graph: Graph) -> Graph:
         _verify_tensor(key, tensor)
     if not graph.outputs:
         raise CompileError(f"graph '{graph.name}' has no outputs", "a network must compute something")
-    twice = [n for n, c in Counter(graph.inputs).items() if c > 1]
-    if twice:
-        raise CompileError("is listed twice among the inputs", tensor=twice[0])
+    repeated = [n for n, c in Counter(graph.inputs).items() if c > 1]
+    if repeated:
+        raise CompileError("is listed twice among the inputs", tensor=repeated[0])
     names = Counter(op.name for op in (*graph.init, *graph.ops))
     for name, count in names.items():
         if count > 1:
@@ -303,7 +303,7 @@ def _verify_tensor(key: str, tensor: Tensor) -> None:
 
 
 def dump(graph: Graph) -> str:
-    """The graph as text: one line per input, op and output; constants by shape and digest."""
+    """Return the graph as text: one line per input, op and output; constants by shape and digest."""
 
     def short(name: str | None) -> str:
         if name is None:
@@ -338,7 +338,7 @@ def _digest(tensor: Tensor) -> str:
 
 
 def fingerprint(graph: Graph) -> str:
-    """SHA-256 over everything that a graph computes and calls its tensors: equal graphs have equal fingerprints."""
+    """Return SHA-256 over everything that a graph computes and calls its tensors: equal graphs have equal fingerprints."""
     digest = hashlib.sha256()
     for line in _content(graph):
         digest.update(line.encode() + b"\n")
@@ -346,7 +346,7 @@ def fingerprint(graph: Graph) -> str:
 
 
 def diff(a: Graph, b: Graph) -> list[str]:
-    """The lines in which two graphs differ, `-` for those of `a`, `+` for those of `b`; empty when they are equal."""
+    """Return the lines in which two graphs differ, `-` for those of `a`, `+` for those of `b`; empty when they are equal."""
     left, right = Counter(_content(a)), Counter(_content(b))
     lines = [f"- {line}" for line in (left - right).elements()] + [f"+ {line}" for line in (right - left).elements()]
     if not lines and fingerprint(a) != fingerprint(b):

@@ -28,12 +28,12 @@ MAX_BYTES = 1 << 20
 class Written:
     """A folder that is being written; `scratch` is where.
 
-    Afterwards: names of files that an earlier run wrote and this one did not, `removed`, or `kept` because they were changed.
+    Afterwards: names of files that an earlier run wrote and this one did not, `removed`, or left because they were `changed`.
     """
 
     scratch: Path
     removed: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str,
         path = target / name
         if path.is_file() and not path.is_symlink():
             is_removed = _digest(path) == earlier[name] and _remove(path)
-            (written.removed if is_removed else written.kept).append(name)
+            (written.removed if is_removed else written.changed).append(name)
 
 
 def _listed(folder: Path) -> dict[str, str]:

@@ -35,13 +35,13 @@ class Model:
     layout: str = "model"
 
     def __repr__(self) -> str:
-        ends = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
-        inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in ends)
+        edges = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
+        inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
     @property
     def sha256(self) -> str:
-        """The digest of the file, in hexadecimal."""
+        """Return the digest of the file, in hexadecimal."""
         return hashlib.sha256(self.file).hexdigest()
 
 
@@ -86,12 +86,12 @@ class Profile:
 
     @property
     def ram(self) -> int:
-        """Bytes of the arenas, static data and stack."""
+        """Return bytes of the arenas, static data and stack."""
         return sum(self.arena.values()) + self.static + self.stack
 
     @property
     def flash(self) -> int:
-        """Bytes of weights, tables and code."""
+        """Return bytes of weights, tables and code."""
         return self.weights + self.tables + self.code
 
 
@@ -105,11 +105,11 @@ class Limits:
     maps: tuple[Mapping[str, int], ...] = ()
 
     def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
-        """The map in which these arenas were planned."""
+        """Return the map in which these arenas were planned."""
         return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
 
     def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
-        """Bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
+        """Return bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
         memories = self.memories(arena)
         if memories is None:
             return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
@@ -121,12 +121,12 @@ class FlashNeed(NamedTuple):
     """Bytes of Flash of a plan before it is built: its constants, exact, and with code and parameters at least and at most."""
 
     constants: int
-    least: int
-    most: int
+    lower_bound: int
+    upper_bound: int
 
     def excess(self, limit: int | None) -> int | None:
         """Return the bytes over `limit` if the constants alone exceed it, 0 if all fits, None where only a build can tell."""
-        if limit is None or self.constants <= limit < self.most:
+        if limit is None or self.constants <= limit < self.upper_bound:
             return None
         return max(0, self.constants - limit)
 
@@ -153,7 +153,7 @@ class Reordering:
         return f"<Reordering of '{self.model.name}': at most {self.best.peak:,} B live>"
 
     def live(self, order: Sequence[int]) -> list[dict[str, int]]:
-        """Per step the tensors that are alive, and their bytes."""
+        """Return per step the tensors that are alive, and their bytes."""
         tensors = self.model.original.tensors
         return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
 
@@ -178,12 +178,12 @@ class Deployment:
 
     @property
     def fits(self) -> bool:
-        """Whether RAM and Flash, as measured, are within the limits."""
+        """Return whether RAM and Flash, as measured, are within the limits."""
         return not any(self.excess.values())
 
     @property
     def excess(self) -> dict[str, int]:
-        """Bytes by which ram and flash exceed their limits, 0 where they fit."""
+        """Return bytes by which ram and flash exceed their limits, 0 where they fit."""
         return excess(self.profile, self.limits)
 
 
@@ -204,7 +204,7 @@ class Fit:
 
     @property
     def excess(self) -> dict[str, int]:
-        """Bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
+        """Return bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
         return excess(self.profile, self.limits)
 
     @property
@@ -213,7 +213,7 @@ class Fit:
 
 
 def excess(profile: Profile, limits: Limits) -> dict[str, int]:
-    """Bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
+    """Return bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
     flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
     return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
 

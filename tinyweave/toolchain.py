@@ -42,18 +42,18 @@ class Toolchain:
 
 
 def host() -> Toolchain:
-    """The C compiler for programs that run here."""
+    """Return the C compiler for programs that run here."""
     return _find(os.environ.get("TINYWEAVE_CC", ""), ("gcc", "cc", "clang"), "a C compiler (gcc or clang)", "TINYWEAVE_CC")
 
 
 def arm() -> Toolchain:
-    """The C compiler for Cortex-M."""
+    """Return the C compiler for Cortex-M."""
     forced = os.environ.get("TINYWEAVE_ARM_CC", "")
     return _find(forced, ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
 
 
 def riscv() -> Toolchain:
-    """The C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
+    """Return the C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
     forced = os.environ.get("TINYWEAVE_RISCV_CC", "")
     programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
     return _find(forced, programs, programs[0], "TINYWEAVE_RISCV_CC")
@@ -107,9 +107,9 @@ def _zig(variable: str) -> Toolchain:
 
 
 def _zig_of_package() -> str | None:
-    """The program that the package ziglang brings."""
-    found = PathFinder.find_spec("ziglang", import_folders())
-    folders = found.submodule_search_locations or () if found else ()
+    """Return the program that the package ziglang brings."""
+    spec = PathFinder.find_spec("ziglang", import_folders())
+    folders = spec.submodule_search_locations or () if spec else ()
     return next((path for folder in folders if (path := shutil.which(os.path.join(folder, "zig")))), None)
 
 
@@ -162,7 +162,7 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
+    """Return where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
     if sys.platform == "win32":
         parent = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
@@ -186,7 +186,7 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
+    """Return the file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
     digest = hashlib.sha256()
     for text in (*toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
@@ -201,14 +201,14 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
     builds.mkdir(exist_ok=True)
     _trim_now_and_then()
     with tempfile.TemporaryDirectory(dir=builds, prefix="making-") as making:
-        made = Path(making) / "entry"
-        made.mkdir()
-        make(made / name)
+        folder = Path(making) / "entry"
+        folder.mkdir()
+        make(folder / name)
         try:
-            made.rename(entry)
+            folder.rename(entry)
         except OSError:  # another process was faster, or is removing an older one
             if not (entry / name).is_file():
-                made.rename(entry)
+                folder.rename(entry)
     return entry / name
 
 
@@ -300,13 +300,13 @@ def _remove(path: Path) -> None:
 
 
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
-    """An object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
+    """Return an object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
 
     `include` says where to look for headers; which ones a file uses is found among `files`. A file that does not speak of
     TW_TRACE is the same with and without the trace hook.
     """
     headers = {file.name: file for file in files}
-    made = []
+    paths = []
     for file in (file for file in files if file.suffix == ".c"):
         used = _included(file, headers)
         traced = any("TW_TRACE" in header.read_text() for header in used)
@@ -315,23 +315,23 @@ def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], i
         def make(path: Path, file: Path = file, chosen: Sequence[str] = chosen) -> None:
             compile_c(toolchain, [*chosen, "-I", file.parent, *include, file, "-o", path])
 
-        made.append(cached(f"{file.stem}.o", toolchain, chosen, used, make))
-    return made
+        paths.append(cached(f"{file.stem}.o", toolchain, chosen, used, make))
+    return paths
 
 
 def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
     """`file` and all that it includes of `headers`, by name."""
-    waiting, found = [file], {file.name: file}
+    waiting, included = [file], {file.name: file}
     while waiting:
         for name in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)', waiting.pop().read_text(), re.MULTILINE):
-            if name in headers and name not in found:
-                found[name] = headers[name]
+            if name in headers and name not in included:
+                included[name] = headers[name]
                 waiting.append(headers[name])
-    return [found[name] for name in sorted(found)]
+    return [included[name] for name in sorted(included)]
 
 
 def sources(folder: Path, model: str) -> list[Path]:
-    """The C files and headers of an emitted model, which must be there."""
+    """Return the C files and headers of an emitted model, which must be there."""
     if not (folder / f"{model}.h").is_file():
         raise CompileError(f"{folder} holds no {model}.h", "give the folder and the name that 'tinyweave compile' wrote")
     return sorted((*folder.glob("*.c"), *folder.glob("*.h")))

@@ -68,8 +68,8 @@ def compile(
     Other files of the folder stay; what an earlier call wrote there and is no longer part of it is removed. planned: emit this
     plan instead of planning.
     """
-    loaded, target, made = _planned(model, device, options, changes, planned)
-    emitted = api.source(loaded, made, "", target, kernel_prefix=kernel_prefix)
+    loaded, target, planned = _planned(model, device, options, changes, planned)
+    emitted = api.source(loaded, planned, "", target, kernel_prefix=kernel_prefix)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         api.write(emitted, written.scratch)
     return [Path(folder) / name for name in emitted.files]
@@ -87,8 +87,10 @@ def verify(
     **changes: Any,
 ) -> Verification:
     """Run the C on this machine and on an emulated core, and compare every byte with the reference's: `.ok` is the verdict."""
-    loaded, target, made = _planned(model, device, options, changes, planned)
-    return api.verify(loaded, made, inputs=_samples(inputs), count=samples, seed=seed, core=api.emulated_core(target))
+    loaded, target, planned = _planned(model, device, options, changes, planned)
+    return api.verify(
+        loaded, planned, inputs=list(map(_arrays, inputs)), count=samples, seed=seed, core=api.emulated_core(target)
+    )
 
 
 def profile(
@@ -101,9 +103,9 @@ def profile(
     **changes: Any,
 ) -> Profile:
     """Measure one inference on an emulated core: instructions, stack, code size, and cycles as they are estimated."""
-    loaded, target, made = _planned(model, device, options, changes, planned)
-    given = None if sample is None else _samples([sample])[0]
-    return api.profile(loaded, made, api.emulated_core(target), given, device=target)
+    loaded, target, planned = _planned(model, device, options, changes, planned)
+    arrays = None if sample is None else _arrays(sample)
+    return api.profile(loaded, planned, api.emulated_core(target), arrays, device=target)
 
 
 def deploy(
@@ -125,7 +127,7 @@ def deploy(
             written.scratch,
             device=target,
             limits=api.limits_of(target, chosen.ram, chosen.flash),
-            inputs=_samples(inputs),
+            inputs=list(map(_arrays, inputs)),
             count=samples,
             seed=seed,
             **_planning(chosen),
@@ -136,8 +138,8 @@ def compare(
     model: Model | str | Path, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any
 ) -> list[Fit]:
     """Hold a model against every known board: planned, built and run once per core."""
-    given = None if sample is None else _samples([sample])[0]
-    return api.compare_boards(_model(model), sample=given, **_planning(_changed(options, changes)))
+    arrays = None if sample is None else _arrays(sample)
+    return api.compare_boards(_model(model), sample=arrays, **_planning(_changed(options, changes)))
 
 
 def reorder(model: Model | str | Path) -> Reordering:
@@ -180,5 +182,5 @@ def _planning(options: PlanOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in ("ram", "flash")}
 
 
-def _samples(inputs: Sequence[Sample]) -> list[list[np.ndarray]]:
-    return [[sample] if isinstance(sample, np.ndarray) else list(sample) for sample in inputs]
+def _arrays(sample: Sample) -> list[np.ndarray]:
+    return [sample] if isinstance(sample, np.ndarray) else list(sample)

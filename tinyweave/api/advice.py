@@ -44,7 +44,7 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, bool, int, int]:
-        """What makes one proposal better than another: options before boards, few changes, little RAM."""
+        """Return what makes one proposal better than another: options before boards, few changes, little RAM."""
         return self.fits is None, "device" in self.changes, len(self.changes), self.arena
 
 
@@ -135,11 +135,11 @@ def _search_options(search: _Search, start: Options, *, needs_flash: bool) -> li
             return solved
         if count == 1 and len(changes) > 2 and not _solvable(search, {**start, **dict(changes)}, needs_flash=needs_flash):
             break
-    least = min(search.tried, key=lambda each: (each.arena, len(each.changes)), default=None)
-    kept = {**start, **(least.changes if least else {}), **({} if search.options["optimize"] == "size" else SMALLEST)}
+    closest = min(search.tried, key=lambda each: (each.arena, len(each.changes)), default=None)
+    base = {**start, **(closest.changes if closest else {}), **({} if search.options["optimize"] == "size" else SMALLEST)}
     for overhead in OVERHEADS:
         if overhead > (search.options["max_mac_overhead"] or 1):
-            proposal = _try(search, {**kept, "max_mac_overhead": overhead})
+            proposal = _try(search, {**base, "max_mac_overhead": overhead})
             if proposal and _solves(proposal, needs_flash=needs_flash):
                 return [proposal]
             if proposal and search.limits.ram is not None and proposal.arena > HOPELESS * search.limits.ram:
@@ -155,10 +155,10 @@ def _changes(search: _Search) -> Iterator[tuple[str, Any]]:
     for option, value in (("io", "int8"), ("layout", "nhwc")):
         if options[option] != value:
             other = search.edged({option: value}).graph
-            ends = [
+            edges = [
                 [(g.tensors[name].dtype, g.tensors[name].shape) for name in (*g.inputs, *g.outputs)] for g in (graph, other)
             ]
-            if ends[0] != ends[1]:
+            if edges[0] != edges[1]:
                 yield option, value
     for option in ("stream_inputs", "stream_outputs"):
         if not options[option]:
@@ -185,12 +185,12 @@ def _try(search: _Search, changes: Options) -> Proposal | None:
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
     """Return the proposal with the changes of `start` for the smallest listed board on which it fits, if one is found soon."""
-    flash_heavy = [
+    large_enough = [
         board
         for board in sorted(all_devices(), key=lambda board: (board.ram or 0, board.name))
-        if (board.ram or 0) >= start.arena and board.flash is not None and board.flash >= start.need.most
+        if (board.ram or 0) >= start.arena and board.flash is not None and board.flash >= start.need.upper_bound
     ]
-    for board in [board for board in flash_heavy if board != search.board][:MOST_BOARDS]:
+    for board in [board for board in large_enough if board != search.board][:MOST_BOARDS]:
         proposal = search.planned({"device": board.name, **start.changes}, board)
         if proposal and proposal.fits:
             return [proposal]
@@ -213,8 +213,8 @@ def _best(done: Sequence[Proposal], tried: Sequence[Proposal]) -> list[Proposal]
     fitting = sorted((each for each in done if each.fits is not False), key=lambda each: each.rank)
     others = sorted((each for each in done if each.fits is False), key=lambda each: each.rank)
     closest = sorted(tried, key=lambda each: (each.arena, len(each.changes)))
-    kept: list[Proposal] = []
+    best: list[Proposal] = []
     for each in [*fitting, *others] or closest[:MOST_CLOSEST]:
-        beaten = any(other.changes.items() < each.changes.items() and other.arena <= each.arena for other in kept)
-        kept += [] if beaten else [each]
-    return kept[:MOST_PROPOSALS]
+        beaten = any(other.changes.items() < each.changes.items() and other.arena <= each.arena for other in best)
+        best += [] if beaten else [each]
+    return best[:MOST_PROPOSALS]

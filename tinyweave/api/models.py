@@ -97,7 +97,7 @@ def _tolerated(path: Path, file: bytes, error: CompileError) -> tuple[Model, lis
 
 
 def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:
-    """The one line for a model with ops that are not supported."""
+    """Return the one line for a model with ops that are not supported."""
     kinds = Counter(error.op.kind for error in reasons if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())

@@ -52,10 +52,10 @@ def plan(
     other_flash: int | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """The checked memory plan of a model, in the memories of `limits` if there are several.
+    """Return the checked memory plan of a model, in the memories of `limits` if there are several.
 
     With `stream_inputs` a callback brings its inputs row by row, with `stream_outputs` one takes those outputs row by row of
-    which that can be done: Plan.handed says which. It executes at most `max_mac_overhead` times the
+    which that can be done: Plan.streamed_outputs says which. It executes at most `max_mac_overhead` times the
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
     `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
     others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
@@ -131,8 +131,8 @@ def device_limits(device: Device) -> Limits:
 def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
     """Return what a plan needs of Flash, on the core of `device` or a Cortex-M4."""
     constants = constant_bytes(plan)
-    least, most = code_range(plan, device.core if device else DEFAULT_CORE)
-    return FlashNeed(constants, constants + least, constants + most)
+    lower_bound, upper_bound = code_range(plan, device.core if device else DEFAULT_CORE)
+    return FlashNeed(constants, constants + lower_bound, constants + upper_bound)
 
 
 def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
@@ -142,30 +142,30 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
-        made = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
-        if core is not None and (others := foreign(made.variants, core)):
+        plan = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
+        if core is not None and (others := foreign(plan.variants, core)):
             raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
     except (CompileError, UnicodeDecodeError) as error:
         raise CompileError(f"{path}: {error}") from error
-    return made
+    return plan
 
 
-def ablation(model: Model, made: Plan, schedule: str) -> dict[str, int]:
-    """Technique of the planner -> bytes of the arena with it and all before it; `made` is the model's plan of `schedule`."""
-    return planning_ablation(model.graph, made, schedule)
+def ablation(model: Model, plan: Plan, schedule: str) -> dict[str, int]:
+    """Return technique of the planner -> bytes of the arena with it and all before it; `plan` is the model's, of `schedule`."""
+    return planning_ablation(model.graph, plan, schedule)
 
 
-def explain(model: Model, made: Plan, name: str) -> Explanation:
-    """Why a tensor of a plan lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
-    graph = made.graph
-    known = {buffer.name: buffer.name for buffer in made.buffers} | {tensor: tensor for tensor in made.places}
+def explain(model: Model, plan: Plan, name: str) -> Explanation:
+    """Return why a tensor lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
+    graph = plan.graph
+    known = {buffer.name: buffer.name for buffer in plan.buffers} | {tensor: tensor for tensor in plan.places}
     for position, tensor in enumerate(graph.inputs):
         known.setdefault("input" if len(graph.inputs) == 1 else f"input_{position}", tensor)
     for op in graph.ops:
         for position, tensor in enumerate(op.outputs):
             known.setdefault(f"{op.name}_{position}" if position else op.name, tensor)
     if name in known:
-        return explain_tensor(made, known[name])
+        return explain_tensor(plan, known[name])
     if name in graph.tensors:
         size = graph.tensors[name].bytes
         raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
@@ -176,7 +176,7 @@ def explain(model: Model, made: Plan, name: str) -> Explanation:
 
 
 def counted_chain(model: Model, count: str) -> Chain | None:
-    """What a paper's count is of in a model; None for `live`, which counts everything."""
+    """Return what a paper's count is of in a model; None for `live`, which counts everything."""
     if count not in PLAN_COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
     if count == "live":
@@ -185,15 +185,15 @@ def counted_chain(model: Model, count: str) -> Chain | None:
         return chain_of(model.graph)
 
 
-def counted(model: Model, made: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
-    """What a paper finds for the same network, within the same limits, by its own count, beside what the plan needs by it."""
+def counted(model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
+    """Return what a paper finds for the same network within the same limits by its own count, and what the plan needs by it."""
     with _counting(count):
-        return counts.counted(count, made, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
+        return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
 
 
 @contextmanager
 def _counting(count: str) -> Iterator[None]:
-    """What a count is not defined for is said with its name."""
+    """Say what a count is not defined for with the count's name."""
     try:
         yield
     except CompileError as error:
@@ -201,7 +201,7 @@ def _counting(count: str) -> Iterator[None]:
 
 
 def reorder(model: Model, count: str = "live") -> Reordering:
-    """The file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
+    """Return the file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
 
     `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
     """

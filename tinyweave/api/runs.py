@@ -32,7 +32,7 @@ Count = TypeVar("Count")
 
 
 def source(model: Model, plan: Plan, command: str = "", device: Device | None = None, *, kernel_prefix: str = "") -> Source:
-    """The C of a plan; with a prefix, the names of its kernels begin with that."""
+    """Return the C of a plan; with a prefix, the names of its kernels begin with that."""
     origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
     return emit(plan, model.name, origin, kernel_prefix)
 
@@ -57,9 +57,9 @@ def write(source: Source, folder: Path) -> None:
         (folder / name).write_text(text, encoding="ascii", newline="\n")
 
 
-def samples(model: Model, count: int, seed: int, given: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Inputs to verify with: the given ones, then edge values, then random ones, `count` in all but never fewer than given."""
-    return compare.samples(model.graph, count, seed, given)
+def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
+    """Return `count` inputs to verify with, never fewer than `inputs`: these, then edge values, then random ones."""
+    return compare.samples(model.graph, count, seed, inputs)
 
 
 def verify(
@@ -80,7 +80,7 @@ def verify(
 
 
 def _litert(model: Model) -> compare.Reference:
-    """LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
+    """Return LiteRT's reference kernels on the imported file, fed and read at the edges that `model` has."""
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         fed = [[_fed(model, name, values) for name, values in zip(model.graph.inputs, case, strict=True)] for case in cases]
@@ -109,7 +109,7 @@ def _fed(model: Model, name: str, values: np.ndarray) -> np.ndarray:
 def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
-    """The outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
+    """Return the outputs of the C in `folder`, as `deploy` or `write` left it, on an emulated core, per sample, in sequence."""
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
@@ -140,12 +140,14 @@ def compare_boards(
     progress: Progress | None = None,
     **chosen: Any,
 ) -> list[Fit]:
-    """The model on every known board, or on `devices`, with the options of `plan`: planned once for cores that have the same
-    kernels, built and run where the kernels taken or the emulated core differ."""
+    """Return the model on every known board, or on `devices`, with the options of `plan`.
+
+    It is planned once for cores that have the same kernels, built and run where the kernels taken or the emulated core differ.
+    """
     boards = all_devices() if devices is None else devices
     with_kernels = {own_kernels(device.core): device.core for device in boards}
-    made = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
-    plans = {device.core: made[own_kernels(device.core)] for device in boards}
+    by_kernels = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
+    plans = {device.core: by_kernels[own_kernels(device.core)] for device in boards}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
     for device, run in runs.items():
@@ -215,9 +217,9 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
     """Return the count of each layer: of the step that it is, or in a stage that runs row by row of its own part."""
-    found = {layer: count for (_, layer), count in parts.items() if layer}
-    alone = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
-    return found | {plan.graph.ops[stage.ops[0]].name: count for stage, count in alone}
+    counts = {layer: count for (_, layer), count in parts.items() if layer}
+    whole = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
+    return counts | {plan.graph.ops[stage.ops[0]].name: count for stage, count in whole}
 
 
 def deploy(
@@ -256,25 +258,25 @@ def deploy(
         optimize=optimize,
         core=kernels,
     )
-    made, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
-    emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
+    planned, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
+    emitted = source(model, planned, command, device, kernel_prefix=kernel_prefix)
     write(emitted, folder)
-    built = target.build(made, folder, model.name, core)
+    built = target.build(planned, folder, model.name, core)
     for _ in range(REBUILDS if planning.trades_flash(model.graph, core_with_kernels(optimize, kernels)) else 0):
-        again = how(other_flash=_other_flash(built, kernels))
-        if again.variants == made.variants:
+        replanned = how(other_flash=_other_flash(built, kernels))
+        if replanned.variants == planned.variants:
             break
-        made = again
+        planned = replanned
         for name in emitted.files:
             (folder / name).unlink()
-        emitted = source(model, made, command, device, kernel_prefix=kernel_prefix)
+        emitted = source(model, planned, command, device, kernel_prefix=kernel_prefix)
         write(emitted, folder)
-        built = target.build(made, folder, model.name, core)
+        built = target.build(planned, folder, model.name, core)
     right = compare.truth(model.graph, cases, _litert(model), progress)
-    here = compare.run_samples(target.build(made, folder, model.name, target.HOST), cases, progress=progress)
+    here = compare.run_samples(target.build(planned, folder, model.name, target.HOST), cases, progress=progress)
     there = compare.run_samples(built, cases, caches=_caches(core, device), progress=progress)
     verification = compare.verdict(right, cases, [here, there], progress)
-    return Deployment(model, made, _profile(there, device), verification, device, allowed)
+    return Deployment(model, planned, _profile(there, device), verification, device, allowed)
 
 
 def _other_flash(built: target.Build, kernels: str) -> int:
@@ -286,12 +288,12 @@ def _other_flash(built: target.Build, kernels: str) -> int:
 
 
 def boards_that_fit(profile: Profile) -> list[Device]:
-    """The listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
+    """Return the listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash)).values())]
 
 
 def emulated_core(device: Device | None) -> str:
-    """The core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
+    """Return the core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:
         return DEFAULT_CORE
     return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

@@ -40,13 +40,14 @@ from .options import (
 
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, results, toolchain
-    from ..report import columns, counts, figure, markdown, record, tables, text, trace, words
+    from ..report import columns, counts, figure, markdown, tables, text, trace, words
+    from ..report import record as records
     from . import samples as sample_files
 else:  # a verb loads what it uses: `--help` nothing of it
     api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
     manifest, planning, results, toolchain = map(lazy, ("manifest", "planning", "results", "toolchain"))
     sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, record, tables, text, trace, words = (
+    columns, counts, figure, markdown, records, tables, text, trace, words = (
         lazy(f"report.{name}")
         for name in ("columns", "counts", "figure", "markdown", "record", "tables", "text", "trace", "words")
     )
@@ -74,14 +75,14 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     """
     with steps.told(model):
         loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
-    found = record.record(loaded, unsupported=reasons)
+    record = records.record(loaded, unsupported=reasons)
     if as_json:
-        steps.print_json(found)
+        steps.print_json(record)
     else:
         out = text.console()
-        text.show_model(out, found)
-        text.show_layers(out, found)
-        text.show_unsupported(out, found)
+        text.show_model(out, record)
+        text.show_layers(out, record)
+        text.show_unsupported(out, record)
     return BAD_INPUT if reasons else 0
 
 
@@ -130,30 +131,30 @@ def plan(
     with steps.progress_bar() as report:
         planned = steps.make_plan(loaded, board, limits, chosen, report)
     overhead = chosen["max_mac_overhead"] or 1.0
-    ends = {"max_mac_overhead": overhead, "ram": limits.ram}
-    compared = api.counted(loaded, planned, count, chain, **ends) if chain else None
+    bounds = {"max_mac_overhead": overhead, "ram": limits.ram}
+    compared = api.counted(loaded, planned, count, chain, **bounds) if chain else None
     explained = None if tensor is None else api.explain(loaded, planned, tensor)
     saved = api.ablation(loaded, planned, chosen["schedule"]) if explained is None else None
-    found = record.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
-    found["explain"] = record.explanation_record(explained) if explained else None
-    found["count"] = counts.count_record(compared) if compared else None
-    if found["fits"] is False and not explained:
-        found["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
+    record = records.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    record["explain"] = records.explanation_record(explained) if explained else None
+    record["count"] = counts.count_record(compared) if compared else None
+    if record["fits"] is False and not explained:
+        record["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
     if as_json:
-        steps.print_json(found)
+        steps.print_json(record)
     elif explained:
         text.show_explanation(text.console(), planned, explained)
     else:
         screen = text.console()
-        text.show_plan(screen, planned, found)
-        text.show_verdict(screen, found)
-        text.show_advice(screen, found)
+        text.show_plan(screen, planned, record)
+        text.show_verdict(screen, record)
+        text.show_advice(screen, record)
     if compared and not as_json:
         print()
         text.show_lines(text.console(), counts.count_lines(loaded.graph, compared, overhead, limits.ram))
-    return DOES_NOT_FIT if found["fits"] is False else 0
+    return DOES_NOT_FIT if record["fits"] is False else 0
 
 
 @app.command(name="compile")
@@ -200,29 +201,31 @@ def compile_model(
     ) as written:
         for source in sources:
             api.write(source, written.scratch)
-    found = [
-        record.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+    entries = [
+        records.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
     ]
     if as_json:
         steps.warn_of_changed(folder, written)
         paths = {"files": (*emitted, manifest.MANIFEST), "removed": written.removed}
         about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
-        return steps.print_json({"tinyweave": __version__, "models": found, **about} if len(found) > 1 else found[0] | about)
+        return steps.print_json(
+            {"tinyweave": __version__, "models": entries, **about} if len(entries) > 1 else entries[0] | about
+        )
     screen = text.console()
     text.heading(screen, f"wrote {len(emitted) + 1} files to {folder}")
     for file, content in emitted.items():
         print(f"  {file}  {len(content):,} B")
     print(f"  {manifest.MANIFEST}  lists them")
     steps.say_removed(folder, written)
-    if len(found) == 1:
-        print(f"arena: {columns.size(found[0]['ram']['arena'])}")
+    if len(entries) == 1:
+        print(f"arena: {columns.size(entries[0]['ram']['arena'])}")
     else:
-        for one in found:
-            print(f"arena of {one['model']['name']}: {columns.size(one['ram']['arena'])}")
+        for record in entries:
+            print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
         print("models that do not run at the same time can share one arena, as large as the largest")
-    for one in found:
-        if one["fits"] is False:
-            text.show_verdict(screen, one)
+    for record in entries:
+        if record["fits"] is False:
+            text.show_verdict(screen, record)
     return 0
 
 
@@ -246,16 +249,16 @@ def verify(
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
-    given = sample_files.read_inputs(inputs, loaded)
+    arrays = sample_files.read_inputs(inputs, loaded)
     with steps.progress_bar() as report:
         result = api.verify(
-            loaded, planned, inputs=given, count=samples, seed=seed, core=api.emulated_core(board), progress=report
+            loaded, planned, inputs=arrays, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
-    found = record.record(loaded, plan=planned, verification=result, device=board, limits=limits)
+    record = records.record(loaded, plan=planned, verification=result, device=board, limits=limits)
     if as_json:
-        steps.print_json(found)
+        steps.print_json(record)
     else:
-        text.show_proof(text.console(), found)
+        text.show_proof(text.console(), record)
     return 0 if result.ok else DIFFERS
 
 
@@ -283,19 +286,19 @@ def profile(
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
-    given = sample_files.read_inputs(inputs, loaded)
+    arrays = sample_files.read_inputs(inputs, loaded)
     with steps.progress_bar() as report:
         report("building and running on the emulated core", 0, 1)
-        measured = api.profile(loaded, planned, api.emulated_core(board), given[0] if given else None, device=board)
-    found = record.record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+        measured = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
+    record = records.record(loaded, plan=planned, profile=measured, device=board, limits=limits)
     if trace_file:
-        files.write_file(trace_file, json.dumps(trace.trace(found), indent=1) + "\n")
+        files.write_file(trace_file, json.dumps(trace.trace(record), indent=1) + "\n")
     if as_json:
-        return steps.print_json(found)
+        return steps.print_json(record)
     screen = text.console()
-    text.show_profile(screen, found, before)
-    text.show_memory(screen, found)
-    text.show_instructions(screen, found)
+    text.show_profile(screen, record, before)
+    text.show_memory(screen, record)
+    text.show_instructions(screen, record)
     return 0
 
 
@@ -322,19 +325,19 @@ def deploy(
     """
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen, name)
-    given = sample_files.read_inputs(inputs, loaded)
+    arrays = sample_files.read_inputs(inputs, loaded)
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
     with steps.progress_bar() as report:
         planned = steps.make_plan(loaded, board, limits, chosen, report)
-    found = record.record(loaded, plan=planned, device=board, limits=limits)
-    if found["fits"] is False:  # no build can change that
-        found["advice"] = steps.advise(
+    record = records.record(loaded, plan=planned, device=board, limits=limits)
+    if record["fits"] is False:  # no build can change that
+        record["advice"] = steps.advise(
             "deploy", model, loaded, planned, board=board, limits=limits, chosen=chosen, **options, out=out
         )
         if as_json:
-            steps.print_json(found)
+            steps.print_json(record)
         else:
-            text.show_misfit(text.console(), found)
+            text.show_misfit(text.console(), record)
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
     command = command_line("deploy", [model], chosen, **options)
@@ -346,7 +349,7 @@ def deploy(
                 device=board,
                 limits=limits,
                 **scheduled(chosen),
-                inputs=given,
+                inputs=arrays,
                 count=samples,
                 seed=seed,
                 command=command,
@@ -354,21 +357,21 @@ def deploy(
                 planned=planned,
                 progress=report,
             )
-        found = record.record(
+        record = records.record(
             loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
         )
-        (written.scratch / "report.md").write_text(markdown.markdown(found, words.picture(done.plan)), encoding="utf-8")
-        (written.scratch / "report.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
+        (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if as_json:
         steps.warn_of_changed(folder, written)
-        steps.print_json(found)
+        steps.print_json(record)
     else:
         screen = text.console()
-        text.show_target(screen, found)
-        text.show_memory(screen, found)
-        text.show_instructions(screen, found)
-        text.show_proof(screen, found)
-        text.show_verdict(screen, found)
+        text.show_target(screen, record)
+        text.show_memory(screen, record)
+        text.show_instructions(screen, record)
+        text.show_proof(screen, record)
+        text.show_verdict(screen, record)
         print(f"C and the report with every layer: {folder}")
         steps.say_removed(folder, written)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
@@ -399,13 +402,13 @@ def reorder(
     with steps.told(model):
         loaded = api.read(model)
     done = api.reorder(loaded, count)
-    found = record.reorder_record(done, out)
-    drawn = figure.figure(found, picture.name) if picture else b""
-    wanted = {out: done.file, table: tables.order_csv(found), picture: drawn}
+    record = records.reorder_record(done, out)
+    drawn = figure.figure(record, picture.name) if picture else b""
+    wanted = {out: done.file, table: tables.order_csv(record), picture: drawn}
     files.write_files({path: content for path, content in wanted.items() if path is not None})
     if as_json:
-        return steps.print_json(found)
-    text.show_reordering(text.console(), found)
+        return steps.print_json(record)
+    text.show_reordering(text.console(), record)
     return 0
 
 
@@ -426,16 +429,16 @@ def compare(
     Example: tinyweave compare kws.tflite
     """
     loaded = steps.load_model(model, chosen)
-    given = sample_files.read_inputs(inputs, loaded)
+    arrays = sample_files.read_inputs(inputs, loaded)
     with steps.progress_bar() as report:
-        boards = api.compare_boards(loaded, sample=given[0] if given else None, progress=report, **scheduled(chosen))
+        boards = api.compare_boards(loaded, sample=arrays[0] if arrays else None, progress=report, **scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
-    found = record.comparison_record(loaded, planned, boards)
+    record = records.comparison_record(loaded, planned, boards)
     if as_json:
-        steps.print_json(found)
+        steps.print_json(record)
     else:
-        text.show_comparison(text.console(), found)
-    return 0 if found["fits"] else DOES_NOT_FIT
+        text.show_comparison(text.console(), record)
+    return 0 if record["fits"] else DOES_NOT_FIT
 
 
 @app.command(name="devices")
@@ -450,7 +453,7 @@ def list_devices(
     """
     chosen = [devices.find(name)] if name else list(devices.all_devices())
     if as_json:
-        return steps.print_json([record.device_record(device) for device in chosen])
+        return steps.print_json([records.device_record(device) for device in chosen])
     if name:
         text.show_device(text.console(), chosen[0])
     else:

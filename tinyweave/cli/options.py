@@ -138,9 +138,9 @@ def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]],
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
         @wraps(verb)
-        def run(**given: Any) -> int:
-            chosen = {option.name: given.pop(option.name) for option in options}
-            return verb(**given, chosen=chosen)
+        def run(**values: Any) -> int:
+            chosen = {option.name: values.pop(option.name) for option in options}
+            return verb(**values, chosen=chosen)
 
         own = signature(verb, eval_str=True)
         parameters = [each for p in own.parameters.values() for each in (options if p.name == "chosen" else [p])]
@@ -166,9 +166,11 @@ def check_planned(models: Sequence[Path], chosen: Options) -> None:
     """Raise CompileError for options that a plan out of a file has no use for."""
     if len(models) > 1:
         raise ir.CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
-    given = [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]
-    if given:
-        raise ir.CompileError(f"--{given[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them")
+    changed = [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]
+    if changed:
+        raise ir.CompileError(
+            f"--{changed[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them"
+        )
 
 
 def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:

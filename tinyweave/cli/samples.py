@@ -17,7 +17,7 @@ MAX_INPUTS = 1 << 29  # bytes of samples
 
 
 def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
-    """Samples from a file, each with one array per network input.
+    """Return samples from a file, each with one array per network input.
 
     .npy holds one input's values, with or without a leading axis of samples; .npz one such array per network input, in
     the file's order; any other file is raw bytes, all inputs of a sample after each other.
@@ -51,7 +51,7 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
 
 
 def _split(path: Path, array: np.ndarray, tensor: Tensor) -> list[np.ndarray]:
-    """The samples of one input: the array itself, or its slices along a leading axis."""
+    """Return the samples of one input: the array itself, or its slices along a leading axis."""
     if array.size == tensor.elements:
         return [array]
     if array.ndim and array.shape[0] and array.size == array.shape[0] * tensor.elements:

@@ -15,10 +15,11 @@ from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, tar
 
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, results
-    from ..report import columns, figure, record, text, words
+    from ..report import columns, figure, text, words
+    from ..report import record as records
 else:
     api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    columns, figure, record = map(lazy, ("report.columns", "report.figure", "report.record"))
+    columns, figure, records = map(lazy, ("report.columns", "report.figure", "report.record"))
     text, words = map(lazy, ("report.text", "report.words"))
 
 MAX_RECORD = 1 << 26  # bytes of a file of `profile --json`
@@ -32,7 +33,7 @@ def load_model(path: Path, chosen: Options, name: str | None = None) -> results.
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a model is said with the file's name."""
+    """Say whatever is wrong with a model with the file's name."""
     try:
         yield
     except ir.CompileError as error:
@@ -67,15 +68,15 @@ def advise(
     options = {name: value for name, value in chosen.items() if name not in signature(target_options).parameters}
     with progress_bar() as report:
         proposals = api.advise(model, plan, board=board, limits=limits, options=options, progress=report)
-    found = []
+    advice = []
     for proposal in proposals:
         # limits that were given for one board say nothing of another
         changed = {**chosen, **({"ram": None, "flash": None} if "device" in proposal.changes else {}), **proposal.changes}
         words = ["tinyweave", verb, str(path), *option_words(changed | more)]
         changes = (list(option_words({name: value})) or [f"--{name}", str(value)] for name, value in proposal.changes.items())
         said = [word for words_of_one in changes for word in words_of_one]
-        found.append(record.proposal_record(proposal, " ".join(map(quoted, words)), said))
-    return found
+        advice.append(records.proposal_record(proposal, " ".join(map(quoted, words)), said))
+    return advice
 
 
 def target_of(chosen: Options) -> tuple[devices.Device | None, results.Limits]:
@@ -93,7 +94,7 @@ def show_front(
     picture: Path | None,
     as_json: bool,
 ) -> int:
-    """`plan --pareto`: the front as a table, a picture, or JSON."""
+    """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
     if chosen["optimize"] == "speed":
@@ -102,25 +103,25 @@ def show_front(
     options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs")}
     options |= {} if overhead is None else {"max_mac_overhead": overhead}
     plans = api.front(model, **options)
-    found = record.front_record(model, plans, limits, board)
+    record = records.front_record(model, plans, limits, board)
     if picture is not None:
-        files.write_file(picture, figure.figure(found, picture.name))
+        files.write_file(picture, figure.figure(record, picture.name))
     if as_json:
-        print_json(found)
+        print_json(record)
     else:
-        text.show_front(text.console(), found)
-    return DOES_NOT_FIT if limits.ram is not None and not any(point["fits"] for point in found["points"]) else 0
+        text.show_front(text.console(), record)
+    return DOES_NOT_FIT if limits.ram is not None and not any(point["fits"] for point in record["points"]) else 0
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record that `profile --json` printed into a file."""
+    """Return the record that `profile --json` printed into a file."""
     try:
-        found = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
+        record = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
     except (ValueError, RecursionError) as error:
         raise ir.CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
-    if not words.can_be_compared(found):
+    if not words.can_be_compared(record):
         raise ir.CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
-    return dict(found)
+    return dict(record)
 
 
 def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
@@ -136,7 +137,7 @@ def say_removed(folder: Path, written: manifest.Written) -> None:
 
 def warn_of_changed(folder: Path, written: manifest.Written) -> None:
     """Name the files that an earlier run wrote and that stay, on standard error."""
-    for name in written.kept:
+    for name in written.changed:
         path = columns.clean(str(folder / name), 400)
         print(f"tinyweave: warning: '{path}' is of an earlier run, and was changed since: it stays", file=sys.stderr)
 
@@ -148,7 +149,7 @@ def print_json(value: Any) -> int:
 
 @contextmanager
 def progress_bar() -> Iterator[planning.Progress]:
-    """A reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
+    """Yield a reporter (what, done, of how many) that draws a bar on standard error where that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return

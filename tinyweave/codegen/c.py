@@ -12,12 +12,12 @@ WIDTH = 118
 
 
 def integer(value: int) -> str:
-    """A C99 literal of type int that holds `value`; the least int32 has no literal of its own."""
+    """Return a C99 literal of type int that holds `value`; the least int32 has no literal of its own."""
     return "(-2147483647 - 1)" if value == -(2**31) else str(value)
 
 
 def float_literal(value: float) -> str:
-    """A literal that reads back as exactly this float32."""
+    """Return a literal that reads back as exactly this float32."""
     single = np.float32(value)
     if single == 0 or 1e-4 <= abs(single) < 1e7:
         return np.format_float_positional(single, unique=True, trim="0") + "f"
@@ -25,7 +25,7 @@ def float_literal(value: float) -> str:
 
 
 def array(ctype: str, name: str, values: np.ndarray) -> str:
-    """A static constant array, on one line where it fits, else filled to the line's width; several axes are told above it."""
+    """Return a static constant array, on one line where it fits, else filled to the line's width; several axes in a comment."""
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
         words = [float_literal(v) for v in flat.tolist()]
@@ -44,7 +44,7 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
 
 
 def value(item: object) -> str:
-    """An initialiser: an integer, a C expression, a tuple of either, or a struct with named members."""
+    """Return an initialiser: an integer, a C expression, a tuple of either, or a struct with named members."""
     if isinstance(item, (int, np.integer)):
         return integer(int(item))
     if isinstance(item, (float, np.floating)):
@@ -58,13 +58,13 @@ def value(item: object) -> str:
 
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
-    """A static constant struct; each mapping of `members` is one line of designated initialisers."""
+    """Return a static constant struct; each mapping of `members` is one line of designated initialisers."""
     lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members if line]
     return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> str:
-    """A static constant array of structs, one line each."""
+    """Return a static constant array of structs, one line each."""
     lines = [f"    {value(entry)}," for entry in entries]
     return f"static const {ctype} {name}[{len(entries)}] = {{\n" + "\n".join(lines) + "\n};\n"
 
@@ -79,5 +79,5 @@ def comment(lines: Sequence[str]) -> str:
 
 
 def comment_lines(text: str) -> list[str]:
-    """The lines of a block comment that says `text`, wrapped."""
+    """Return the lines of a block comment that says `text`, wrapped."""
     return comment(textwrap.wrap(text, 108)).rstrip().split("\n")

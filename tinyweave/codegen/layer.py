@@ -22,7 +22,7 @@ CTYPES |= {"float32": "float", "bool": "uint8_t", "int4": "uint8_t"}  # two int4
 
 
 def stored(tensor: Tensor) -> np.ndarray:
-    """The values of a constant as elements of its C type."""
+    """Return the values of a constant as elements of its C type."""
     assert tensor.data is not None
     if tensor.dtype == "int4":
         return packed(tensor.data)
@@ -36,7 +36,7 @@ class Constants:
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)
 
     def add(self, name: str, values: np.ndarray, ctype: str) -> str:
-        """The C name of an array with these values: `name`, or that of an equal array already there."""
+        """Return the C name of an array with these values: `name`, or that of an equal array already there."""
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))  # equal bytes are equal arrays
         key = (ctype, values.tobytes())
         return self.arrays.setdefault(key, (name, values))[0]
@@ -86,7 +86,7 @@ class Layer:
 
     @property
     def kernel(self) -> str:
-        """The C function."""
+        """Return the C function."""
         return self.row.name
 
     def input(self, index: int = 0) -> Tensor:
@@ -100,11 +100,11 @@ class Layer:
         return self.graph.output(self.op)
 
     def table(self, suffix: str, values: np.ndarray, ctype: str = "int32_t") -> str:
-        """The C name of a constant array of this op."""
+        """Return the C name of a constant array of this op."""
         return self.constants.add(f"{self.name}_{suffix}", values, ctype)
 
     def address(self, tensor: Tensor) -> str:
-        """The C expression of a tensor's first byte, constant or not."""
+        """Return the C expression of a tensor's first byte, constant or not."""
         if not is_constant(tensor):
             return self.at[tensor.name]
         index = [name for name in self.op.inputs if name is not None].index(tensor.name)
@@ -113,29 +113,29 @@ class Layer:
 
     @property
     def sums(self) -> str:
-        """The C expression of where it collects its output in a fused stage."""
+        """Return the C expression of where it collects its output in a fused stage."""
         return self.at[scratch_name(self.name)]
 
     @property
     def scratch(self) -> tuple[str, ...]:
-        """The last argument of a kernel that needs scratch; none of one that does not."""
+        """Return the last argument of a kernel that needs scratch; none of one that does not."""
         if not self.row.scratch(self.graph, self.op):
             return ()
         return (self.at[self.plan.scratch_of(self.graph.ops.index(self.op))],)
 
     def struct(self, *members: Mapping[str, object]) -> str:
-        """C that defines the parameters of its kernel."""
+        """Return C that defines the parameters of its kernel."""
         return c.struct(self.row.params, self.name, members)
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape as comments print it: the batch of 1 left out."""
+    """Return a shape as comments print it: the batch of 1 left out."""
     trimmed = list(shape[1:]) if len(shape) > 1 and shape[0] == 1 else list(shape)
     return "x".join(map(str, trimmed)) or "1"
 
 
 def macs_text(macs: int) -> str:
-    """A count of multiply-accumulates in thousands or millions, empty for none."""
+    """Return a count of multiply-accumulates in thousands or millions, empty for none."""
     if macs == 0:
         return ""
     for unit, scale in (("M", 1_000_000), ("k", 1_000)):
@@ -145,10 +145,10 @@ def macs_text(macs: int) -> str:
 
 
 def layer_note(graph: Graph, op: Op, geometry: str) -> str:
-    """One line on what a layer computes: name, kind, geometry, shapes, MACs executed."""
+    """Return one line on what a layer computes: name, kind, geometry, shapes, MACs executed."""
     sources = " + ".join(shape_text(t.shape) for t in graph.inputs_of(op) if t is not None and not is_constant(t))
     target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
     kind = f"{op.kind} {geometry}".strip()
     macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
-    again = ", the second time" if is_rematerialised(op) else ""
-    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + again
+    recomputed = ", the second time" if is_rematerialised(op) else ""
+    return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + recomputed

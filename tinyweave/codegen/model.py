@@ -39,7 +39,7 @@ class Source:
 
 
 def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Source:
-    """The C of `plan`; `name` must be a C identifier, and so what the names of kernels shall begin with, if anything."""
+    """Return the C of `plan`; `name` must be a C identifier, and so what the names of kernels shall begin with, if anything."""
     if name != identifier(name):
         raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
@@ -86,7 +86,7 @@ def _has_tiles(plan: Plan) -> bool:
 
 
 def _labels(plan: Plan) -> dict[str, str]:
-    """Buffer name -> the short name that the C gives it."""
+    """Return buffer name -> the short name that the C gives it."""
     graph = plan.graph
     labels = {buffer.name: buffer.name for buffer in plan.buffers}
     for position, name in enumerate(graph.inputs):
@@ -102,7 +102,7 @@ TILES = "  (tiles)"
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Buffer name -> label for the picture: short name, the views in it, whether it is a ring, a network input or output."""
+    """Return buffer name -> label for the picture: short name, views in it, whether it is a ring, a network input or output."""
     labels = _labels(plan)
     graph = plan.graph
     shown = dict(labels)
@@ -127,7 +127,7 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
 
 
 def _addresses(plan: Plan) -> dict[str, str]:
-    """Activation or scratch buffer -> C expression of its address."""
+    """Return activation or scratch buffer -> C expression of its address."""
     labels = _labels(plan)
     at = {name: f"{plan.memory(name)} + AT_{labels[name].upper()}" for name in plan.places}
     for buffer in plan.buffers:
@@ -136,7 +136,7 @@ def _addresses(plan: Plan) -> dict[str, str]:
 
 
 def _offsets(plan: Plan) -> list[str]:
-    """A line per tensor and scratch: its C name, its offset, and what the model calls it."""
+    """Return a line per tensor and scratch: its C name, its offset, and what the model calls it."""
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
@@ -146,7 +146,7 @@ def _offsets(plan: Plan) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """A tensor's name that may be long, cut in the middle."""
+    """Return a tensor's name that may be long, cut in the middle."""
     return name if len(name) <= LONGEST_NAME else f"{name[:20]}...{name[23 - LONGEST_NAME :]}"
 
 
@@ -195,7 +195,7 @@ def _body(
 
 
 def _version_check(name: str) -> str:
-    """Lines that do not compile beside kernels of another version."""
+    """Return lines that do not compile beside kernels of another version."""
     major, minor, patch = (int(number) for number in re.findall(r"\d+", __version__)[:3])
     return f"""\
 #if TW_VERSION != {major * 10_000 + minor * 100 + patch}
@@ -215,7 +215,7 @@ void TW_TRACE(int32_t step);
 
 
 def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> list[str]:
-    """Statements that give all state its initial value; none when there is no state."""
+    """Return statements that give all state its initial value; none when there is no state."""
     lines = []
     state = initial_state(plan.graph)
     used = {plan.memory(name) for name in state}
@@ -258,7 +258,7 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """The function that says where inputs or outputs lie: in a memory, or among the constants when the value is known."""
+    """Return the function that says where inputs or outputs lie: in a memory, or among the constants if the value is known."""
     names, by_rows = (
         (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)
     )
@@ -298,7 +298,7 @@ def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping
 
 
 def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> list[str]:
-    """The lines of one step: what it computes, and the calls that do it."""
+    """Return the lines of one step: what it computes, and the calls that do it."""
     graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
     notes = []
     for index in stage.ops:

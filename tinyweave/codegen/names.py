@@ -56,7 +56,7 @@ def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> 
         raise CompileError(f"'{prefix[:LONGEST_PREFIX]}' cannot be what the names of kernels begin with", what_to_do)
 
     def renamed(text: str) -> str:
-        return KERNEL.sub(lambda found: f"{prefix if found[0] == 'tw' else prefix.upper()}_{found[0]}", text)
+        return KERNEL.sub(lambda match: f"{prefix if match[0] == 'tw' else prefix.upper()}_{match[0]}", text)
 
     def renamed_code(text: str) -> str:
         parts = re.split(r"(/\*.*?\*/)", text, flags=re.DOTALL)

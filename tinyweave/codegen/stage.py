@@ -25,7 +25,7 @@ def schedule_of(stage: Stage) -> RowSchedule:
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
-    """Activation that a fused stage reads or writes -> the C expression of its view."""
+    """Return activation that a fused stage reads or writes -> the C expression of its view."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
     placed = [name for name in dict.fromkeys(names) if name in plan.places]
@@ -33,20 +33,20 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
-    """Op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
-    found = {}
+    """Return op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
+    expressions = {}
     for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
         sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
         _, _, cols, _ = (plan.graph.input(op) if sums_up else plan.graph.output(op)).shape
-        found[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
-    return found | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
+        expressions[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
+    return expressions | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
 
 def stage_lines(
     plan: Plan, stage: Stage, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
-    """The block that runs a fused stage."""
+    """Return the block that runs a fused stage."""
     schedule = schedule_of(stage)
     lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
     lines += [
@@ -84,7 +84,7 @@ def _lines(code: Code | None) -> list[str]:
 def _tile(
     plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
-    """The loop over the columns of the rows that ops compute together."""
+    """Return the loop over the columns of the rows that ops compute together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
     fields, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
@@ -138,18 +138,18 @@ def _ask(call: str) -> list[str]:
 
 
 def stage_note(plan: Plan, stage: Stage) -> str:
-    """One line on what a fused stage is."""
+    """Return one line on what a fused stage is."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in stage.ops]
     title = f"{ops[0].name} to {ops[-1].name}" if len(ops) > 1 else ops[0].name
-    made = {op.outputs[0] for op in ops}
-    names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in made)
+    written = {op.outputs[0] for op in ops}
+    names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in written)
     sources = " + ".join(shape_text(graph.tensors[name].shape) for name in names)
     how = "patch by patch" if any(not tile.cached for tile in stage.tiles or ()) else "row by row"
     return f"{title}, {how}: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
-    """What a layer's line says of the ring or tile that its output lies in."""
+    """Return what a layer's line says of the ring or tile that its output lies in."""
     schedule, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
     if name in schedule.tiles:
         return ", into a tile of " + " x ".join(map(str, schedule.tiles[name]))

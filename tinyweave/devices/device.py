@@ -118,7 +118,7 @@ class Device:
 
     @property
     def flash_waits(self) -> int | None:
-        """Cycles that a read of the Flash waits; None when not known."""
+        """Return cycles that a read of the Flash waits; None when not known."""
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
@@ -131,7 +131,7 @@ class Device:
 
     @property
     def memory_maps(self) -> tuple[dict[str, int], ...]:
-        """Ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
+        """Return ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
 
         Banks with adjoining addresses are one memory, at first without the tightly coupled ones, then with them; psram last.
         """
@@ -151,7 +151,7 @@ class Device:
 
 
 def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]]:
-    """The banks of these kinds by address, those that adjoin together."""
+    """Return the banks of these kinds by address, those that adjoin together."""
     runs: list[list[Memory]] = []
     for memory in sorted((m for m in memories if m.kind in kinds), key=lambda m: m.address):
         if runs and runs[-1][-1].address + runs[-1][-1].bytes == memory.address:
@@ -163,19 +163,19 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
     """Name -> bytes: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for run in runs:
         stems = {memory.name.rstrip("0123456789") for memory in run}
         name = stems.pop() if len(run) > 1 and len(stems) == 1 else run[0].name
         name = "sram" if len(runs) == 1 else name.lower()
-        while name in found:
+        while name in sizes:
             name += "_2"
-        found[name] = sum(memory.bytes for memory in run)
-    return found
+        sizes[name] = sum(memory.bytes for memory in run)
+    return sizes
 
 
 def all_devices() -> tuple[Device, ...]:
-    """Every board that comes with the package, by name."""
+    """Return every board that comes with the package, by name."""
     return tuple(sorted(_shipped(), key=lambda device: device.name))
 
 
@@ -196,7 +196,7 @@ def find(name_or_path: str) -> Device:
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
+    """Return bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
     text = str(text)
     match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", text.strip(), re.ASCII)
     if not match or int(match[1]) == 0:
@@ -249,13 +249,13 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
     if not re.fullmatch(r"[A-Za-z]\w{0,30}", name, re.ASCII):
         said = "is no name for a memory: a letter, then up to 30 letters, digits or _, because C will call it so"
         raise _mistake(path, f"{where}name", said)
-    address = _number(path, bank, "address", where, int, least=0)
+    address = _number(path, bank, "address", where, int, lower_bound=0)
     if address + size > MAX_NUMBER["address"]:
         raise _mistake(path, where.rstrip("."), "does not end within 4 GiB of addresses")
     external = bank.get("external", False)
     if not isinstance(external, bool) or (external and kind != "flash"):
         raise _mistake(path, f"{where}external", "is true or false, and true for a memory of kind 'flash' only")
-    waits = _number(path, bank, "wait_states", where, int, least=0) if "wait_states" in bank else None
+    waits = _number(path, bank, "wait_states", where, int, lower_bound=0) if "wait_states" in bank else None
     return Memory(name, kind, size, address, waits, external)
 
 
@@ -275,11 +275,11 @@ def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], ke
     kind = _get(path, table, "kind", str, where)
     if kind not in kinds:
         raise _mistake(path, f"{where}kind", f"is {_shown(kind)}, not one of {', '.join(kinds)}")
-    given = _get(path, table, "bytes", (int, str), where)
-    if isinstance(given, int):
-        given = _bounded(path, f"{where}bytes", given)
+    value = _get(path, table, "bytes", (int, str), where)
+    if isinstance(value, int):
+        value = _bounded(path, f"{where}bytes", value)
     try:
-        size = parse_size(given)
+        size = parse_size(value)
     except CompileError as error:
         raise _mistake(path, f"{where}bytes", error.why) from error
     return kind, _bounded(path, f"{where}bytes", size)
@@ -311,9 +311,9 @@ def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
         raise _mistake(path, "nearest", f"is '{nearest}', not one of {', '.join(CORES)}")
     if known is None:
         return isa or "", nearest or ""
-    for key, given, right in (("isa", isa, known[0]), ("nearest", nearest, known[1])):
-        if given is not None and given != right:
-            raise _mistake(path, key, f"is '{given}', but a {core} has '{right}': leave the key out")
+    for key, value, right in (("isa", isa, known[0]), ("nearest", nearest, known[1])):
+        if value is not None and value != right:
+            raise _mistake(path, key, f"is '{value}', but a {core} has '{right}': leave the key out")
     return known
 
 
@@ -335,21 +335,27 @@ def _tables(path: Path, record: dict[str, Any], key: str) -> list[Any]:
 
 
 def _number(
-    path: Path, record: dict[str, Any], key: str, where: str, kind: type | tuple[type, ...] = (int, float), *, least: int = 1
+    path: Path,
+    record: dict[str, Any],
+    key: str,
+    where: str,
+    kind: type | tuple[type, ...] = (int, float),
+    *,
+    lower_bound: int = 1,
 ) -> Any:
     """Return a number of at least `least`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
     value = _get(path, record, key, kind, where)
-    if least == 0 and value < 0:
+    if lower_bound == 0 and value < 0:
         raise _mistake(path, where.rstrip("."), "has a negative number")
-    if least == 1 and not 0 < value < math.inf:
+    if lower_bound == 1 and not 0 < value < math.inf:
         raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not positive")
     return _bounded(path, f"{where}{key}", value)
 
 
 def _bounded(path: Path, where: str, value: Any) -> Any:
-    most = MAX_NUMBER[where.rpartition(".")[2]]
-    if not 0 <= value <= most:
-        raise _mistake(path, where, f"is {_shown(value)}; at most {most:,} is supported")
+    limit = MAX_NUMBER[where.rpartition(".")[2]]
+    if not 0 <= value <= limit:
+        raise _mistake(path, where, f"is {_shown(value)}; at most {limit:,} is supported")
     return value
 
 

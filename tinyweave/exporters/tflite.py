@@ -24,7 +24,7 @@ OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 
 
 
 def to_tflite(graph: Graph) -> bytes:
-    """The file's bytes; CompileError when the graph holds something that the format cannot."""
+    """Return the file's bytes; CompileError when the graph holds something that the format cannot."""
     verify(graph)
     for tensor in graph.tensors.values():
         if tensor.dtype == "int4" and tensor.data is None:
@@ -76,22 +76,22 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
 
 
 def _variables(graph: Graph) -> list[str]:
-    """The state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
-    found: list[str] = []
+    """Return the state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
+    names: list[str] = []
     for op in graph.ops:
         for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
             if tensor is not None and tensor.role == "state" and op.kind in ("read_variable", "assign_variable"):
-                found.append(tensor.name)
+                names.append(tensor.name)
     for op in graph.init:
         (state,), value = graph.outputs_of(op), graph.input(op).data
         zero = state.zero_point if state.dtype == "int8" and state.quant is not None else 0
-        if state.name not in found and not (value is not None and (value == zero).all()):
+        if state.name not in names and not (value is not None and (value == zero).all()):
             raise CompileError("starts as something else than 0", ".tflite has no other first value for it", tensor=state)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
-    """The tensors that TFLite's LSTM has for scales inside of it: of a plain one only the last counts, its result's."""
+    """Return the tensors that TFLite's LSTM has for scales inside of it: of a plain one only the last counts, its result's."""
     if op.kind != "unidirectional_sequence_lstm":
         return []
     unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
@@ -120,7 +120,7 @@ def _initialiser(
     buffer_of: Mapping[str, int],
     codes: Mapping[tuple[str, int], int],
 ) -> int:
-    """The subgraph that assigns the first values: tensors are each variable's handle and its value."""
+    """Return the subgraph that assigns the first values: tensors are each variable's handle and its value."""
     tensors, ops = [], []
     for op in graph.init:
         (state,), value = op.outputs, graph.input(op)
@@ -219,7 +219,7 @@ def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int
 
 
 def _version(graph: Graph, op: Op) -> int:
-    """The least version of the op that has the features `op` uses."""
+    """Return the least version of the op that has the features `op` uses."""
     if op.kind not in SPECS:
         raise CompileError("cannot be written to .tflite", f"kinds that can: {', '.join(sorted(SPECS))}", op=op)
     x = graph.optional_input(op, SPECS[op.kind].data)
@@ -269,7 +269,7 @@ def _product_scale(graph: Graph, op: Op) -> float:
 
 
 def reordered(file: bytes, order: Sequence[int]) -> bytes:
-    """The file with the ops of its first subgraph in `order`, which counts them as a Graph does; all else stays as it is.
+    """Return the file with the ops of its first subgraph in `order`, which counts them as a Graph does; all else stays.
 
     Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
     """

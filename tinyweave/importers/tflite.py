@@ -160,9 +160,9 @@ class _Subgraph:
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
     table = file.model.Subgraphs(number)
-    for what, count, most in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
-        if count > most:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {most} are supported")
+    for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
+        if count > limit:
+            raise CompileError(f"the file claims to have {count} {what}", f"at most {limit} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [kind_of(file.model, operator) for operator in operators]
@@ -190,7 +190,7 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
 
 
 def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
-    """The ops of the subgraphs that `main` calls once, which must assign constants to variables and do nothing else."""
+    """Return the ops of the subgraphs that `main` calls once, which must assign constants to variables and do nothing else."""
     init: list[Op] = []
     called = {0}
     for position, kind in enumerate(main.kinds):
@@ -245,7 +245,7 @@ def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) ->
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
-    """What TFLite fills a variable tensor with: the real number 0."""
+    """Return what TFLite fills a variable tensor with: the real number 0."""
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     data = np.full(tensor.shape, zero, tensor.dtype)
     value = replace(tensor, name=f"{tensor.name}.initial", data=data, role="constant")
@@ -300,12 +300,12 @@ class _File:
         """Count the bytes of a tensor; raise CompileError when all of them, or all state, have too many."""
         self._tensors += count
         self._state += count if is_state else 0
-        for what, total, most in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
-            if total > most:
-                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {most:,} are supported", tensor=name)
+        for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
+            if total > limit:
+                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
-        """A vector of numbers, empty when absent."""
+        """Return a vector of numbers, empty when absent."""
         if getattr(table, f"{field}Length")() == 0:
             return np.zeros(0, np.int32)
         values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
@@ -317,7 +317,7 @@ class _File:
         return (value or b"").decode(errors="replace")
 
     def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
-        """The read-only values of a buffer, None when it has no bytes; tensors that share a buffer share the array."""
+        """Return the read-only values of a buffer, None when it has no bytes; tensors that share a buffer share the array."""
         if not 0 <= index < self.model.BuffersLength():
             raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
         if (index, dtype) not in self._buffers:
@@ -337,10 +337,10 @@ class _File:
         return self._buffers[index, dtype]
 
 
-def _indices(values: Iterable[Any], least: int, count: int) -> list[int]:
+def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
     indices = [int(value) for value in values]
     for index in indices:
-        if not least <= index < count:
+        if not lower_bound <= index < count:
             raise IndexError(f"tensor {index} of {count}")
     return indices
 
@@ -409,7 +409,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
 
 
 def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
-    """One scale is per tensor, whatever axis the file names; no scale, or only zeros, is no quantisation."""
+    """Return a tensor's quantisation: one scale is per tensor whatever axis the file names; no scale, or only zeros: None."""
     if table is None:
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:

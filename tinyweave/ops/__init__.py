@@ -65,18 +65,18 @@ FLOAT32 = float32.specs(SPECS)
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """The row of an op of a known kind: its float32 form where its input is float32."""
+    """Return the row of an op of a known kind: its float32 form where its input is float32."""
     first = graph.optional_input(op, 0)
     return FLOAT32[op.kind] if op.kind in FLOAT32 and first is not None and first.dtype == "float32" else SPECS[op.kind]
 
 
 def data(graph: Graph, op: Op) -> Tensor:
-    """The input that `op` works on."""
+    """Return the input that `op` works on."""
     return graph.input(op, SPECS[op.kind].data)
 
 
 def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """Multiply-accumulates of each op, 0 of one that is not supported.
+    """Return multiply-accumulates of each op, 0 of one that is not supported.
 
     `clipped` leaves out the window positions that fall into the padding.
     """
@@ -84,7 +84,7 @@ def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
 
 
 def macs(graph: Graph) -> int:
-    """What a layer-by-layer run of the graph executes, borders clipped."""
+    """Return what a layer-by-layer run of the graph executes, borders clipped."""
     return sum(macs_per_op(graph, clipped=True))
 
 
@@ -119,7 +119,7 @@ def check(graph: Graph) -> Graph:
 def run(
     graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False, state: dict[str, NDArray[Any]] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """The outputs by name, or with `keep` every activation. The graph must have passed `check`.
+    """Return the outputs by name, or with `keep` every activation. The graph must have passed `check`.
 
     `state` is what the inference before left, an `initial_state` (or None) at first, and becomes what this one leaves.
     """
@@ -131,8 +131,8 @@ def run(
         tensor = graph.tensors[name]
         value = inputs.get(name)
         if value is None or value.shape != tensor.shape or value.dtype != array_type(tensor.dtype):
-            given = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
-            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {given}", tensor=tensor)
+            received = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
+            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {received}", tensor=tensor)
         values[name] = value
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]

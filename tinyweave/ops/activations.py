@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
-from .window import ONE_TO_ONE, Windows
+from .spec import Arrays, OpSpec, OptionalArrays, centred, infer_broadcast, infer_same, windows_one_to_one
 
 
 class Slopes(NamedTuple):
@@ -38,22 +37,14 @@ def prelu_slopes(graph: Graph, op: Op) -> Slopes:
     return Slopes(quantize_multiplier(float(x / out)), quantize_multiplier(float(x * alpha / out)))
 
 
-def infer(graph: Graph, op: Op) -> list[Shape]:
-    return [graph.input(op).shape]
-
-
-def infer_prelu(graph: Graph, op: Op) -> list[Shape]:
-    return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]
-
-
 def reference_leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = _centred(arrays, 0, graph, op)
+    x = centred(arrays, 0, graph, op)
     positive, negative = leaky_relu_slopes(graph, op)
     return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x, *negative)))]
 
 
 def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, alpha = _centred(arrays, 0, graph, op), _centred(arrays, 1, graph, op)
+    x, alpha = centred(arrays, 0, graph, op), centred(arrays, 1, graph, op)
     positive, negative = prelu_slopes(graph, op)
     return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x * alpha, *negative)))]
 
@@ -61,7 +52,7 @@ def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """x * relu6(x + 3) / 6 in int16: the relu6 as a number in [0, 1), Q0.15, times x at a 128th of its step."""
     (output, output_exponent), (gate, gate_exponent) = hard_swish_multipliers(graph, op)
-    x = _centred(arrays, 0, graph, op) << 7
+    x = centred(arrays, 0, graph, op) << 7
     linear = _high_mul16(x, output)
     opening = _saturate16(x << max(gate_exponent - 1, 0))
     opening = _high_mul16(opening, gate)
@@ -98,20 +89,10 @@ def _high_mul16(a: Int64, b: int) -> Int64:
     return _saturate16(np.sign(nudged) * (np.abs(nudged) >> 15))
 
 
-def _centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> Int64:
-    x = arrays[index]
-    assert x is not None
-    return x.astype(np.int64) - graph.input(op, index).zero_point
-
-
 def _finish(graph: Graph, op: Op, scaled: Int64) -> NDArray[np.integer]:
     out = graph.output(op)
     info = np.iinfo(out.dtype)
     return np.asarray(np.clip(scaled + out.zero_point, info.min, info.max), out.dtype)
-
-
-def windows(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE
 
 
 def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
@@ -139,19 +120,19 @@ def scales_are_alike(graph: Graph, op: Op) -> bool:
 
 
 SPECS = (
-    OpSpec("leaky_relu", infer, reference_leaky_relu, (arity(1), types_are_int8_or_int16), windows=windows),
+    OpSpec("leaky_relu", infer_same, reference_leaky_relu, (arity(1), types_are_int8_or_int16), windows=windows_one_to_one),
     OpSpec(
         "prelu",
-        infer_prelu,
+        infer_broadcast,
         reference_prelu,
         (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts),
-        windows=windows,
+        windows=windows_one_to_one,
     ),
     OpSpec(
         "hard_swish",
-        infer,
+        infer_same,
         reference_hard_swish,
         (arity(1), input_is_int8, output_is_int8, output_step_is_large, scales_are_alike),
-        windows=windows,
+        windows=windows_one_to_one,
     ),
 )

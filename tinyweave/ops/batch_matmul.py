@@ -14,13 +14,13 @@ from ..ir import Graph, Op
 from .constraints import arity, inputs_are_int8, output_is_int8
 from .elementwise import Rescale
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 MAX_RANK = 5  # LiteRT's
 
 
 def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
-    """The shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
+    """Return the shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     if op.attrs["adj_x"]:
         a = (*a[:-2], a[-1], a[-2])
@@ -43,9 +43,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     centred = []
     for index, turned in enumerate((op.attrs["adj_x"], op.attrs["adj_y"])):
-        array = arrays[index]
-        assert array is not None
-        values = array.astype(np.float64) - graph.input(op, index).zero_point  # sums are exact below 2^53
+        values = operand(arrays, index).astype(np.float64) - graph.input(op, index).zero_point  # sums are exact below 2^53
         centred.append(values.swapaxes(-1, -2) if turned else values)
     sums = wrap32((centred[0] @ centred[1]).astype(np.int64))
     scaled = requantize(sums, *rescale(graph, op)) + graph.output(op).zero_point

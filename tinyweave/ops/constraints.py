@@ -15,23 +15,23 @@ ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def per_tensor(tensor: Tensor) -> bool:
-    """Whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
+    """Return whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
     low, high = limits(tensor.dtype)
     return bool(low <= tensor.zero_point <= high and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
-def arity(least: int, most: int | None = None, outputs: int | None = 1) -> Constraint:
-    """A constraint on the number of inputs and outputs; None is any number of outputs but 0."""
-    most = least if most is None else most
+def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
+    """Return a constraint on the number of inputs and outputs; None is any number of outputs but 0."""
+    upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
-        required = op.inputs[:least]
+        required = op.inputs[:lower_bound]
         enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
-        return least <= len(op.inputs) <= most and None not in required and enough
+        return lower_bound <= len(op.inputs) <= upper_bound and None not in required and enough
 
-    wanted = f"{least}" if least == most else f"{least} to {most}"
+    wanted = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
     has_right_arity.__doc__ = (
         f"must have {wanted} inputs and {'any number of outputs' if outputs is None else f'{outputs} output'}"
     )
@@ -69,7 +69,7 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 
 
 def is_narrow(tensor: Tensor) -> bool:
-    """Whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
+    """Return whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
     if tensor.dtype not in ("int8", "int4", "int16") or not per_tensor(tensor):
         return False
     return tensor.dtype != "int16" or tensor.zero_point == 0

@@ -28,7 +28,7 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, operand
 from .window import Size, Window, Windows, extent, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
@@ -45,13 +45,13 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
 
 
 def weights_zero(graph: Graph, op: Op) -> int:
-    """The weights' zero point, 0 unless the op was uint8."""
+    """Return the weights' zero point, 0 unless the op was uint8."""
     quant = graph.input(op, 1).quant
     return 0 if quant is None else quant.zero_point[0]
 
 
 def kernel_size(graph: Graph, op: Op) -> Size:
-    """The filter's (h, w)."""
+    """Return the filter's (h, w)."""
     return cast(Size, graph.input(op, 1).shape[1:3])
 
 
@@ -94,9 +94,8 @@ def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) ->
 def _operands(
     graph: Graph, op: Op, arrays: OptionalArrays
 ) -> tuple[NDArray[np.int8], NDArray[np.int16], NDArray[np.int32] | None]:
-    """The input, the weights less their zero point, and the bias."""
-    x, weights = arrays[0], arrays[1]
-    assert x is not None and weights is not None
+    """Return the input, the weights less their zero point, and the bias."""
+    x, weights = operand(arrays), operand(arrays, 1)
     return x, weights.astype(np.int16) - np.int16(weights_zero(graph, op)), arrays[2] if len(arrays) > 2 else None
 
 
@@ -110,7 +109,7 @@ def _biased(total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[Any]
 
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
-    """The outputs of sums, bias included, whose last axis are the output channels."""
+    """Return the outputs of sums, bias included, whose last axis are the output channels."""
     return rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))
 
 
@@ -176,7 +175,7 @@ def window_is_bounded(graph: Graph, op: Op) -> bool:
 
 
 def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
-    """Whether LiteRT's rescaling of 64-bit sums is defined: it shifts right by 15 less `shift`, and no sum is near 2^47."""
+    """Return whether LiteRT's rescaling of 64-bit sums is defined: a shift right by 15 less `shift`, and no sum near 2^47."""
     small = bias is None or bias.data is None or bool((np.abs(bias.data.astype(np.float64)) < 1 << 46).all())
     return int(shift.max()) < 15 and small
 

@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
 
 
 def _x(graph: Graph, op: Op) -> Shape:
-    """The shape of the input that is copied."""
+    """Return the shape of the input that is copied."""
     return graph.input(op, DATA.get(op.kind, 0)).shape
 
 
 def _steps(shape: Shape) -> list[int]:
-    """How many elements lie between neighbours, per axis."""
+    """Return how many elements lie between neighbours, per axis."""
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Positions that keep all axes but those for which indices are given."""
+    """Return positions that keep all axes but those for which indices are given."""
     return [
         chosen.get(axis, np.arange(extent, dtype=np.int64)) * step
         for axis, (extent, step) in enumerate(zip(shape, _steps(shape), strict=True))
@@ -44,12 +44,12 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
-    """Where the elements of the outputs lie in the input; the pieces follow each other in the outputs."""
+    """Return where the elements of the outputs lie in the input; the pieces follow each other in the outputs."""
     return PIECES[op.kind][1](graph, op)
 
 
 def pad_value(graph: Graph, op: Op) -> int | float:
-    """What padding holds: the real number 0, or what a padv2 says."""
+    """Return what padding holds: the real number 0, or what a padv2 says."""
     out = graph.output(op)
     if op.kind == "padv2":
         value: int | float = constant(graph, op, 2).ravel()[0].item()
@@ -58,8 +58,7 @@ def pad_value(graph: Graph, op: Op) -> int | float:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[DATA.get(op.kind, 0)]
-    assert x is not None
+    x = operand(arrays, DATA.get(op.kind, 0))
     flat, copied = x.ravel(), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -77,14 +76,14 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def axis_of(graph: Graph, op: Op) -> int:
-    """The axis along which an op works, not negative."""
+    """Return the axis along which an op works, not negative."""
     index = {"split": 0, "split_v": 2}.get(op.kind)
     axis = int(op.attrs["axis"]) if index is None else _integers(graph, op, index)[0]
     return axis % len(_x(graph, op))
 
 
 def parts(graph: Graph, op: Op) -> list[int]:
-    """The extents into which a split cuts its axis."""
+    """Return the extents into which a split cuts its axis."""
     extent = _x(graph, op)[axis_of(graph, op)]
     if op.kind == "split":
         return [extent // len(op.outputs)] * len(op.outputs)
@@ -153,7 +152,7 @@ def infer_resize(graph: Graph, op: Op) -> list[Shape]:
 
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
+    """Return which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
     aligned, one = attrs["align_corners"] and out > 1, np.float32(1)
     scale = np.float32(size - 1) / np.float32(out - 1) if aligned else np.float32(size) / np.float32(out)
     at = (np.arange(out, dtype=np.float32) + one * np.float32(0.5 if attrs["half_pixel_centers"] else 0)) * scale
@@ -174,7 +173,7 @@ def resize(graph: Graph, op: Op) -> list[Positions]:
 
 
 def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Per output axis the input's axis, not negative."""
+    """Return per output axis the input's axis, not negative."""
     return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
 
 
@@ -188,7 +187,7 @@ def transpose(graph: Graph, op: Op) -> list[Positions]:
 
 
 def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
-    """A strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
+    """Return a strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
     begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
     masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
@@ -292,14 +291,14 @@ def infer_space_to_batch(graph: Graph, op: Op) -> list[Shape]:
 def space_to_batch(graph: Graph, op: Op) -> list[Positions]:
     shape, block, (out,) = _x(graph, op), _integers(graph, op, 1), infer_space_to_batch(graph, op)
     steps, before = _steps(shape), constant(graph, op, 2)[:, 0].tolist()
-    found: list[Positions] = []
+    positions: list[Positions] = []
     for corner in np.ndindex(*block):
         axes = _along(shape, {})
         for i, (first, b) in enumerate(zip(corner, block, strict=True)):
             at = np.arange(out[1 + i], dtype=np.int64) * b + first - before[i]
             axes[1 + i] = np.where((at >= 0) & (at < shape[1 + i]), at * steps[1 + i], -1)
-        found.append(axes)
-    return found
+        positions.append(axes)
+    return positions
 
 
 def infer_batch_to_space(graph: Graph, op: Op) -> list[Shape]:

@@ -24,7 +24,18 @@ from .constraints import (
     output_is_int8,
 )
 from .fixed_point import quantize_multiplier, requantize, round_half_away
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, is_pixel
+from .spec import (
+    Arrays,
+    OpSpec,
+    OptionalArrays,
+    activation_range,
+    centred,
+    infer_broadcast,
+    infer_same,
+    is_pixel,
+    operand,
+    windows_one_to_one,
+)
 from .window import ONE_TO_ONE, Windows
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
@@ -52,7 +63,7 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
+    """Return which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
     *operands, _ = add_rescales(graph, op)
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
 
@@ -73,7 +84,7 @@ def relu_rescale(graph: Graph, op: Op) -> Rescale:
 
 
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
-    """What a logistic or tanh gives for the inputs -128 .. 127, in this order."""
+    """Return what a logistic or tanh gives for the inputs -128 .. 127, in this order."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
     # the C library's float32 results are the float64 ones, rounded
@@ -86,44 +97,28 @@ def table(graph: Graph, op: Op) -> NDArray[np.int8]:
     return np.asarray(np.clip(scaled, -128, 127), np.int8)
 
 
-def infer_binary(graph: Graph, op: Op) -> list[Shape]:
-    return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]
-
-
-def infer_unary(graph: Graph, op: Op) -> list[Shape]:
-    return [graph.input(op).shape]
-
-
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     first, second, output = add_rescales(graph, op)
     total = sum(
-        requantize(_centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
+        requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
     return [_finish(graph, op, requantize(total, *output))]
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    product = _centred(arrays, 0, graph, op) * _centred(arrays, 1, graph, op)
+    product = centred(arrays, 0, graph, op) * centred(arrays, 1, graph, op)
     return [_finish(graph, op, requantize(product, *mul_rescale(graph, op)))]
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     out = graph.output(op)
-    scaled = requantize(_centred(arrays, 0, graph, op), *relu_rescale(graph, op)) + out.zero_point
+    scaled = requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)) + out.zero_point
     return [np.clip(scaled, *activation_range(op.kind, out)).astype(np.int8)]
 
 
 def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
-    return [table(graph, op)[x.astype(np.int64) + 128]]
-
-
-def _centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
-    x = arrays[index]
-    assert x is not None
-    return x.astype(np.int64) - graph.input(op, index).zero_point
+    return [table(graph, op)[operand(arrays).astype(np.int64) + 128]]
 
 
 def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
@@ -136,10 +131,6 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
     return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
-
-
-def windows_unary(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE
 
 
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
@@ -173,13 +164,13 @@ UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
 def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], *more: Callable[[Graph, Op], bool]) -> OpSpec:
-    return OpSpec(kind, infer_unary, reference, (*UNARY, *more), windows=windows_unary)
+    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one)
 
 
 SPECS = (
-    OpSpec("add", infer_binary, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("sub", infer_binary, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("mul", infer_binary, reference_mul, BINARY, windows=windows_binary),
+    OpSpec("add", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
+    OpSpec("sub", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
+    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu, bounds_fit),
     _unary("relu_n1_to_1", reference_relu, bounds_fit),

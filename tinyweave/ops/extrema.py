@@ -10,29 +10,27 @@ import numpy as np
 
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, same_quantisation, same_type
-from .elementwise import infer_binary, shapes_broadcast, windows_binary
+from .elementwise import shapes_broadcast, windows_binary
 from .reduce import axes, axes_exist
 from .reduce import infer as infer_reduce
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, infer_broadcast, operand
 
 INDEX_TYPES = ("int32", "int64")
 
 
 def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    a, b = arrays
-    assert a is not None and b is not None
+    a, b = operand(arrays), operand(arrays, 1)
     return [np.minimum(a, b) if op.kind == "minimum" else np.maximum(a, b)]
 
 
 def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     extreme = x.max(axis=axes(graph, op)) if op.kind == "reduce_max" else x.min(axis=axes(graph, op))
     return [np.asarray(extreme, x.dtype).reshape(infer_reduce(graph, op)[0])]
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
-    """The axis that an arg_max searches, not negative."""
+    """Return the axis that an arg_max searches, not negative."""
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
 
 
@@ -42,8 +40,7 @@ def infer_arg_max(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     return [np.asarray(x.argmax(axis=arg_axis(graph, op)), graph.output(op).dtype)]
 
 
@@ -67,8 +64,8 @@ PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
 REDUCE = (arity(2), same_type, same_quantisation, operands_are_constant, axes_exist)
 
 SPECS = (
-    OpSpec("minimum", infer_binary, reference_pair, PAIR, windows=windows_binary),
-    OpSpec("maximum", infer_binary, reference_pair, PAIR, windows=windows_binary),
+    OpSpec("minimum", infer_broadcast, reference_pair, PAIR, windows=windows_binary),
+    OpSpec("maximum", infer_broadcast, reference_pair, PAIR, windows=windows_binary),
     OpSpec("reduce_max", infer_reduce, reference_reduce, REDUCE),
     OpSpec("reduce_min", infer_reduce, reference_reduce, REDUCE),
     OpSpec("arg_max", infer_arg_max, reference_arg_max, (arity(2), operands_are_constant, axis_exists, output_is_an_index)),

@@ -69,7 +69,7 @@ def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
 
 
 def reduced_multiplier(multiplier: ArrayLike) -> Int64:
-    """A Q31 multiplier as the Q15 one that TFLite scales 64-bit sums with."""
+    """Return a Q31 multiplier as the Q15 one that TFLite scales 64-bit sums with."""
     return np.asarray(np.minimum((np.asarray(multiplier, np.int64) + (1 << 15)) >> 16, 0x7FFF))
 
 
@@ -81,7 +81,7 @@ def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> In
 
 
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
-    """The nearest integer of each number, halves away from zero (C's round), in the type of x."""
+    """Return the nearest integer of each number, halves away from zero (C's round), in the type of x."""
     x = np.asarray(x)
     whole = np.trunc(x)
     return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros((), x.dtype)))

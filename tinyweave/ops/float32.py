@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from . import activations, constraints, conv, elementwise, fully_connected, pool, reduce, softmax
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, operand
 from .window import positions, taps
 
 Float = NDArray[np.float64]
@@ -47,9 +47,7 @@ ONE_SCALE = frozenset(  # what only integers need
 
 
 def _operand(arrays: OptionalArrays, index: int = 0) -> Float:
-    x = arrays[index]
-    assert x is not None
-    return x.astype(np.float64)
+    return operand(arrays, index).astype(np.float64)
 
 
 def _finish(values: NDArray[Any], activation: str = "none") -> Arrays:
@@ -172,12 +170,13 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
 
 
 def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
-    """The float32 rows, made from the int8 ones."""
+    """Return the float32 rows, made from the int8 ones."""
 
-    def kept(spec: OpSpec) -> tuple[Constraint, ...]:
+    def constraints(spec: OpSpec) -> tuple[Constraint, ...]:
         shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)
         return (*shared, tensors_are_float32)
 
     return {
-        kind: replace(rows[kind], reference=reference, constraints=kept(rows[kind])) for kind, reference in REFERENCES.items()
+        kind: replace(rows[kind], reference=reference, constraints=constraints(rows[kind]))
+        for kind, reference in REFERENCES.items()
     }

@@ -23,11 +23,11 @@ from .constraints import (
 )
 from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
-    """The real factor from a sum to the output, one for all output channels or one each."""
+    """Return the real factor from a sum to the output, one for all output channels or one each."""
     weights = graph.input(op, 1)
     assert weights.quant is not None
     return graph.input(op).scale * np.array(weights.quant.scale) / graph.output(op).scale
@@ -63,8 +63,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = arrays[0], arrays[1]
-    assert x is not None and weights is not None
+    x, weights = operand(arrays), operand(arrays, 1)
     centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
     total = (centred @ (weights.T.astype(np.float64) - weights_zero(graph, op))).astype(np.int64)
     if len(arrays) > 2 and arrays[2] is not None:
@@ -73,7 +72,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
-    """The outputs of sums, bias included, whose last axis are the output channels."""
+    """Return the outputs of sums, bias included, whose last axis are the output channels."""
     out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
     return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)

@@ -8,32 +8,23 @@ Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, same_quantisation, same_type
 from .data_movement import pad_value
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 from .window import ONE_TO_ONE, Window, Windows
 
 MAX_DEPTH = 4  # axes that the indices of gather_nd name
 
 
-def _array(arrays: OptionalArrays, index: int = 0) -> NDArray[Any]:
-    x = arrays[index]
-    assert x is not None
-    return x
-
-
 def infer_reshape(graph: Graph, op: Op) -> list[Shape]:
     """From the shape operand when it is constant, else from the file's attribute, else the output tensor's own shape."""
-    x, operand = graph.input(op), graph.optional_input(op, 1)
-    if operand is not None and operand.data is not None:
-        wanted = tuple(int(extent) for extent in operand.data.ravel())
-    elif operand is None and op.attrs["new_shape"] is not None:
+    x, extents = graph.input(op), graph.optional_input(op, 1)
+    if extents is not None and extents.data is not None:
+        wanted = tuple(int(extent) for extent in extents.data.ravel())
+    elif extents is None and op.attrs["new_shape"] is not None:
         wanted = tuple(op.attrs["new_shape"])
     else:
         return [graph.output(op).shape]
@@ -55,11 +46,11 @@ def infer_expand_dims(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_view(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [_array(arrays).reshape(graph.output(op).shape)]
+    return [operand(arrays).reshape(graph.output(op).shape)]
 
 
 def paddings(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """Per axis how many elements a pad puts before and after."""
+    """Return per axis how many elements a pad puts before and after."""
     return tuple((int(before), int(after)) for before, after in constant(graph, op, 1))
 
 
@@ -68,7 +59,7 @@ def infer_pad(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_pad(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.pad(_array(arrays), paddings(graph, op), constant_values=pad_value(graph, op))]
+    return [np.pad(operand(arrays), paddings(graph, op), constant_values=pad_value(graph, op))]
 
 
 def windows_pad(graph: Graph, op: Op) -> Windows | None:
@@ -79,7 +70,7 @@ def windows_pad(graph: Graph, op: Op) -> Windows | None:
 
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
-    """The axis that grows, not negative."""
+    """Return the axis that grows, not negative."""
     return int(op.attrs["axis"]) % len(graph.input(op).shape)
 
 
@@ -90,7 +81,7 @@ def infer_concatenation(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.concatenate([_array(arrays, i) for i in range(len(arrays))], axis=concatenation_axis(graph, op))]
+    return [np.concatenate([operand(arrays, i) for i in range(len(arrays))], axis=concatenation_axis(graph, op))]
 
 
 def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
@@ -106,7 +97,7 @@ def infer_pack(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_pack(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [np.stack([_array(arrays, i) for i in range(len(arrays))], axis=int(op.attrs["axis"]))]
+    return [np.stack([operand(arrays, i) for i in range(len(arrays))], axis=int(op.attrs["axis"]))]
 
 
 def infer_shape(graph: Graph, op: Op) -> list[Shape]:
@@ -130,8 +121,8 @@ def pixels_keep_their_bytes(graph: Graph, op: Op) -> bool:
 
 def shape_holds_integers(graph: Graph, op: Op) -> bool:
     """the shape, where it is an operand, must be int32 or int64"""
-    operand = graph.optional_input(op, 1)
-    return operand is None or operand.dtype in ("int32", "int64")
+    extents = graph.optional_input(op, 1)
+    return extents is None or extents.dtype in ("int32", "int64")
 
 
 def squeezed_axes_are_one(graph: Graph, op: Op) -> bool:
@@ -198,8 +189,7 @@ def infer_gather_nd(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_gather_nd(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    data, indices = arrays
-    assert data is not None and indices is not None
+    data, indices = operand(arrays), operand(arrays, 1)
     named = np.array(data.shape[: indices.shape[-1]])
     inside = np.clip(indices, 0, named - 1)
     return [np.array(data[tuple(np.moveaxis(inside, -1, 0))])]

@@ -22,8 +22,8 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, infer, windows
-from .spec import Arrays, OpSpec, OptionalArrays
+from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, windows
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
 
 OUTPUT_BITS = 4  # integer bits of the output's 16ths
 
@@ -70,17 +70,16 @@ def logarithm(x: Int64) -> Int64:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     p = parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= p.difference_min
     scaled = requantize(np.where(counts, difference, 0), p.multiplier, p.left_shift)
     exponential = rounding_shift(exp_on_negative_values(scaled), SUM_BITS)
     log_sum = logarithm(np.where(counts, exponential, 0).sum(axis=-1, keepdims=True))
-    least = np.maximum(p.difference_min - 1, requantize(log_sum + INT32_MIN, p.reverse_multiplier, p.reverse_shift))
+    lower_bound = np.maximum(p.difference_min - 1, requantize(log_sum + INT32_MIN, p.reverse_multiplier, p.reverse_shift))
     result = rounding_shift(scaled - log_sum, 31 - SCALED_DIFFERENCE_BITS - OUTPUT_BITS) + 127
-    return [np.where(difference > least, np.clip(result, -128, 127), -128).astype(np.int8)]
+    return [np.where(difference > lower_bound, np.clip(result, -128, 127), -128).astype(np.int8)]
 
 
 def scale_is_in_range(graph: Graph, op: Op) -> bool:
@@ -95,4 +94,4 @@ def output_is_in_16ths(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_in_16ths)
 
-SPECS = (OpSpec("log_softmax", infer, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows),)

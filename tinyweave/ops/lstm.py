@@ -10,13 +10,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from . import q15
 from .constraints import input_is_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 # inputs of the op
 WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first gate; the gates are input, forget, cell, output
@@ -38,7 +37,7 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The scales are multiplied in float32."""
+    """Return the multipliers and shifts; scales are multiplied in float32."""
     x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
 
     def scales(first: int, source: float) -> tuple[tuple[int, int], ...]:
@@ -58,7 +57,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
-    """Which axis of input and output is the time, and which the batch."""
+    """Return which axis of input and output is the time, and which the batch."""
     return (0, 1) if op.attrs["time_major"] else (1, 0)
 
 
@@ -68,19 +67,19 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, hidden, cell = (_int64(arrays, index) for index in (0, HIDDEN, CELL))
+    x, hidden, cell = (operand(arrays, index).astype(np.int64) for index in (0, HIDDEN, CELL))
     p, time_axis = parameters(graph, op), time_and_batch(graph, op)[0]
-    weights = [_int64(arrays, WEIGHTS + gate).T for gate in range(GATES)]
-    recurrent = [_int64(arrays, RECURRENT + gate).T for gate in range(GATES)]
-    biases = [_int64(arrays, BIAS + gate) for gate in range(GATES)]
+    weights = [operand(arrays, WEIGHTS + gate).astype(np.int64).T for gate in range(GATES)]
+    recurrent = [operand(arrays, RECURRENT + gate).astype(np.int64).T for gate in range(GATES)]
+    biases = [operand(arrays, BIAS + gate).astype(np.int64) for gate in range(GATES)]
     in_zero, out_zero = graph.input(op).zero_point, graph.input(op, HIDDEN).zero_point
     outputs = []
     for row in np.moveaxis(x, time_axis, 0):
         gates = []
         for gate in range(GATES):
             total = q15.saturate(requantize(wrap32((row - in_zero) @ weights[gate] + biases[gate]), *p.input_scales[gate]))
-            again = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
-            total = q15.saturate(total + again)
+            recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
+            total = q15.saturate(total + recurrence)
             gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
         cell = _next_cell(cell, gates, p)
         product = gates[3] * q15.tanh(cell, p.cell_bits)
@@ -91,16 +90,10 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _next_cell(cell: Int64, gates: list[Int64], p: Parameters) -> Int64:
-    kept = rounding_shift(gates[1] * cell, 15)
+    remembered = rounding_shift(gates[1] * cell, 15)
     added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-    total = q15.saturate(kept + added)
+    total = q15.saturate(remembered + added)
     return np.clip(total, -p.cell_clip, p.cell_clip) if p.cell_clip else total
-
-
-def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:
-    array = arrays[index]
-    assert array is not None
-    return array.astype(np.int64)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

@@ -21,7 +21,7 @@ from .constraints import (
     rank_is_4,
     same_quantisation,
 )
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
 from .window import Window, Windows, output_size, positions, taps, window_is_moderate, window_is_valid
 
 
@@ -33,8 +33,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     highest = np.full(infer(graph, op)[0], -128, np.int8)
     for _, _, seen in taps(x, kernel=op.attrs["kernel"], stride=op.attrs["stride"], padding=op.attrs["padding"], fill=-128):
         np.maximum(highest, seen, out=highest)
@@ -42,24 +41,23 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def away_from(op: Op) -> int:
-    """The value away from which an average rounds its halves."""
+    """Return the value away from which an average rounds its halves."""
     return -128 if op.attrs.get("unsigned") else 0
 
 
 def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, np.int64)
-    least = away_from(op)
-    for _, _, seen in taps(x.astype(np.int64) - least, kernel=kernel, stride=stride, padding=padding, fill=0):
+    offset = away_from(op)
+    for _, _, seen in taps(x.astype(np.int64) - offset, kernel=kernel, stride=stride, padding=padding, fill=0):
         total += seen
     rows, columns = (
         positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
         for a in (0, 1)
     )
     count = (rows[:, None] * columns[None, :])[None, :, :, None]
-    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + least)]
+    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + offset)]
 
 
 def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:

@@ -13,8 +13,7 @@ import numpy as np
 from ..ir import Graph, Op, array_type, limits
 from .constraints import arity, per_tensor
 from .fixed_point import quantize_multiplier, requantize, round_half_away
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
-from .window import ONE_TO_ONE, Windows
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
@@ -27,13 +26,8 @@ def requant(graph: Graph, op: Op) -> tuple[int, int]:
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
 
 
-def infer(graph: Graph, op: Op) -> list[Shape]:
-    return [graph.input(op).shape]
-
-
 def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, out = arrays[0], graph.output(op)
-    assert x is not None
+    x, out = operand(arrays), graph.output(op)
     if x.dtype == np.float32:
         with np.errstate(over="ignore"):
             steps = x / np.float32(out.scale)
@@ -44,24 +38,18 @@ def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
-    return [np.float32(graph.input(op).scale) * (x.astype(np.int32) - graph.input(op).zero_point).astype(np.float32)]
+    x, values = graph.input(op), operand(arrays).astype(np.int32)
+    return [np.float32(x.scale) * (values - x.zero_point).astype(np.float32)]
 
 
 def reference_cast(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, target = arrays[0], np.dtype(graph.output(op).dtype)
-    assert x is not None
+    x, target = operand(arrays), np.dtype(graph.output(op).dtype)
     if x.dtype != np.float32 or target.kind in "fb":
         return [x.astype(target)]
     info = np.iinfo(target)
     low, high = np.float32(info.min), np.float32(info.max)
     inside = (x < high) & (x > low)
     return [np.where(inside, np.where(inside, x, 0).astype(target), np.where(x <= low, info.min, info.max).astype(target))]
-
-
-def windows(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
@@ -87,18 +75,18 @@ def shape_is_kept(graph: Graph, op: Op) -> bool:
 SPECS = (
     OpSpec(
         "quantize",
-        infer,
+        infer_same,
         reference_quantize,
         (arity(1), quantize_types_are_supported, integers_are_per_tensor),
-        windows=windows,
+        windows=windows_one_to_one,
         int4=True,
     ),
     OpSpec(
         "dequantize",
-        infer,
+        infer_same,
         reference_dequantize,
         (arity(1), dequantize_types_are_supported, integers_are_per_tensor),
-        windows=windows,
+        windows=windows_one_to_one,
     ),
-    OpSpec("cast", infer, reference_cast, (arity(1), shape_is_kept), windows=windows),
+    OpSpec("cast", infer_same, reference_cast, (arity(1), shape_is_kept), windows=windows_one_to_one),
 )

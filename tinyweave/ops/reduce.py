@@ -10,18 +10,18 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
 from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
-    """The reduced axes, each once, ascending, not negative."""
+    """Return the reduced axes, each once, ascending, not negative."""
     rank = len(graph.input(op).shape)
     return tuple(sorted({int(axis) % rank for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
-    """How many elements one output element is the mean of."""
+    """Return how many elements one output element is the mean of."""
     return int(np.prod([graph.input(op).shape[axis] for axis in axes(graph, op)], dtype=np.int64))
 
 
@@ -41,8 +41,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, out = arrays[0], graph.output(op)
-    assert x is not None
+    x, out = operand(arrays), graph.output(op)
     total = x.astype(np.int64).sum(axis=axes(graph, op)) - graph.input(op).zero_point * count(graph, op)
     scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
     return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]

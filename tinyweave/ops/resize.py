@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
 from .data_movement import infer_resize, resize_is_spatial
-from .spec import Arrays, OpSpec, OptionalArrays
+from .spec import Arrays, OpSpec, OptionalArrays, operand
 
 ONE = 1 << 10
 
@@ -37,7 +37,7 @@ Mixture = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # lo
 
 
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
-    """The places of `out` outputs among `size` inputs."""
+    """Return the places of `out` outputs among `size` inputs."""
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     scale = (ONE * size + out // 2) // out
@@ -71,12 +71,12 @@ def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
 
 
 def is_unsigned(op: Op) -> bool:
-    """Whether the op was on uint8."""
+    """Return whether the op was on uint8."""
     return bool(op.attrs.get("unsigned"))
 
 
 def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lower row that each output row is mixed from, and the lower column of each output column."""
+    """Return the lower row that each output row is mixed from, and the lower column of each output column."""
     if is_unsigned(op):
         (top, *_), (left, *_) = map(_mixture, _extents(graph, op), float_lines(graph, op))
         return top, left
@@ -86,8 +86,7 @@ def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     if is_unsigned(op):
         return [_mixed_floats(graph, op, x)]
     mixed = x.astype(np.int64)
@@ -124,8 +123,8 @@ def places_are_inside(graph: Graph, op: Op) -> bool:
     """the output must not be so much larger than the input that rounded places leave it"""
     if is_unsigned(op):
         return all(out < 1 << 20 for _, out in _extents(graph, op))
-    ends = zip(_extents(graph, op), lines(graph, op), strict=True)
-    return all((out - 1) * where.scale + where.offset < size * ONE for (size, out), where in ends)
+    axes = zip(_extents(graph, op), lines(graph, op), strict=True)
+    return all((out - 1) * where.scale + where.offset < size * ONE for (size, out), where in axes)
 
 
 CONSTRAINTS = (

@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
 from .window import ONE_TO_ONE, Windows
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
@@ -28,20 +28,15 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
+    """Return the numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
     beta = float(np.float32(op.attrs["beta"]))
     multiplier, left_shift = quantize_multiplier(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)
 
 
-def infer(graph: Graph, op: Op) -> list[Shape]:
-    return [graph.input(op).shape]
-
-
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
+    x = operand(arrays)
     multiplier, left_shift, difference_min = parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= difference_min
@@ -79,4 +74,4 @@ def output_is_a_probability(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
-SPECS = (OpSpec("softmax", infer, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows),)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
-from .window import Windows
+from .window import ONE_TO_ONE, Windows
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
@@ -55,15 +56,42 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
 
 
 def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
-    """The value of an input that must be constant."""
+    """Return the value of an input that must be constant."""
     tensor = graph.input(op, index)
     if tensor.data is None:
         raise CompileError("must be constant", "export the model with static shapes", op=op, tensor=tensor)
     return tensor.data
 
 
+def operand(arrays: OptionalArrays, index: int = 0) -> np.ndarray:
+    """Return the value of an input that is not left out."""
+    array = arrays[index]
+    assert array is not None
+    return array
+
+
+def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
+    """Return the value of an input less its zero point."""
+    return operand(arrays, index).astype(np.int64) - graph.input(op, index).zero_point
+
+
+def infer_same(graph: Graph, op: Op) -> list[Shape]:
+    """Return the shape of the input as the output's."""
+    return [graph.input(op).shape]
+
+
+def infer_broadcast(graph: Graph, op: Op) -> list[Shape]:
+    """Return the shape that both inputs broadcast to."""
+    return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]
+
+
+def windows_one_to_one(graph: Graph, op: Op) -> Windows:
+    """Return windows of one element: each output is made of the input in its place."""
+    return ONE_TO_ONE
+
+
 def is_pixel(tensor: Tensor) -> bool:
-    """Whether it has channels only."""
+    """Return whether a tensor has channels only."""
     return tensor.shape[-1:] == (tensor.elements,)
 
 
@@ -77,7 +105,7 @@ def hwc(shape: Shape) -> tuple[int, int, int]:
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """The clamp (minimum, maximum) of a fused activation in the output's values (TFLite CalculateActivationRangeQuantized)."""
+    """Return the clamp (minimum, maximum) of a fused activation in output values (TFLite CalculateActivationRangeQuantized)."""
     low, high = limits(output.dtype)
     if activation == "none":
         return low, high

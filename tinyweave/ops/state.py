@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op
 from .constraints import arity, same_quantisation, same_type
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
-from .window import ONE_TO_ONE, Windows
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 
 def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
@@ -27,18 +26,8 @@ def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
     return values
 
 
-def infer(graph: Graph, op: Op) -> list[Shape]:
-    return [graph.input(op).shape]
-
-
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = arrays[0]
-    assert x is not None
-    return [x]
-
-
-def windows(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE
+    return [operand(arrays)]
 
 
 def reads_state(graph: Graph, op: Op) -> bool:
@@ -54,6 +43,6 @@ def writes_state(graph: Graph, op: Op) -> bool:
 MOVES = (arity(1), same_type, same_quantisation)
 
 SPECS = (
-    OpSpec("read_variable", infer, reference, (*MOVES, reads_state), windows=windows, view=True, state=(0,)),
-    OpSpec("assign_variable", infer, reference, (*MOVES, writes_state), windows=windows, view=True),
+    OpSpec("read_variable", infer_same, reference, (*MOVES, reads_state), windows=windows_one_to_one, view=True, state=(0,)),
+    OpSpec("assign_variable", infer_same, reference, (*MOVES, writes_state), windows=windows_one_to_one, view=True),
 )

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import input_is_int8, output_is_int8, per_tensor
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
 
@@ -28,7 +27,7 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """The scales are multiplied in float32."""
+    """Return the multipliers and shifts; scales are multiplied in float32."""
     x, weights, time, state = (np.float32(graph.input(op, i).scale) for i in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     out = np.float32(graph.output(op).scale)
     return Parameters(quantize_multiplier(float(x * weights / state)), quantize_multiplier(float(state * time / out)))
@@ -40,24 +39,18 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, time, state = (_int64(arrays, index) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
+    x, weights, time, state = (operand(arrays, index).astype(np.int64) for index in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     p, out, memory = parameters(graph, op), graph.output(op), graph.input(op, STATE)
     info, (filters, steps) = np.iinfo(memory.dtype), time.shape
     products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
     # the zero point is added after the clamp: an int8 memory wraps around
     now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
     past = state.reshape(-1, filters, steps)[:, :, 1:]
-    kept = np.concatenate([past, now[:, :, None]], axis=2)
-    sums = ((kept - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
+    history = np.concatenate([past, now[:, :, None]], axis=2)
+    sums = ((history - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
     bias = arrays[BIAS]
     scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
-    return [np.clip(scaled, -128, 127).astype(np.int8), kept.reshape(state.shape).astype(memory.dtype)]
-
-
-def _int64(arrays: OptionalArrays, index: int) -> NDArray[np.int64]:
-    array = arrays[index]
-    assert array is not None
-    return array.astype(np.int64)
+    return [np.clip(scaled, -128, 127).astype(np.int8), history.reshape(state.shape).astype(memory.dtype)]
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

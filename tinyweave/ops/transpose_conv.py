@@ -22,7 +22,7 @@ from .constraints import (
 )
 from .conv import rescaled, wide_sums_fit
 from .fixed_point import quantize_multipliers
-from .spec import Arrays, OpSpec, OptionalArrays, Shape
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 from .window import MOST_PADDED, MOST_POSITIONS, positions
 
 DATA, BIAS = 2, 3
@@ -37,14 +37,13 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    """The shape that the first input gives, or where only the running network knows it, the output tensor's own."""
+    """Return the shape that the first input gives, or where only the running network knows it, the output tensor's own."""
     wanted = graph.input(op)
     return [graph.output(op).shape if wanted.data is None else tuple(int(extent) for extent in wanted.data.ravel())]
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = arrays[DATA], arrays[1], arrays[BIAS] if len(arrays) > BIAS else None
-    assert x is not None and weights is not None
+    x, weights, bias = operand(arrays, DATA), operand(arrays, 1), arrays[BIAS] if len(arrays) > BIAS else None
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
@@ -61,11 +60,11 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
-    """Everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
+    """Return everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
-    ends = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
-    return (x[0], *ends, channels)
+    extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
+    return (x[0], *extents, channels)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:

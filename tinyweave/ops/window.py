@@ -34,7 +34,7 @@ class Window(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """The last position that position 0 reads, or would if the axis were as long."""
+        """Return the last position that position 0 reads, or would if the axis were as long."""
         return self.extent - 1 - self.pad
 
     def compose(self, inner: Window) -> Window:
@@ -62,17 +62,17 @@ ONE_TO_ONE: Windows = (Window(), Window())
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """Rows (or columns) from a window's first tap to its last, both included."""
+    """Return rows (or columns) from a window's first tap to its last, both included."""
     return (kernel - 1) * dilation + 1
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Size) -> int:
-    """How many windows fit along one axis."""
+    """Return how many windows fit along one axis."""
     return (size + sum(padding) - extent(kernel, dilation)) // stride + 1
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size:
-    """The padding (before, after) of one axis that TFLite's SAME means: the odd one goes after."""
+    """Return the padding (before, after) of one axis that TFLite's SAME means: the odd one goes after."""
     needed = max((-(-size // stride) - 1) * stride + extent(kernel, dilation) - size, 0)
     return needed // 2, needed - needed // 2
 
@@ -97,7 +97,7 @@ def taps(
 
 
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
-    """Whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
+    """Return whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
     if min(*kernel, *stride, *dilation, *shape) < 1 or min(*padding[0], *padding[1]) < 0:
         return False
@@ -105,6 +105,6 @@ def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, An
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: tuple[int, ...], padding: Padding) -> bool:
-    """Whether [n, h, w, c] maps, the input one padded, and their windows stay within the bounds above."""
+    """Return whether [n, h, w, c] maps, the input one padded, and their windows stay within the bounds above."""
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
     return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[1 + axis] <= MOST_POSITIONS for axis in (0, 1))

@@ -51,7 +51,7 @@ class ChainLayer(NamedTuple):
 
     @property
     def macs_per_pixel(self) -> int:
-        """Multiply-accumulates of all channels of one position of the output, padding included."""
+        """Return multiply-accumulates of all channels of one position of the output, padding included."""
         return self.kernel[0] * self.kernel[1] * (1 if self.depthwise else self.c_in) * self.c_out
 
     @property
@@ -60,13 +60,13 @@ class ChainLayer(NamedTuple):
 
 
 def square(side: int, c_in: int, c_out: int, kernel: int = 1, stride: int = 1, *, depthwise: bool = False) -> ChainLayer:
-    """A layer on a square map, padded alike on all sides so that with stride 1 the map keeps its size."""
+    """Return a layer on a square map, padded alike on all sides so that with stride 1 the map keeps its size."""
     pad = kernel // 2, kernel // 2
     return ChainLayer(side, side, c_in, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
 
 
 def macs(layers: Sequence[ChainLayer]) -> int:
-    """What a layer-by-layer run executes, padding included."""
+    """Return what a layer-by-layer run executes, padding included."""
     return sum(layer.macs for layer in layers)
 
 
@@ -78,7 +78,7 @@ class Chain(NamedTuple):
 
 
 def chain_of(graph: Graph) -> Chain:
-    """The chain in a graph whose convolutions each read what the op before them made.
+    """Return the chain in a graph whose convolutions each read what the op before them made.
 
     Left out are ops on the image before the first one, sums with an earlier map of the chain (skips), and whatever follows the
     last one, in which a convolution of one pixel is a classifier.
@@ -105,18 +105,18 @@ def chain_of(graph: Graph) -> Chain:
 
 
 def _reads_a_map(graph: Graph, op: Op) -> bool:
-    """Whether an op is a convolution of more than a pixel."""
+    """Return whether an op is a convolution of more than a pixel."""
     return op.kind in KINDS and graph.input(op).shape[1:3] != (1, 1)
 
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
-    """Whether an op changes an image to another one of its size."""
-    found = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
-    return [t.name for t in found] == [last] and found[0].elements == graph.tensors[op.outputs[0]].elements
+    """Return whether an op changes an image to another one of its size."""
+    operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
+    return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:
-    """Whether an op adds an earlier map of the chain to the last one."""
+    """Return whether an op adds an earlier map of the chain to the last one."""
     return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and _same_shapes(graph, op)
 
 
@@ -137,7 +137,7 @@ def _layer(graph: Graph, op: Op) -> ChainLayer:
 
 
 def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
-    """The most that a plan in one memory has in use in a step, once where buffers overlap, but for these buffers."""
+    """Return the most that a plan in one memory has in use in a step, once where buffers overlap, but for these buffers."""
     if len(plan.arena) > 1:
         raise CompileError(f"the plan lies in {' and '.join(plan.arena)}", "this count knows one memory; see --ram")
     counted = 0
@@ -152,5 +152,5 @@ def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
 
 
 def scratch_names(plan: Plan) -> set[str]:
-    """The buffers that hold working memory of kernels."""
+    """Return the buffers that hold working memory of kernels."""
     return {scratch_name(op.name) for op in plan.graph.ops}

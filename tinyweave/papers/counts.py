@@ -36,8 +36,10 @@ class Counted(NamedTuple):
 
 
 def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
-    """A plan, and what the paper finds for the same network. work: MACs of the network, of which the plan may take `overhead`
-    times as many; ram: bytes that it may take."""
+    """Return a plan's count, and what the paper finds for the same network.
+
+    work: MACs of the network, of which the plan may take `overhead` times as many; ram: bytes that it may take.
+    """
     if not all(layer.is_square for layer in chain.layers):
         raise CompileError("the network's maps or windows are not square", "this count knows square ones only")
     own, ways = COUNTS[name](plan, chain, overhead, ram)
@@ -64,16 +66,16 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
     layers = chain.layers
-    found = patch_paper.all_patched(layers)
-    whole = found[0]
-    within = [run for run in found if run.macs <= overhead * whole.macs]
+    runs = patch_paper.all_patched(layers)
+    whole = runs[0]
+    within = [run for run in runs if run.macs <= overhead * whole.macs]
     ways: dict[str, patch_paper.Patched | None] = {
         "layer_by_layer": whole,
         "least_ram": min(within, key=lambda run: (run.ram, run.macs)),
-        "least_ram_any_work": min(found, key=lambda run: (run.ram, run.macs)),
+        "least_ram_any_work": min(runs, key=lambda run: (run.ram, run.macs)),
     }
     if ram is not None:
-        ways["least_work"] = min((run for run in found if run.ram <= ram), key=lambda run: (run.macs, run.ram), default=None)
+        ways["least_work"] = min((run for run in runs if run.ram <= ram), key=lambda run: (run.macs, run.ram), default=None)
 
     def row(run: patch_paper.Patched) -> Row:
         exact = patch_paper.patched_macs(layers, run.head, run.patch, clipped=True) / whole.macs

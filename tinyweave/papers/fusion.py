@@ -56,7 +56,7 @@ def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | N
 
 
 def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
-    """What a cut executes: the paper counts too few row steps. Rows outside a map are no work; padding within a window is."""
+    """Return what a cut executes (the paper counts too few row steps): rows outside a map are no work, padding inside is."""
     total = 0
     for begin, end, *_ in cut.blocks:
         run = layers[begin:end]
@@ -68,16 +68,16 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
-    """Per layer of a block the rows of its input for one row of the block's output, and by how many the next ones lie lower."""
-    found, rows, step = list[tuple[int, int]](), 1, 1
+    """Return per layer of a block the rows of its input for one row of the block's output, and how much lower the next lie."""
+    tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
         rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
-        found.append((rows, step))
-    return found[::-1]
+        tiles.append((rows, step))
+    return tiles[::-1]
 
 
 def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
-    """The rows of a layer's input that rows [begin, end) of its output read, those outside the map left out."""
+    """Return the rows of a layer's input that rows [begin, end) of its output read, those outside the map left out."""
     top = layer.padding[0][0]
     return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
 
@@ -95,12 +95,12 @@ def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
 
 
 def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
-    """The paper's vanilla: each layer by itself."""
-    return FusionCut(tuple(found for at in range(len(layers)) if (found := block(layers, at, at + 1))))
+    """Return the paper's vanilla: each layer by itself."""
+    return FusionCut(tuple(edge for at in range(len(layers)) if (edge := block(layers, at, at + 1))))
 
 
 def plan_ram(plan: Plan) -> int:
-    """What a plan in one memory needs by the same count: rings, tiles and whole maps, once where they overlap.
+    """Return what a plan in one memory needs by the same count: rings, tiles and whole maps, once where they overlap.
 
     Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
     """
@@ -123,14 +123,14 @@ def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
 
 
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
-    """Per layer all blocks that begin there."""
+    """Return per layer all blocks that begin there."""
     steps = range(len(layers))
-    return [[found for end in steps[at:] if (found := block(layers, at, end + 1))] for at in steps]
+    return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
-    """The cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
-    sizes = sorted({found.ram for blocks in edges for found in blocks})
+    """Return the cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
+    sizes = sorted({edge.ram for blocks in edges for edge in blocks})
     low, high, best = 0, len(sizes), None
     while low < high:
         middle = (low + high) // 2
@@ -143,7 +143,7 @@ def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionC
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
-    """The cut into blocks of at most so much RAM with the fewest MACs: a shortest path over blocks as edges.
+    """Return the cut into blocks of at most so much RAM with the fewest MACs: a shortest path over blocks as edges.
 
     Of equal ones the first found, which has the longest last block.
     """
@@ -153,11 +153,11 @@ def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | N
         before = best[at]
         if before is None:
             continue
-        for found in blocks:
-            if found.ram <= ram:
-                cost, known = before + found.macs, best[found.end]
+        for edge in blocks:
+            if edge.ram <= ram:
+                cost, known = before + edge.macs, best[edge.end]
                 if known is None or cost < known:
-                    best[found.end], last[found.end] = cost, found
+                    best[edge.end], last[edge.end] = cost, edge
     path, end = list[FusionBlock](), len(edges)
     while end:
         found_last = last[end]

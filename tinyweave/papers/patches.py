@@ -19,10 +19,10 @@ Span = tuple[int, int]
 
 def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
     """Eq. 4.1: rows of the input of each layer, and last of the output, that a patch of the output depends on."""
-    found = [patch]
+    sides = [patch]
     for layer in reversed(head):
-        found.append(found[-1] * layer.stride[0] if split else (found[-1] - 1) * layer.stride[0] + layer.kernel[0])
-    return found[::-1]
+        sides.append(sides[-1] * layer.stride[0] if split else (sides[-1] - 1) * layer.stride[0] + layer.kernel[0])
+    return sides[::-1]
 
 
 def layer_bytes(layer: ChainLayer, *, in_place: bool = True) -> int:
@@ -36,43 +36,43 @@ def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
 
 
 def head_bytes(head: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
-    """The head's whole output, and a patch's input and output of the layer where these are largest, no larger than the maps."""
+    """Return bytes of the head's output and of the largest layer's patches, in and out, no larger than the maps."""
     maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
-    sides = [min(side, most) for side, (most, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
+    sides = [min(side, extent) for side, (extent, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
     patches = [side * side * c for side, (_, c) in zip(sides, maps, strict=True)]
-    needs = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, patches[:-1], patches[1:], strict=True)]
-    return max(needs) + head[-1].out_bytes
+    step_bytes = [max(a, b) if layer.depthwise else a + b for layer, a, b in zip(head, patches[:-1], patches[1:], strict=True)]
+    return max(step_bytes) + head[-1].out_bytes
 
 
 def patched_bytes(layers: Sequence[ChainLayer], head: int, patch: int, *, split: bool = False) -> int:
-    """The peak of a network whose first `head` layers run by patches and the others layer by layer."""
+    """Return the peak of a network whose first `head` layers run by patches and the others layer by layer."""
     rest = [layer_bytes(layer) for layer in layers[head:]]
     return max([head_bytes(layers[:head], patch, split=split), *rest] if head else rest)
 
 
 def patched_macs(layers: Sequence[ChainLayer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
-    """What the same run executes."""
+    """Return what the same run executes."""
     return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
 
 
 def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
-    """What each layer of a head executes; clipped: patches end where the maps do, which the thesis leaves out.
+    """Return what each layer of a head executes; clipped: patches end where the maps do, which the thesis leaves out.
 
     Padding within a window counts, as the thesis has it.
     """
     if not head:
         return []
-    side, found = head[-1].h_out, list[int]()
+    side, counts = head[-1].h_out, list[int]()
     starts = range(0, side, patch)
     spans = [(at, min(at + patch, side) if clipped else at + patch) for at in starts]  # along one axis, of each patch
     for layer in reversed(head):
-        found.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # of all pairs of spans
+        counts.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # of all pairs of spans
         spans = [_read(layer, span, clipped=clipped, split=split) for span in spans]
-    return found[::-1]
+    return counts[::-1]
 
 
 def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
-    """The rows of its input that some of a layer's output read."""
+    """Return the rows of its input that some of a layer's output read."""
     begin, end = span[0] * layer.stride[0], span[1] * layer.stride[0]
     if not split:
         begin -= layer.padding[0][0]
@@ -90,18 +90,18 @@ class Patched(NamedTuple):
 
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
-    """The network layer by layer, and every head with every number of patches, as small as so many can be."""
-    found = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
+    """Return the network layer by layer, and every head with every number of patches, as small as so many can be."""
+    runs = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
     for head in range(1, len(layers) + 1):
         side = layers[head - 1].h_out
         for patch in sorted({-(-side // count) for count in range(2, side + 1)}):
             work = patched_macs(layers, head, patch)
-            found.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
-    return found
+            runs.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
+    return runs
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:
-    """The side of the largest square input of a layer of stride 1 that fits, with its output, into so many bytes."""
+    """Return the side of the largest square input of a layer of stride 1 that fits, with its output, into so many bytes."""
     side = 0
     while (side + 1) ** 2 * (c_in + c_out) <= ram:
         side += 1

@@ -26,7 +26,7 @@ def _view(graph: Graph, op: Op) -> Op:
 
 
 def copies_all(graph: Graph, op: Op) -> bool:
-    """Whether the output holds the elements of the input, all of them, in their order."""
+    """Return whether the output holds the elements of the input, all of them, in their order."""
     if len(op.outputs) != 1 or graph.output(op).elements != ops.data(graph, op).elements:
         return False
     return op.kind in KEEPS_ORDER and KEEPS_ORDER[op.kind](graph, op)

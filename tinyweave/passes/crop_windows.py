@@ -41,7 +41,7 @@ def _cropped(graph: Graph, op: Op) -> Graph:
 
 
 def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
-    """How many rows (or columns) to cut off before and after: unused ones, one must stay, for which there is padding."""
+    """Return how many rows (or columns) to cut off before and after: unused ones, one must stay, for which there is padding."""
     where = np.flatnonzero(used)
     if not len(where):
         return 0, 0

@@ -11,9 +11,9 @@ from .tensor_map import TensorMap
 
 def drop_unused(graph: Graph) -> tuple[Graph, TensorMap]:
     needed = {*graph.outputs, *(name for name, tensor in graph.tensors.items() if tensor.role == "state")}
-    kept: list[Op] = []
+    ops: list[Op] = []
     for op in reversed(graph.ops):
         if not needed.isdisjoint(op.outputs):
-            kept.append(op)
+            ops.append(op)
             needed.update(name for name in op.inputs if name is not None)
-    return rebuild(graph, ops=tuple(reversed(kept))), {}
+    return rebuild(graph, ops=tuple(reversed(ops))), {}

@@ -19,22 +19,22 @@ MAX_EFFORT = 1 << 28  # a file of a few bytes may ask for hours of folding
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # sees the constants as they are found
-    kept: list[Op] = []
+    unfolded: list[Op] = []
     room, left = MAX_BYTES, MAX_EFFORT
     for op in graph.ops:
         if not _is_known(known, op):
-            kept.append(op)
+            unfolded.append(op)
             continue
         ops.check(replace(known, ops=(op,)))
         size, work = sum(tensor.bytes for tensor in known.outputs_of(op)), effort(known, op)
         if size > room or work > left:
-            kept.append(op)
+            unfolded.append(op)
             continue
         room, left = room - size, left - work
         arrays = [None if tensor is None else tensor.data for tensor in known.inputs_of(op)]
         for tensor, data in zip(known.outputs_of(op), ops.spec_for(known, op).reference(known, op, arrays), strict=True):
             tensors[tensor.name] = replace(tensor, data=data, role="constant")
-    return rebuild(graph, tensors=tensors, ops=tuple(kept)), {}
+    return rebuild(graph, tensors=tensors, ops=tuple(unfolded)), {}
 
 
 def _is_known(graph: Graph, op: Op) -> bool:

@@ -35,7 +35,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
-    """The reader on what the pad reads, None where it cannot pad by itself."""
+    """Return the reader on what the pad reads, None where it cannot pad by itself."""
     added = paddings(graph, pad)
     if reader.kind not in CONVOLUTIONS or len(added) != 4 or added[0] != (0, 0) or added[3] != (0, 0):
         return None

@@ -37,7 +37,7 @@ def _merged(graph: Graph, op: Op) -> Graph:
 
 
 def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """A pad between two transposes that undo each other, as a pad of what the first transposes."""
+    """Return a pad between two transposes that undo each other, as a pad of what the first transposes."""
     pad = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     first = maker(graph, graph.input(pad)) if pad is not None and pad.kind == "pad" else None
     if pad is None or first is None or first.kind != "transpose" or not is_only_for(graph, graph.input(op), op):
@@ -52,7 +52,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """A transpose of a transpose as one, where the one in between is then needless or both undo each other."""
+    """Return a transpose of a transpose as one, where the one in between is then needless or both undo each other."""
     before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     if before is None or before.kind != "transpose":
         return graph, op

@@ -67,19 +67,19 @@ def same_quantisation(a: Tensor, b: Tensor) -> bool:
 
 
 def _values(known: Range, tensor: Tensor) -> Values:
-    """Every value that the tensor can hold."""
+    """Return every value that the tensor can hold."""
     return np.arange(int(known.low.min()), int(known.high.max()) + 1).astype(tensor.dtype)
 
 
 def _through(graph: Graph, ops: tuple[Op, ...], values: Values) -> Values:
-    """What ops in a row make of values."""
+    """Return what ops in a row make of values."""
     for op in ops:
         (values,) = SPECS[op.kind].reference(graph, op, [values])
     return values
 
 
 def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
-    """The ops that might do what both do."""
+    """Yield the ops that might do what both do."""
     for like in (op, before):
         single = replace(op, kind=like.kind, inputs=before.inputs, attrs=like.attrs)
         try:
@@ -90,7 +90,7 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 
 
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
-    """The clamp of `op` as the activation of `before`, where there is one that clamps every sum alike."""
+    """Return the clamp of `op` as the activation of `before`, where there is one that clamps every sum alike."""
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
     sums = np.arange(low - 1, high + 2)  # what lies further out is clamped like these ends

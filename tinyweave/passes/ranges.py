@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Per channel, whether it holds one value only."""
+        """Return per channel, whether it holds one value only."""
         return np.asarray(self.low == self.high)
 
 
@@ -53,7 +53,7 @@ class Taps(NamedTuple):
 
 
 def ranges(graph: Graph) -> dict[str, Range]:
-    """The range of every int8 and uint8 tensor."""
+    """Return the range of every int8 and uint8 tensor."""
     known = {t.name: _at_first(t) for t in graph.tensors.values() if t.dtype in BYTES}
     left = MAX_EFFORT
     for op in graph.ops:
@@ -64,19 +64,19 @@ def ranges(graph: Graph) -> dict[str, Range]:
             continue
         left -= work
         if rule is not None and all(t is None or t.data is not None or t.name in known for t in graph.inputs_of(op)):
-            for tensor, found in zip(outputs, rule(graph, op, known), strict=True):
+            for tensor, bounds in zip(outputs, rule(graph, op, known), strict=True):
                 if tensor.name in known and tensor.role == "activation":
-                    known[tensor.name] = found
+                    known[tensor.name] = bounds
     return known
 
 
 def channels(tensor: Tensor) -> int:
-    """The extent of the last axis, 1 for a scalar."""
+    """Return the extent of the last axis, 1 for a scalar."""
     return (1, *tensor.shape)[-1]
 
 
 def taps(graph: Graph, op: Op) -> Taps:
-    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
+    """Return the products that an output of a conv_2d, depthwise_conv_2d or fully_connected is the sum of."""
     x, filters = graph.input(op), graph.input(op, 1)
     assert filters.data is not None
     zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
@@ -105,7 +105,7 @@ def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
 
 
 def _at_first(tensor: Tensor) -> Range:
-    """What is known without the ops: a constant's values, else the type's range."""
+    """Return what is known without the ops: a constant's values, else the type's range."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
     info = np.iinfo(tensor.dtype)
@@ -127,8 +127,8 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
     out = graph.output(op)
     if not _is_tame(graph, op):
         return [_at_first(out)]
-    given = [known[name] for name in op.inputs if name is not None]
-    values = [SPECS[op.kind].reference(graph, op, list(corner))[0] for corner in product(*given)]
+    operands = [known[name] for name in op.inputs if name is not None]
+    values = [SPECS[op.kind].reference(graph, op, list(corner))[0] for corner in product(*operands)]
     count = channels(out)
     return [Range(*(np.broadcast_to(extreme(values, axis=0), count) for extreme in (np.min, np.max)))]
 
@@ -152,7 +152,7 @@ def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
 
 
 def _is_tame(graph: Graph, op: Op) -> bool:
-    """Whether no rescaling of the op can wrap, which would break its monotony."""
+    """Return whether no rescaling of the op can wrap, which would break its monotony."""
     if op.kind in MOVES:
         return True
     if op.kind == "mul":
@@ -169,11 +169,11 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
         return [_at_first(out)]
     weights, reads, always, never = taps(graph, op)
-    ends = [weights * (side.astype(np.int64) - x.zero_point)[reads][:, None, None, :] for side in known[x.name]]
+    extremes = [weights * (side.astype(np.int64) - x.zero_point)[reads][:, None, None, :] for side in known[x.name]]
     seen, padded = ~never[None, :, :, None], ~always[None, :, :, None]
     sums = []
     for extreme in (np.minimum, np.maximum):
-        products = extreme(*ends)
+        products = extreme(*extremes)
         sums.append((seen * np.where(padded, extreme(products, 0), products)).sum(axis=(1, 2, 3)))
     bias = graph.optional_input(op, 2)
     offset = np.zeros(len(weights), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
@@ -181,8 +181,8 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     low, high = family.finish(graph, op, np.stack(sums) + offset)
     shift = np.zeros(1, np.int64) if family is fully_connected else np.maximum(conv.requant(graph, op)[1].astype(np.int64), 0)
     exact = np.maximum(np.abs(sums[0] + offset), np.abs(sums[1] + offset)) <= INT32_MAX >> shift
-    least, greatest = activation_range(op.attrs["activation"], out)
-    return [Range(np.where(exact, low, np.int8(least)), np.where(exact, high, np.int8(greatest)))]
+    lowest, greatest = activation_range(op.attrs["activation"], out)
+    return [Range(np.where(exact, low, np.int8(lowest)), np.where(exact, high, np.int8(greatest)))]
 
 
 MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "pack", *PIECES)

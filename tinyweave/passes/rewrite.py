@@ -22,14 +22,14 @@ def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
 
 
 def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:
-    """The graph with these ops in the place of those of the same names, without the op named `gone`, with more constants."""
+    """Return the graph with these ops in place of those of the same names, without the op named `gone`, with more constants."""
     new = {op.name: op for op in ops}
     tensors = {**graph.tensors, **{tensor.name: tensor for tensor in constants}}
     return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops if op.name != gone))
 
 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
-    """The graph without `op`, whose only output always equals the tensor `equal`; as it is where both names must stay.
+    """Return the graph without `op`, whose only output always equals the tensor `equal`; as it is where both names must stay.
 
     An output of the network keeps its name, else the op's output loses its.
     """
@@ -53,28 +53,28 @@ def without(graph: Graph, op: Op, equal: str) -> Graph:
 
 
 def same_kind(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors that hold the same bytes mean the same."""
+    """Return whether two tensors that hold the same bytes mean the same."""
     return (a.shape, a.dtype, a.quant) == (b.shape, b.dtype, b.quant)
 
 
 def maker(graph: Graph, tensor: Tensor) -> Op | None:
-    """The op that makes a tensor, None for inputs, constants and state."""
+    """Return the op that makes a tensor, None for inputs, constants and state."""
     return graph.ops[graph.producer[tensor.name]] if tensor.name in graph.producer and tensor.role == "activation" else None
 
 
 def is_only_for(graph: Graph, tensor: Tensor, op: Op) -> bool:
-    """Whether nothing but `op` needs the tensor."""
+    """Return whether nothing but `op` needs the tensor."""
     readers = graph.consumers.get(tensor.name, ())
     return tensor.name not in graph.outputs and [graph.ops[reader].name for reader in readers] == [op.name]
 
 
 def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
-    """A new int32 constant for `op`."""
+    """Return a new int32 constant for `op`."""
     return constant(graph, op, role, np.array(values, np.int32))
 
 
 def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
-    """A new constant for `op`, under a name that the graph does not have."""
+    """Return a new constant for `op`, under a name that the graph does not have."""
     name = f"{op.name}.{role}"
     while name in graph.tensors:
         name += "_"
@@ -82,5 +82,5 @@ def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant |
 
 
 def part(graph: Graph, op: Op, role: str, tensor: Tensor, data: NDArray[Any]) -> Tensor:
-    """A new constant for `op` with a part of the values of `tensor`."""
+    """Return a new constant for `op` with a part of the values of `tensor`."""
     return replace(constant(graph, op, role, data, tensor.quant), dtype=tensor.dtype)

@@ -82,7 +82,7 @@ def _unused(name: str, tensors: dict[str, Tensor]) -> str:
 
 
 def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
-    """The op on int8 that gives the bytes of `op` on uint8, from `moved`, which has the int8 operands."""
+    """Return the op on int8 that gives the bytes of `op` on uint8, from `moved`, which has the int8 operands."""
     if op.kind in WEIGHTED:
         moved = _centred_weights(moved, tensors)
     if op.kind in UNSIGNED:

@@ -48,18 +48,18 @@ def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
             changed[name] = (name, tuple(int(channel) for channel in np.flatnonzero(mask)))
     if not changed:
         return graph, {}
-    kept: list[Op] = []
+    ops: list[Op] = []
     for op in graph.ops:
         if not op.outputs or any(name not in needed or needed[name].any() for name in op.outputs):
             op, constants = _rewritten(graph, op, needed, known)
-            kept.append(op)
+            ops.append(op)
             tensors.update((tensor.name, tensor) for tensor in constants)
-    shrunk = rebuild(graph, tensors=tensors, ops=tuple(kept))
+    shrunk = rebuild(graph, tensors=tensors, ops=tuple(ops))
     return shrunk, {name: source for name, source in changed.items() if name in shrunk.tensors}
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Activation -> which channels stay: the fixed point of what every op needs of its inputs to make what stays."""
+    """Return activation -> which channels stay: the fixed point of what every op needs of its inputs to make what stays."""
     names = [t.name for t in graph.tensors.values() if t.data is None and t.role == "activation" and t.elements > 0]
     needed = {name: np.zeros(channels(graph.tensors[name]), bool) for name in names}
     pinned = {*graph.inputs, *graph.outputs}
@@ -93,7 +93,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 
 
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
-    """Whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
+    """Return whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
     if op.kind not in (*SUMS, *LINKS) or not all(name in needed for name in (*variable, *op.outputs)):
         return False
@@ -114,14 +114,14 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
-    """Whether every output channel reads every input channel, in order, once or several times over."""
+    """Return whether every output channel reads every input channel, in order, once or several times over."""
     if op.kind == "conv_2d":
         return conv.groups(graph, op) == 1
     return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
-    """Whether no part of any sum can leave int32, whichever products the bias takes over."""
+    """Return whether no part of any sum can leave int32, whichever products the bias takes over."""
     bias = graph.optional_input(op, 2)
     start = 0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.int64))
     return bool((start + np.abs(weights).sum(axis=(1, 2, 3)) * REACH <= INT32_MAX).all())
@@ -136,8 +136,8 @@ def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
 
 
 def _links_mean(graph: Graph, op: Op) -> list[Link] | None:
-    kept = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
-    return _links_alike(graph, op) if kept else None
+    keeps_channels = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
+    return _links_alike(graph, op) if keeps_channels else None
 
 
 def _links_transpose(graph: Graph, op: Op) -> list[Link] | None:
@@ -185,7 +185,7 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """The op on what is left of its tensors, and the constants that it reads now."""
+    """Return the op on what is left of its tensors, and the constants that it reads now."""
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)
@@ -232,21 +232,21 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
     scales = _picked(weights.quant, target, 0)
     constants = [part(graph, op, "weights", replace(weights, quant=scales), left)]
     if bias is not None or share[target].any():
-        made = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
-        quant = made if bias is None else bias.quant and _picked(bias.quant, target, 0)
+        combined = Quant(tuple(float(np.float32(x.scale * s)) for s in scales.scale), scales.zero_point, scales.axis)
+        quant = combined if bias is None else bias.quant and _picked(bias.quant, target, 0)
         constants.append(constant(graph, op, "bias", total[target].astype(np.int32), quant))
     return replace(op, inputs=(x.name, *(t.name for t in constants), *[None][: 2 - len(constants)])), constants
 
 
 def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
-    """A constant with the channels of `mask`, along its last axis."""
+    """Return a constant with the channels of `mask`, along its last axis."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
     return part(graph, op, role, replace(tensor, quant=quant), tensor.data[..., mask])
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
-    """The quantisation of what `mask` leaves along `axis`."""
+    """Return the quantisation of what `mask` leaves along `axis`."""
     if quant.axis != axis:
         return quant
     picked = np.flatnonzero(mask)

@@ -26,12 +26,12 @@ def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
         if inner is not None:
             dropped.add(graph.producer[name])
         outputs.append(inner or name)
-    kept = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
-    return rebuild(graph, ops=kept, inputs=tuple(inputs), outputs=tuple(outputs)), {}
+    ops = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
+    return rebuild(graph, ops=ops, inputs=tuple(inputs), outputs=tuple(outputs)), {}
 
 
 def _inner_input(graph: Graph, name: str) -> str | None:
-    """The int8 tensor that takes over from the input `name`, if one can."""
+    """Return the int8 tensor that takes over from the input `name`, if one can."""
     readers = graph.consumers.get(name, ())
     if graph.tensors[name].dtype not in OUTSIDE or len(readers) != 1 or name in graph.outputs:
         return None
@@ -42,7 +42,7 @@ def _inner_input(graph: Graph, name: str) -> str | None:
 
 
 def _inner_output(graph: Graph, name: str, inputs: list[str]) -> str | None:
-    """The int8 tensor that takes over from the output `name`, if one can."""
+    """Return the int8 tensor that takes over from the output `name`, if one can."""
     if graph.tensors[name].dtype not in OUTSIDE or name not in graph.producer or name in graph.consumers:
         return None
     op = graph.ops[graph.producer[name]]

@@ -30,8 +30,8 @@ def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
         if source in graph.producer and source not in (*inputs, *graph.outputs):
             dropped.add(graph.producer[name])
             outputs[position] = source
-    kept = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
-    return rebuild(graph, ops=kept, inputs=tuple(inputs), outputs=tuple(outputs)), {}
+    ops = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
+    return rebuild(graph, ops=ops, inputs=tuple(inputs), outputs=tuple(outputs)), {}
 
 
 def _turns(graph: Graph, op: Op, order: tuple[int, ...]) -> bool:

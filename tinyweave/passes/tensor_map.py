@@ -11,12 +11,12 @@ TensorMap = dict[str, Source]
 
 
 def source(tensors: TensorMap, name: str) -> Source:
-    """The old tensor, and which of its channels, that the new tensor `name` holds."""
+    """Return the old tensor, and which of its channels, that the new tensor `name` holds."""
     return tensors.get(name, (name, None))
 
 
 def compose(first: TensorMap, then: TensorMap) -> TensorMap:
-    """The map of two rewrites done one after the other."""
+    """Return the map of two rewrites done one after the other."""
     composed = dict(first)
     for name, (middle, picked) in then.items():
         old, channels = source(first, middle)

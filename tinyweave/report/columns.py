@@ -19,13 +19,13 @@ MAX_BAR = 24
 
 
 def clean(text: str, limit: int = 60) -> str:
-    """Text out of a file, safe to print and at most `limit` characters long."""
+    """Return text out of a file, safe to print and at most `limit` characters long."""
     shown = printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
 
 
 def size(count: int) -> str:
-    """Bytes, and KiB where that reads better."""
+    """Return bytes, and KiB where that reads better."""
     return f"{count:,} B" + (f" ({count / 1024:,.1f} KiB)" if count >= 1024 else "")
 
 
@@ -53,7 +53,7 @@ def bytes_of(memories: Mapping[str, int] | None) -> str:
 
 
 def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), gap: str = "  ") -> list[str]:
-    """Rows of cells as lines with aligned columns; those in `right` end flush."""
+    """Return rows of cells as lines with aligned columns; those in `right` end flush."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         gap.join(
@@ -71,10 +71,10 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
     """
     lines: list[str] = []
     for count in range(len(dispensable) + 1):
-        kept = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
-        flush = frozenset(place for place, index in enumerate(kept) if index in right)
+        shown = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
+        flush = frozenset(place for place, index in enumerate(shown) if index in right)
         for gap in ("  ", " "):
-            lines = align([[row[index] for index in kept] for row in rows], flush, gap)
+            lines = align([[row[index] for index in shown] for row in rows], flush, gap)
             if max(map(len, lines)) <= width:
                 return lines
     return lines
@@ -99,7 +99,7 @@ def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) ->
 
 
 def bar(value: int, largest: int, width: int, blocks: bool) -> str:
-    """A bar of at most `width` columns; `blocks` draws it in eighths of a column, else in #."""
+    """Return a bar of at most `width` columns; `blocks` draws it in eighths of a column, else in #."""
     if largest <= 0 or value <= 0:
         return ""
     if not blocks:

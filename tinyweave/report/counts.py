@@ -13,10 +13,10 @@ TITLES = {"fusion_paper": "multi-stage fusion, arXiv 2505.11483", "patch_paper":
 NONE = "none"
 
 
-def count_record(found: Counted) -> Record:
-    """Everything that was counted, ready for json.dumps."""
-    rows = {name: None if row is None else _values(row) for name, row in found.rows.items()}
-    return {"name": found.name, "left_out": list(found.left_out), **rows}
+def count_record(counted: Counted) -> Record:
+    """Return everything that was counted, ready for json.dumps."""
+    rows = {name: None if row is None else _values(row) for name, row in counted.rows.items()}
+    return {"name": counted.name, "left_out": list(counted.left_out), **rows}
 
 
 def _values(row: Row) -> Record:
@@ -24,8 +24,8 @@ def _values(row: Row) -> Record:
     return {"ram": row.ram, "mac_overhead": overhead, "exact_mac_overhead": round(row.exact, 4), "how": row.how}
 
 
-def count_lines(graph: Graph, found: Counted, overhead: float, ram: int | None) -> list[str]:
-    """The rows as a table; F is the work as a multiple of the network's."""
+def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None) -> list[str]:
+    """Return the rows as a table; F is the work as a multiple of the network's."""
     what = {
         "plan": "this plan",
         "layer_by_layer": "layer by layer",
@@ -33,15 +33,15 @@ def count_lines(graph: Graph, found: Counted, overhead: float, ram: int | None) 
         "least_ram_any_work": "least RAM, any F",
         "least_work": f"least F in {ram:,} B" if ram is not None else "",
     }
-    cells = [(f"{found.name}, for comparison", "RAM", "its F", "exact F", "")]
-    for name, row in found.rows.items():
+    cells = [(f"{counted.name}, for comparison", "RAM", "its F", "exact F", "")]
+    for name, row in counted.rows.items():
         if row is None:
             cells.append((what[name], NONE, "", "", ""))
         else:
             its = "" if row.overhead is None else f"{row.overhead:.3f}"
             cells.append((what[name], f"{row.ram:,} B", its, f"{row.exact:.3f}", row.how))
     lines = [line.rstrip() for line in align(cells, frozenset({1, 2, 3}))]
-    kinds = Counter(op.kind for op in graph.ops if op.name in set(found.left_out))
+    kinds = Counter(op.kind for op in graph.ops if op.name in set(counted.left_out))
     if kinds:
         lines.append(f"left out of all rows but the plan's: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
-    return [*lines, f"({TITLES[found.name]}; its count is not all that a chip needs)"]
+    return [*lines, f"({TITLES[counted.name]}; its count is not all that a chip needs)"]

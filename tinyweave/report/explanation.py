@@ -13,35 +13,39 @@ from ..planning.fuse.rematerialise import is_rematerialised
 MOST_NAMES = 6
 
 
-def explanation_lines(plan: Plan, found: Explanation) -> list[str]:
-    """What it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
+def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
+    """Return what it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
-    shown = label[found.buffer]
-    tensor = plan.graph.tensors.get(found.tensor)
+    shown = label[explanation.buffer]
+    tensor = plan.graph.tensors.get(explanation.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
+    end = explanation.offset + explanation.bytes
     lines = [
-        f"{shown}: {found.bytes:,} B at {found.offset:,} .. {found.offset + found.bytes:,} of {found.memory}",
-        f"  tensor '{shortened(found.tensor, 60)}', {what}",
-        f"  alive in {_steps(found.start, found.end)}",
-        *(f"    {line}" for line in _life(found, by_rows=found.tensor in (*plan.streamed_inputs, *plan.streamed_outputs))),
+        f"{shown}: {explanation.bytes:,} B at {explanation.offset:,} .. {end:,} of {explanation.memory}",
+        f"  tensor '{shortened(explanation.tensor, 60)}', {what}",
+        f"  alive in {_steps(explanation.start, explanation.end)}",
+        *(
+            f"    {line}"
+            for line in _life(explanation, by_rows=explanation.tensor in (*plan.streamed_inputs, *plan.streamed_outputs))
+        ),
     ]
-    if tensor and found.bytes < tensor.bytes:
-        rows = found.bytes * tensor.shape[1] // tensor.bytes
+    if tensor and explanation.bytes < tensor.bytes:
+        rows = explanation.bytes * tensor.shape[1] // tensor.bytes
         lines.append(f"    {rows} of its {tensor.shape[1]} rows at a time, in a ring: its stage runs row by row")
-    lines += [f"    {line}" for line in _twice(plan, found.tensor)]
-    if found.views:
-        lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in found.views])}")
-    touching = [overlap for overlap in found.overlaps if overlap.shared]
-    apart = [overlap for overlap in found.overlaps if not overlap.shared]
+    lines += [f"    {line}" for line in _twice(plan, explanation.tensor)]
+    if explanation.views:
+        lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in explanation.views])}")
+    touching = [overlap for overlap in explanation.overlaps if overlap.shared]
+    apart = [overlap for overlap in explanation.overlaps if not overlap.shared]
     for overlap in touching:
         lines.append(f"  shares {overlap.shared:,} B with {label[overlap.other]} while {overlap.op} runs")
         lines.append(f"    {_rule(overlap)}; here it begins {_beside(overlap.distance)}")
     for overlap in apart:
         lines.append(f"  lies apart from {label[overlap.other]} while {overlap.op} runs")
         lines.append(f"    {_apart(overlap, plan)}")
-    if found.at_other_times:
-        lines.append(f"  at other times these bytes belong to {_some([label[name] for name in found.at_other_times])}")
-    return lines + _less(plan, found)
+    if explanation.at_other_times:
+        lines.append(f"  at other times these bytes belong to {_some([label[name] for name in explanation.at_other_times])}")
+    return lines + _less(plan, explanation)
 
 
 def _twice(plan: Plan, name: str) -> list[str]:
@@ -57,21 +61,21 @@ def _twice(plan: Plan, name: str) -> list[str]:
     return []
 
 
-def _life(found: Explanation, *, by_rows: bool) -> list[str]:
-    begins = [f"written by {_touch(found.writers[0])}"] if found.writers else []
-    ends = [f"read last by {_touch(found.readers[-1])}"] if found.readers else ["read by no layer"]
+def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
+    begins = [f"written by {_touch(explanation.writers[0])}"] if explanation.writers else []
+    ends = [f"read last by {_touch(explanation.readers[-1])}"] if explanation.readers else ["read by no layer"]
     lines = [", ".join(begins + ends)]
-    if "network input" in found.persistent:
+    if "network input" in explanation.persistent:
         lines.append("a network input, brought by rows" if by_rows else "a network input, written before the first step")
-    if "network output" in found.persistent:
+    if "network output" in explanation.persistent:
         lines.append("a network output, handed out by rows" if by_rows else "a network output, kept to the end for the caller")
-    if "state" in found.persistent:
+    if "state" in explanation.persistent:
         lines.append("state, kept between calls: no other buffer may have its bytes")
     return lines
 
 
 def _rule(overlap: Overlap) -> str:
-    """Which kernel lets the output lie over its operand, and how."""
+    """Return which kernel lets the output lie over its operand, and how."""
     if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
@@ -85,7 +89,7 @@ def _beside(distance: int) -> str:
 
 
 def _overlaps(plan: Plan) -> bool:
-    """Whether outputs lie over operands anywhere in the plan."""
+    """Return whether outputs lie over operands anywhere in the plan."""
     return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
 
 
@@ -98,21 +102,20 @@ def _apart(overlap: Overlap, plan: Plan) -> str:
     return f"{_rule(overlap)}; they could share {overlap.possible:,} B, {unused}"
 
 
-def _less(plan: Plan, found: Explanation) -> list[str]:
-    """What the arena would gain without it, and what would have to change."""
-    if found.without >= found.peak:
-        return [f"  it does not hold the peak of {found.peak:,} B: the network would need as much without it"]
-    lines = [
-        f"  it is part of the peak: without it the busiest step would need {found.without:,} B instead of {found.peak:,} B"
-    ]
-    if "state" in found.persistent or not found.readers or "network output" in found.persistent:
+def _less(plan: Plan, explanation: Explanation) -> list[str]:
+    """Return what the arena would gain without it, and what would have to change."""
+    without, peak = explanation.without, explanation.peak
+    if without >= peak:
+        return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]
+    lines = [f"  it is part of the peak: without it the busiest step would need {without:,} B instead of {peak:,} B"]
+    if "state" in explanation.persistent or not explanation.readers or "network output" in explanation.persistent:
         return lines
-    last = found.readers[-1]
-    if last.step > found.start + 1 and found.waits and found.waits.step > found.start:
-        lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(found.waits)}")
-    if any(overlap.overlap_distance is None and "after any write" in overlap.why for overlap in found.overlaps):
+    last = explanation.readers[-1]
+    if last.step > explanation.start + 1 and explanation.waits and explanation.waits.step > explanation.start:
+        lines.append(f"    it would be free earlier if {last.op} ran earlier, which waits for {_touch(explanation.waits)}")
+    if any(overlap.overlap_distance is None and "after any write" in overlap.why for overlap in explanation.overlaps):
         lines.append("    a kernel whose writes trail its reads would let two of them share bytes")
-    elif not _overlaps(plan) and any(overlap.possible for overlap in found.overlaps):
+    elif not _overlaps(plan) and any(overlap.possible for overlap in explanation.overlaps):
         lines.append("    --schedule best uses such overlaps where they make the arena smaller")
     return lines
 

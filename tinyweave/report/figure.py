@@ -25,7 +25,7 @@ COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f
 
 
 def svg(record: Record) -> str:
-    """The panels below each other."""
+    """Return the panels of a `reorder` record below each other."""
     orders = record["orders"]
     largest = max(1, *(order["peak"] for order in orders.values()))
     names = dict.fromkeys(chain.from_iterable(step["tensors"] for order in orders.values() for step in order["steps"]))
@@ -40,7 +40,7 @@ def svg(record: Record) -> str:
 
 
 def _sheet(height: int, title: str) -> list[str]:
-    """The head of an SVG on white."""
+    """Return the head of an SVG on white."""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
         ' font-family="sans-serif" font-size="11">',
@@ -50,7 +50,7 @@ def _sheet(height: int, title: str) -> list[str]:
 
 
 def _longest_name(record: Record) -> int:
-    """Letters of the longest layer name, where names are turned to stand below the steps: neither few and wide nor too many."""
+    """Return letters of the longest layer name where names stand turned below the steps: neither few and wide nor too many."""
     names = [_step_name(0, step) for step in record["orders"]["file"]["steps"]]
     column = (WIDTH - LEFT - RIGHT - NAMES) / max(1, len(names))
     longest = max(map(len, names), default=0)
@@ -88,20 +88,20 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
     """(tensor, first step, number of steps, bytes below it), each as long as these bytes do not change."""
-    found: list[tuple[str, int, int, int]] = []
+    bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}
     for number, step in enumerate([*steps, {"tensors": {}}]):
         below, here = 0, {}
         for name, size in step["tensors"].items():
             here[name, below] = open_bands.pop((name, below), number)
             below += size
-        found += [(name, first, number - first, under) for (name, under), first in open_bands.items()]
+        bands += [(name, first, number - first, under) for (name, under), first in open_bands.items()]
         open_bands = here
-    return sorted(found, key=lambda band: (band[1], band[3]))
+    return sorted(bands, key=lambda band: (band[1], band[3]))
 
 
 def _grid(largest: int, bottom: int, end: int, peak: float) -> list[str]:
-    """A faint line at round numbers of bytes, named where the peak's figure does not stand."""
+    """Return faint lines at round numbers of bytes, named where the peak's figure does not stand."""
     unit = 1 << max(0, (largest // 3).bit_length() - 1)
     lines = []
     for count in range(0, largest + 1, unit):
@@ -114,7 +114,7 @@ def _grid(largest: int, bottom: int, end: int, peak: float) -> list[str]:
 
 
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
-    """The layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
+    """Return the layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
     names = [_step_name(number, step) for number, step in enumerate(steps)]
     flat = column >= LETTER * max(map(len, names), default=0)
     every = max(1, len(steps) // 100) * 10
@@ -131,7 +131,7 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
-    """What is alive in the first of these steps, the topmost first, by the layers that made it."""
+    """Return what is alive in the first of these steps, the topmost first, by the layers that made it."""
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]
@@ -150,7 +150,7 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
 
 
 def front_svg(record: Record) -> str:
-    """RAM over work: a step per plan, down to its arena from its multiply-accumulates on."""
+    """Return a picture of RAM over work: a step per plan, down to its arena from its multiply-accumulates on."""
     points, bottom, end = record["points"], TOP + HEAD + PANEL, WIDTH - RIGHT - NAMES
     largest = max(1, *(point["arena"] for point in points), record["limit"] or 0)
     last = max(1.1, (points[-1]["mac_overhead"] or 1) * 1.02)
@@ -184,7 +184,7 @@ def front_svg(record: Record) -> str:
 
 
 def check_figure(name: str) -> None:
-    """Whether a file of this name can be drawn here; CompileError says what to do when not."""
+    """Raise CompileError, which says what to do, where a file of this name cannot be drawn here."""
     if not name.endswith((".svg", ".png")):
         raise CompileError(f"--figure {name} is neither .svg nor .png", "give a name that ends in .svg or .png")
     if name.endswith(".png") and importlib.util.find_spec("cairosvg") is None:
@@ -192,12 +192,12 @@ def check_figure(name: str) -> None:
 
 
 def figure(record: Record, name: str) -> bytes:
-    """The bytes of a .svg or .png file."""
+    """Return the bytes of a .svg or .png file."""
     return encoded(front_svg(record) if "points" in record else svg(record), name)
 
 
 def encoded(drawn: str, name: str) -> bytes:
-    """An SVG's text as the bytes of a file of this name."""
+    """Return an SVG's text as the bytes of a file of this name."""
     if name.endswith(".svg"):
         return drawn.encode()
     import cairosvg  # type: ignore[import-not-found, import-untyped, unused-ignore]

@@ -12,7 +12,7 @@ WIDE = 160
 
 
 def markdown(record: Record, picture: Sequence[str]) -> str:
-    """The whole report of one deployment."""
+    """Return the whole report of one deployment."""
     verdict = verdict_lines(record)
     rows, right = layer_rows(record)
     sections = [
@@ -56,7 +56,7 @@ def _work(record: Record) -> str:
 
 
 def _proof_method(record: Record) -> str:
-    """What stands behind the words above, so that a reader need not trust them."""
+    """Return what stands behind the words above, so that a reader need not trust them."""
     if record["verify"]["ok"] is None:
         return ""
     return (
@@ -66,7 +66,7 @@ def _proof_method(record: Record) -> str:
 
 
 def _loops(record: Record) -> str:
-    """What the loops of stages took, which is no layer's."""
+    """Return what the loops of stages took, which is no layer's."""
     loops = [f"step {step['step'] + 1} {step['loop']['instructions']:,}" for step in record["steps"] or () if step["loop"]]
     return f"Stages take instructions for their loops besides: {', '.join(loops)}." if loops else ""
 
@@ -84,5 +84,5 @@ def _code(lines: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text out of a file that cannot break a table or start markup."""
+    """Return text out of a file that cannot break a table or start markup."""
     return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in clean(text, 400))

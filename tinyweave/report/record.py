@@ -42,7 +42,7 @@ def record(
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
 ) -> Record:
-    """Everything that is known of one model, ready for json.dumps."""
+    """Return everything that is known of one model, ready for json.dumps."""
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     layers = plan_layers(plan, *took) if plan else graph_layers(graph)
@@ -52,7 +52,7 @@ def record(
     limits = limits or results.Limits(None, None)
     memories = limits.memories(plan.arena) if plan else None
     rest = profile.static + profile.stack if profile else 0
-    executed, least = sum(layer.macs for layer in layers), macs(graph)
+    executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
     needed = api.flash_need(plan, device) if plan else None
     estimate = needed if needed and not profile else None
     over = {
@@ -94,14 +94,14 @@ def record(
         "flash": {
             "total": profile.flash if profile else None,
             "constants": needed.constants if needed else None,
-            "estimate": [estimate.least, estimate.most] if estimate else None,
+            "estimate": [estimate.lower_bound, estimate.upper_bound] if estimate else None,
             "weights": profile.weights if profile else None,
             "tables": profile.tables if profile else None,
             "code": profile.code if profile else None,
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
-        "mac_overhead": _overhead(executed, least) if plan else None,
+        "mac_overhead": _overhead(executed, network_macs) if plan else None,
         "instructions": profile.instructions if profile else None,
         "cycles": cycles.likely if cycles else None,
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
@@ -136,10 +136,10 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """What each step took; of one that runs row by row also what is not its layers', which is its loop's."""
+    """Return what each step took; of one that runs row by row also what is not its layers', which is its loop's."""
     counts = {"instructions": (profile.per_step, profile.per_layer)}
     counts["cycles"] = ([step.likely for step in profile.cycles_per_step], _likely(profile.cycles_per_layer))
-    found = []
+    records = []
     for step, stage in enumerate(plan.stages):
         names = [plan.graph.ops[index].name for index in stage.ops]
         whole = {key: steps[step] if steps else None for key, (steps, _) in counts.items()}
@@ -148,8 +148,8 @@ def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
             for key, (steps, layers) in counts.items()
         }
         is_split = stage.schedule is not None and any(name in profile.per_layer for name in names)
-        found.append({"step": step, "layers": names, **whole, "loop": rest if is_split else None})
-    return found
+        records.append({"step": step, "layers": names, **whole, "loop": rest if is_split else None})
+    return records
 
 
 def costs(record: Record) -> list[Record]:
@@ -158,21 +158,21 @@ def costs(record: Record) -> list[Record]:
     Where nothing is known of the layers of a stage, its entry is the whole stage.
     """
     layers = {layer["name"]: layer for layer in record["layers"]}
-    found = []
+    entries = []
     for step in record["steps"]:
         own = [layers[name] for name in step["layers"]]
-        found += own
+        entries += own
         rest = {"step": step["step"], "kind": "", "kernel": None, "output": own[-1]["output"], "live": own[-1]["live"]}
         if step["loop"]:
-            found.append({**rest, "name": "(loop)", "macs": 0, **step["loop"]})
+            entries.append({**rest, "name": "(loop)", "macs": 0, **step["loop"]})
         elif all(layer["instructions"] is None for layer in own):
             whole = {key: step[key] for key in ("instructions", "cycles")}
-            found.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
-    return found
+            entries.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
+    return entries
 
 
 def _reason(error: CompileError) -> Record:
-    """Why an op cannot be compiled."""
+    """Return why an op cannot be compiled."""
     op = error.op
     return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
@@ -195,8 +195,8 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
 
 
 def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Limits, device: Device | None = None) -> Record:
-    """RAM for work, for `plan --pareto`."""
-    least = macs(model.graph)
+    """Return RAM over work, for `plan --pareto`."""
+    network_macs = macs(model.graph)
     points = []
     for plan in plans:
         executed, arena = sum(plan_macs(plan)), sum(plan.arena.values())
@@ -204,7 +204,7 @@ def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Li
         points.append(
             {
                 "macs": executed,
-                "mac_overhead": _overhead(executed, least),
+                "mac_overhead": _overhead(executed, network_macs),
                 "arena": arena,
                 **{key: value for key, value in _foreseen(plan, device).items() if key.startswith("cycles")},
                 "fits": None if over is None else not over,
@@ -257,24 +257,24 @@ def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
     return round(milliseconds(cycles, device.clock_hz), 3)
 
 
-def _overhead(executed: int, least: int) -> float | None:
+def _overhead(executed: int, network_macs: int) -> float | None:
     """F, rounded up, so that it can be given as an option."""
-    return math.ceil(executed / least * 10_000 - 1e-6) / 10_000 if least else None
+    return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
 
 
-def explanation_record(found: Explanation) -> Record:
-    """Why a tensor lies where it lies, for `plan --explain`."""
-    touches = {key: [touch._asdict() for touch in getattr(found, key)] for key in ("writers", "readers")}
-    record = asdict(found) | touches | {"waits": found.waits._asdict() if found.waits else None}
+def explanation_record(explanation: Explanation) -> Record:
+    """Return why a tensor lies where it lies, for `plan --explain`."""
+    touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
+    record = asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
     old = {
-        "kept": found.persistent,
+        "kept": explanation.persistent,
         "overlaps": [overlap | {"lag": overlap["overlap_distance"]} for overlap in record["overlaps"]],
     }
     return record | old  # `kept` and `lag` are old names, to go with 0.2
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
-    """The file's order and the best one, step by step, for `reorder`."""
+    """Return the file's order and the best one, step by step, for `reorder`."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
     return {
@@ -300,9 +300,8 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
 
 
 def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
-    """The record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
-    found = record(model, plan=plan)
-    return found | {
+    """Return the record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
         "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
         "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram, b.device.name))],
@@ -310,11 +309,11 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
-    needs = {"ram": board.profile.ram, "flash": board.profile.flash}
+    sizes = {"ram": board.profile.ram, "flash": board.profile.flash}
     caps = {"ram": board.limits.ram, "flash": board.limits.flash}
     parts = {
-        key: {"total": needs[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - needs[key]}
-        for key in needs
+        key: {"total": sizes[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - sizes[key]}
+        for key in sizes
     }
     device = board.device
     return (
@@ -331,7 +330,7 @@ def _fit(board: results.Fit) -> Record:
 
 
 def device_record(device: Device) -> Record:
-    """One board, for `devices --json`."""
+    """Return one board, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
 
 
@@ -356,13 +355,13 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
 
 
 def _excess(need: int | None, cap: int | None) -> int | None:
-    """Bytes over the limit, 0 when it fits, None when either is not known."""
+    """Return bytes over the limit, 0 when it fits, None when either is not known."""
     return None if need is None or cap is None else max(0, need - cap)
 
 
 def _verify(verification: Verification | None) -> Record:
     keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
-    found: Record = {key: getattr(verification, key) if verification else None for key in keys}
-    found["compilers"] = dict(verification.compilers) if verification else None
-    found["touched"] = {place: dict(used) for place, used in verification.touched.items()} if verification else None
-    return found
+    return {key: getattr(verification, key) if verification else None for key in keys} | {
+        "compilers": dict(verification.compilers) if verification else None,
+        "touched": {place: dict(used) for place, used in verification.touched.items()} if verification else None,
+    }

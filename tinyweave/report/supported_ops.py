@@ -19,7 +19,7 @@ become int8 where that changes no byte.
 
 
 def supported_ops() -> str:
-    """The page: a table of all kinds with their types, then what each demands."""
+    """Return the page: a table of all kinds with their types, then what each demands."""
     rows = [HEAD, "| kind | types |", "|---|---|"]
     rows += [f"| [{kind}](#{kind}) | {_types(kind)} |" for kind in sorted(SPECS)]
     for kind in sorted(SPECS):

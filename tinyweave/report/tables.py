@@ -47,7 +47,7 @@ class LayerRow:
 
 
 def graph_layers(graph: Graph) -> list[LayerRow]:
-    """The rows of a graph in file order, before any planning."""
+    """Return the rows of a graph in file order, before any planning."""
     order = [(index, index) for index in range(len(graph.ops))]
     return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), macs_per_op(graph, clipped=True))
 
@@ -55,7 +55,7 @@ def graph_layers(graph: Graph) -> list[LayerRow]:
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
 ) -> list[LayerRow]:
-    """The rows of a plan in its order; instructions and cycles: what ops took on `core`, by name, as far as it is known."""
+    """Return the rows of a plan in its order; instructions, cycles: what ops took on `core`, by name, as far as it is known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     rows = []
@@ -67,7 +67,7 @@ def plan_layers(
 
 
 def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
-    """The first layer at which most bytes are live."""
+    """Return the first layer at which most bytes are live."""
     return max(layers, key=lambda layer: layer.live, default=None)
 
 
@@ -112,7 +112,7 @@ def _window(graph: Graph, op: Op) -> str:
 
 
 def order_csv(record: dict[str, Any]) -> str:
-    """The steps of both orders of a `reorder` record: which order, step, layer, kind, bytes, live tensors by spaces."""
+    """Return the steps of both orders of a `reorder` record: which order, step, layer, kind, bytes, live tensors by spaces."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))

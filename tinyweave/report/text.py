@@ -83,7 +83,7 @@ def heading(out: Console, text: str) -> None:
 
 
 def show_model(out: Console, record: Record) -> None:
-    """What the network takes and gives."""
+    """Show what the network takes and gives."""
     model = record["model"]
     heading(out, model["name"])
     out.print(Text(f"  {counted(model['ops'], 'op')}, {record['macs']:,} MACs{_again(record)}{_original(record)}"))
@@ -98,7 +98,7 @@ def show_model(out: Console, record: Record) -> None:
 
 
 def show_layers(out: Console, record: Record) -> None:
-    """The layer table with a bar of live bytes per layer, the peak marked."""
+    """Show the layer table with a bar of live bytes per layer, the peak marked."""
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
@@ -116,7 +116,7 @@ def show_layers(out: Console, record: Record) -> None:
 
 
 def show_unsupported(out: Console, record: Record) -> None:
-    """The ops that cannot be compiled: one row per kind and reason, the most ops first."""
+    """Show the ops that cannot be compiled: one row per kind and reason, the most ops first."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for entry in record["unsupported"]:
         groups.setdefault((entry["kind"], entry["reason"]), []).append(entry)
@@ -138,16 +138,18 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
+    """Show where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
     room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
-    most, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
+    largest, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
     out.print(Text(lines[0], style="dim"))
     for layer, line in zip(layers, lines[1:], strict=True):
         spent = layer[key] or 0
-        out.print(Text(f"{line} {bar(spent, most, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == most else ""))
+        out.print(
+            Text(f"{line} {bar(spent, largest, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == largest else "")
+        )
     out.print()
     if before:
         heading(out, "changes")
@@ -161,7 +163,7 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
 
 
 def show_plan(out: Console, plan: Plan, record: Record) -> None:
-    """The arena over the steps, how good that is, and what each technique of the planner saves."""
+    """Show the arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan, out.width)
     heading(out, first)
     for line in lines:
@@ -210,20 +212,20 @@ def show_front(out: Console, record: Record) -> None:
         show_lines(out, [line], "bold green" if fitting else "bold red")
 
 
-def show_explanation(out: Console, plan: Plan, found: Explanation) -> None:
-    """Why a tensor lies where it lies."""
-    show_lines(out, [clean(line, 400) for line in explanation_lines(plan, found)], "bold")
+def show_explanation(out: Console, plan: Plan, explanation: Explanation) -> None:
+    """Show why a tensor lies where it lies."""
+    show_lines(out, [clean(line, 400) for line in explanation_lines(plan, explanation)], "bold")
 
 
 def show_memory(out: Console, record: Record) -> None:
-    """RAM and Flash by part."""
+    """Show RAM and Flash by part."""
     for line in hanging(memory_rows(record), frozenset({1}), out.width):
         out.print(Text(line))
     out.print()
 
 
 def show_proof(out: Console, record: Record) -> None:
-    """What was run and compared."""
+    """Show what was run and compared."""
     verify = record["verify"]
     good = "yellow" if verify["without_litert"] else "green"
     show_lines(out, proof_lines(record), {True: good, False: "bold red", None: ""}[verify["ok"]])
@@ -231,12 +233,12 @@ def show_proof(out: Console, record: Record) -> None:
 
 
 def show_verdict(out: Console, record: Record) -> None:
-    """The last word."""
+    """Show the last word."""
     show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
 
 
 def show_advice(out: Console, record: Record) -> None:
-    """What would fit instead: a line per proposal, then its command, whole, to be copied."""
+    """Show what would fit instead: a line per proposal, then its command, whole, to be copied."""
     if not record["advice"]:
         return
     out.print()
@@ -256,12 +258,12 @@ def show_misfit(out: Console, record: Record) -> None:
 
 
 def show_instructions(out: Console, record: Record) -> None:
-    """The measured count, and per MAC."""
+    """Show the measured count, and per MAC."""
     show_lines(out, [instructions_line(record), *cycle_lines(record)])
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:
-    """One line per board."""
+    """Show one line per board."""
     rows = [("device", "core", "MHz", "RAM", "Flash", "also known as")]
     rows += [
         (
@@ -284,7 +286,7 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
 
 
 def show_device(out: Console, device: Device) -> None:
-    """One board with its memories and sources."""
+    """Show one board with its memories and sources."""
     speed = f", {device.clock_hz / 1e6:g} MHz" if device.clock_hz else ""
     core = "" if device.name == device.core else f": {device.core}"
     heading(out, f"{device.name}{core} ({device.isa}){speed}")
@@ -306,7 +308,7 @@ def show_device(out: Console, device: Device) -> None:
 
 
 def show_reordering(out: Console, record: Record) -> None:
-    """The working set of each step in the best order, a bar of its bytes, and what the order saves."""
+    """Show the working set of each step in the best order, a bar of its bytes, and what the order saves."""
     before, after = record["orders"]["file"], record["orders"]["best"]
     width = out.width
     rows = [["step", "layer", "bytes"]]
@@ -332,7 +334,7 @@ def show_reordering(out: Console, record: Record) -> None:
 
 
 def show_comparison(out: Console, record: Record) -> None:
-    """One line per board with what is left of its memories, then what would have to shrink where it does not fit."""
+    """Show one line per board with what is left of its memories, then what would have to shrink where it does not fit."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {counted(len(boards), 'board')}: fits {len(record['boards'])}")
     lines = fitted(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))
@@ -344,7 +346,7 @@ def show_comparison(out: Console, record: Record) -> None:
 
 
 def show_target(out: Console, record: Record) -> None:
-    """Which network was compiled for which board."""
+    """Show which network was compiled for which board."""
     device = record["device"]
     target = f" for {target_text(device)}" if device else ""
     heading(out, f"{record['model']['name']}{target}")

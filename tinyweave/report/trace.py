@@ -10,7 +10,7 @@ from .record import Record, costs
 
 
 def trace(record: Record) -> Record:
-    """The layers one after the other; those of a stage, which take turns, too, and then its loop."""
+    """Return the layers one after the other; those of a stage, which take turns, too, and then its loop."""
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
     unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"

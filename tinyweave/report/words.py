@@ -39,7 +39,7 @@ def target_text(device: Record) -> str:
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """The layer table as cells, headed, and which columns are numbers."""
+    """Return the layer table as cells, headed, and which columns are numbers."""
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
@@ -49,13 +49,13 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     ]
     measured = any(layer["instructions"] is not None for layer in record["layers"])
     left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
-    kept = [column for column in columns if column[0] != left_out]
-    rows = [[head for head, _ in kept], *([cell(layer) for _, cell in kept] for layer in record["layers"])]
-    return rows, frozenset({0, *range(4, len(kept))})
+    shown = [column for column in columns if column[0] != left_out]
+    rows = [[head for head, _ in shown], *([cell(layer) for _, cell in shown] for layer in record["layers"])]
+    return rows, frozenset({0, *range(4, len(shown))})
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """What each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
+    """Return what each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
@@ -70,27 +70,27 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
             count_text(count),
         ]
         rows.append([*cells, each, count_text(cycles), ms])
-    kept = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
-    return [[row[i] for i in kept] for row in rows], frozenset({0, *range(3, len(kept))})
+    shown = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
+    return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
 
 
 def kernel_text(layer: Record) -> str:
-    """A kernel's name without what its layer's kind says."""
+    """Return a kernel's name without what its layer's kind says."""
     name = (layer["kernel"] or "-").removeprefix("tw_")
     return name.removeprefix(f"{layer['kind']}_")
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Per reason the layers whose kernel could be faster."""
-    found: dict[str, list[str]] = {}
+    """Return per reason the layers whose kernel could be faster."""
+    layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
-            found.setdefault(layer["why"], []).append(layer["name"])
-    return [f"  {why}: {', '.join(names)}" for why, names in found.items()]
+            layers.setdefault(layer["why"], []).append(layer["name"])
+    return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """What has changed since an earlier record: totals, then the layers of both whose cost differs."""
+    """Return what has changed since an earlier record: totals, then the layers of both whose cost differs."""
 
     def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
         share = f"{new / old - 1:+.1%}" if old and new is not None else ""
@@ -100,7 +100,7 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
     rows += [row(key, before[key], record[key]) for key in ("macs", "instructions", "cycles")]
     rows += [row(f"{part} {key}", before[part][key], record[part][key]) for part, key in TOTALS]
     key = "cycles" if record["cycles"] is not None and before["cycles"] is not None else "instructions"
-    old, new = ({entry_title(entry): entry[key] for entry in costs(found)} for found in (before, record))
+    old, new = ({entry_title(entry): entry[key] for entry in costs(each)} for each in (before, record))
     names = dict.fromkeys([*old, *new])
     rows += [row(clean(name, 32), old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
     return rows
@@ -110,11 +110,11 @@ def entry_title(entry: Record) -> str:
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
-def can_be_compared(found: Any) -> bool:
-    """Whether this, out of a file, has what `change_rows` reads."""
+def can_be_compared(record: Any) -> bool:
+    """Return whether this, out of a file, has what `change_rows` reads."""
     try:
-        counts = [*(found[key] for key in ("macs", "instructions", "cycles")), *(found[part][key] for part, key in TOTALS)]
-        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(found)]
+        counts = [*(record[key] for key in ("macs", "instructions", "cycles")), *(record[part][key] for part, key in TOTALS)]
+        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(record)]
     except (KeyError, TypeError):
         return False
     numbers = [*counts, *(count for _, *both in layers for count in both)]
@@ -132,22 +132,22 @@ def picture(plan: Plan, width: int = WIDTH) -> list[str]:
 
 
 def twice_lines(plan: Plan) -> list[str]:
-    """Which layers run twice, for how many of their channels, and why."""
+    """Return which layers run twice, for how many of their channels, and why."""
     if not plan.channels_once:
         return []
     lines = [
         "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
     ]
-    for name, kept in plan.channels_once.items():
+    for name, once in plan.channels_once.items():
         channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
         lines.append(
-            f"    {op.name.removesuffix('_joined')}: {channels - kept} of {channels} channels, and the layers before it"
+            f"    {op.name.removesuffix('_joined')}: {channels - once} of {channels} channels, and the layers before it"
         )
     return lines
 
 
 def bound_line(record: Record) -> str:
-    """How far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
+    """Return how far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     same = "these buffers in this order and these stages"
     same += ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
@@ -157,7 +157,7 @@ def bound_line(record: Record) -> str:
 
 
 def foreseen_lines(record: Record) -> list[str]:
-    """How long a plan takes on its device, before anything was built."""
+    """Return how long a plan takes on its device, before anything was built."""
     plan, device = record["plan"], record["device"]
     if plan["cycles_missing"] is None:
         return []
@@ -179,31 +179,31 @@ def without_text(missing: Sequence[str]) -> str:
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
-    """Technique, arena, and how much less that is than with none of them."""
+    """Return technique, arena, and how much less that is than with none of them."""
     first = next(iter(ablation.values()))
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
 def by_rows(record: Record) -> str:
-    """What of a front comes and goes by rows, to follow its title."""
-    ends = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
-    return f", {' and '.join(ends)} by rows" if ends else ""
+    """Return what of a front comes and goes by rows, to follow its title."""
+    streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
+    return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
 def _held(record: Record) -> str:
-    """Which of the network's inputs and outputs lie in the arena, and which do not."""
+    """Return which of the network's inputs and outputs lie in the arena, and which do not."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
-    kept = [name for name in outputs if name not in ram["streamed_outputs"]]
+    in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
     held = [] if ram["streamed_inputs"] else ["inputs"]
-    held += ["outputs" if len(kept) == len(outputs) else "other outputs"] if kept else []
+    held += ["outputs" if len(in_arena) == len(outputs) else "other outputs"] if in_arena else []
     gone = ["inputs come by rows"] if ram["streamed_inputs"] else []
-    gone += [f"{names if kept else 'outputs'} handed out by rows"] if names else []
+    gone += [f"{names if in_arena else 'outputs'} handed out by rows"] if names else []
     return "; ".join(filter(None, [", ".join(held), *gone]))
 
 
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
-    """RAM and Flash by part, against their limits: part, bytes, limit, what."""
+    """Return RAM and Flash by part, against their limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
     several = len(room) > 1
@@ -229,7 +229,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
 
 
 def proof_lines(record: Record) -> list[str]:
-    """What was proved, on what, with which compilers; and what was not checked."""
+    """Return what was proved, on what, with which compilers; and what was not checked."""
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
@@ -272,9 +272,9 @@ def verdict_lines(record: Record) -> list[str]:
         if limits[key] is None:
             lines.append(f"  {name}: {need:,} B, no limit known" + (f" (pass --{key})" if device else ""))
             continue
-        alone = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
+        note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
-        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{alone}")
+        lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
         if key == "ram" and len(limits["memories"] or {}) > 1:
             used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
             lines.append(f"    {', '.join(used)}")
@@ -288,7 +288,7 @@ def verdict_lines(record: Record) -> list[str]:
 def flash_estimate_line(record: Record) -> str:
     """Return what a plan needs of Flash: its constants, exact, and an estimate with its range of what a build adds."""
     flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
-    constants, (least, most) = flash["constants"], flash["estimate"]
+    constants, (lower_bound, upper_bound) = flash["constants"], flash["estimate"]
     if over:
         return f"  Flash: constants alone {constants:,} of {limit:,} B, {over:,} B too many"
     against = (
@@ -297,21 +297,21 @@ def flash_estimate_line(record: Record) -> str:
     if limit is None:
         state = ""
     elif over == 0:
-        state = f", at least {limit - most:,} B left"
+        state = f", at least {limit - upper_bound:,} B left"
     else:
-        state = f", which is {'probably' if least > limit else 'perhaps'} too many"
+        state = f", which is {'probably' if lower_bound > limit else 'perhaps'} too many"
     note = f"(constants {constants:,}; code estimated, deploy measures it)"
-    return f"  Flash: about {least:,} to {most:,}{against}{state} {note}"
+    return f"  Flash: about {lower_bound:,} to {upper_bound:,}{against}{state} {note}"
 
 
 def peak_text(peak: Record) -> str:
-    """The step that needs most, and in a plan what lies in the arena then."""
-    found = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
+    """Return the step that needs most, and in a plan what lies in the arena then."""
+    line = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
     if not peak["buffers"]:
-        return found
+        return line
     parts = ", ".join(f"{clean(' '.join(b['label'].split()), 40)} {b['bytes']:,}" for b in peak["buffers"])
     shared = sum(b["bytes"] for b in peak["buffers"]) - peak["bytes"]
-    return f"{found}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
+    return f"{line}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
 
 
 def advice_title(advice: Sequence[Record]) -> str:
@@ -332,7 +332,7 @@ def proposal_line(proposal: Record) -> str:
 
 
 def cycle_lines(record: Record) -> list[str]:
-    """What one inference takes on the device, estimated, and what the estimate rests on."""
+    """Return what one inference takes on the device, estimated, and what the estimate rests on."""
     if record["cycles"] is None and record["plain_c"]:
         return [f"cycles: not estimated, for {counted(len(record['plain_c']), 'kernel')} ran as plain C"]
     if record["cycles"] is None:
@@ -368,7 +368,7 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """A headed row per board: how long an inference takes; needed and left in bytes, left below 0 where it does not fit."""
+    """Return a headed row per board: time of an inference; bytes needed and left, below 0 where the network does not fit."""
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
@@ -389,7 +389,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def comparison_lines(record: Record) -> list[str]:
-    """Where the RAM goes, whose figures are another core's, and how often the network was run."""
+    """Return where the RAM goes, whose figures are another core's, and how often the network was run."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
     if any(board["latency_ms"] is not None for board in record["compare"]):

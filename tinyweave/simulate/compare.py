@@ -45,17 +45,17 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Every output byte is right, and the arena that was touched is the arena that was claimed, everywhere."""
+        """Return whether every output byte is right, and the arena that was touched the one that was claimed, everywhere."""
         return self.first_difference is None and all(dict(self.arena) == dict(used) for used in self.touched.values())
 
 
-def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -> list[Arrays]:
+def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) -> list[Arrays]:
     """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random.
 
     Inputs that may have but one value have it.
     """
     tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
-    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in given]
+    chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
     rng = np.random.default_rng(seed)
     edges = [[fixed.get(t.name, _constant(t, which)) for t in tensors] for which in ("least", "greatest", "zero")]
     chosen += edges[: max(0, min(len(edges), count - len(chosen) - 1))]
@@ -65,7 +65,7 @@ def samples(graph: Graph, count: int, seed: int, given: Sequence[Sample] = ()) -
 
 
 def _range(tensor: Tensor) -> tuple[float, float]:
-    """The least and the greatest value of an input; floats stay in [-1, 1)."""
+    """Return the least and the greatest value of an input; floats stay in [-1, 1)."""
     if tensor.dtype == "float32":
         return -1.0, 1.0
     if tensor.dtype == "bool":
@@ -190,19 +190,19 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
 
 
 def pack(graph: Graph, sample: Sample) -> list[bytes]:
-    """A sample as the bytes that the C takes."""
+    """Return a sample as the bytes that the C takes."""
     types = [graph.tensors[name].dtype for name in graph.inputs]
     values = (packed(array) if dtype == "int4" else array for dtype, array in zip(types, sample, strict=True))
     return [np.ascontiguousarray(array).tobytes() for array in values]
 
 
 def unpack(graph: Graph, run: Inference) -> Arrays:
-    """The outputs of an inference as arrays."""
+    """Return the outputs of an inference as arrays."""
     return _arrays(graph, run.outputs)
 
 
 def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
-    """The outputs of an inference, and of those before it, as arrays."""
+    """Return the outputs of an inference, and of those before it, as arrays."""
     return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
 
 
@@ -237,7 +237,7 @@ def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -
 
 
 def difference(want: np.ndarray, have: np.ndarray) -> str | None:
-    """Where two arrays first differ in a byte, or None."""
+    """Return where two arrays first differ in a byte, or None."""
     if want.tobytes() == have.tobytes():
         return None
     raw = want.dtype.itemsize
@@ -277,7 +277,7 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     rounds = [pack(graph, before) for before in earlier]
     run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
-    raw |= {t: given for t, given in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
+    raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
         tensor = graph.tensors[output]
         text = difference(values[output], _array(raw[output], tensor))

@@ -49,19 +49,19 @@ STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
 
 @lru_cache
 def disassembler(isa: str) -> capstone.Cs:
-    found = capstone.Cs(*MODES[isa])
-    found.detail = True
-    return found
+    engine = capstone.Cs(*MODES[isa])
+    engine.detail = True
+    return engine
 
 
 @lru_cache(maxsize=1 << 12)
 def disassembled(isa: str, code: bytes) -> list[Any]:
-    """Capstone's instructions of a block."""
+    """Return capstone's instructions of a block."""
     return list(disassembler(isa).disasm(code, 0))
 
 
 def named(isa: str, code: bytes) -> str:
-    """Per instruction of a block a line: its name, its operands, and the registers that it reads and writes; between tabs."""
+    """Return a line per instruction of a block: name, operands, and the registers that it reads and writes; between tabs."""
     lines = []
     for instruction in disassembled(isa, code):
         name = disassembler(isa).insn_name(instruction.id)

@@ -66,7 +66,7 @@ class Firmware:
 
 
 def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -> list[str]:
-    """How C is compiled for a core."""
+    """Return how C is compiled for a core."""
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -118,22 +118,22 @@ def _read_elf(path: Path) -> _Elf:
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
-        found = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
+        entries = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
         parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
     unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}
     if unknown:
         raise CompileError(
             f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
         )
-    symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in found}
-    functions = {s["st_value"] & ~1: s.name for s in found if s["st_info"]["type"] == "STT_FUNC"}
-    objects = {s["st_value"]: s for s in found if s["st_info"]["type"] == "STT_OBJECT"}
+    symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in entries}
+    functions = {s["st_value"] & ~1: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}
+    objects = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
     weights = sum(s["st_size"] for s in objects.values() if s.name.partition(".")[0].endswith("_weights"))
     length = {name: len(parts.get(name, (0, b""))[1]) for name in (".text", ".rodata", ".data", ".bss")}
-    trace = sum(s["st_size"] for s in found if s.name == "tw_trace")
+    trace = sum(s["st_size"] for s in entries if s.name == "tw_trace")
     start = parts[".text"][0]
     return _Elf(
-        places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in found if s["st_size"]},
+        places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in entries if s["st_size"]},
         flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
         ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
         code=(start, start + length[".text"]),
@@ -265,7 +265,7 @@ def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
 
 
 def missing(core: str) -> tuple[str, str] | None:
-    """Why a core cannot be emulated here and what to do about it, or None when it can."""
+    """Return why a core cannot be emulated here and what to do about it, or None when it can."""
     for package in ("unicorn", "capstone") if CORES[core].emulator == "unicorn" else ():
         if importlib.util.find_spec(package) is None:
             return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
@@ -275,7 +275,7 @@ def missing(core: str) -> tuple[str, str] | None:
 
 
 def nearest(*cores: str) -> str:
-    """The first of these that is emulated; one that needs QEMU only where QEMU is."""
+    """Return the first of these that is emulated; one that needs QEMU only where QEMU is."""
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
@@ -295,21 +295,21 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
     """
     if core not in TIMINGS:
         return {}
-    found, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
+    by_part, timed = {}, _timed(core, {block.code for ran in run.blocks.values() for block in ran})
     for part, ran in run.blocks.items():
         total = Cycles(0, 0, 0)
         for block in ran:
             total = total.plus(*timed[block.code].cycles(block.executions, block.taken))
         missed = run.misses[part]
         data = missed.get("data", 0) + missed.get("unified", 0)
-        found[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
-    return found
+        by_part[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
+    return by_part
 
 
-def by_step(found: Mapping[StepPart, Cycles]) -> list[Cycles]:
+def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
     """Return the cycles of each step, its layers' included, from those of the parts of a traced run."""
-    steps = [Cycles(0, 0, 0)] * (max((step for step, _ in found), default=-1) + 1)
-    for (step, _), part in found.items():
+    steps = [Cycles(0, 0, 0)] * (max((step for step, _ in parts), default=-1) + 1)
+    for (step, _), part in parts.items():
         if step >= 0:
             steps[step] = steps[step].plus(*part)
     return steps
@@ -329,14 +329,14 @@ def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
 
 
 def _function(linked: _Elf, address: int) -> tuple[str, int]:
-    """The function that an address lies in, and how far."""
+    """Return the function that an address lies in, and how far."""
     index = bisect.bisect_right(linked.functions, (address, "\uffff")) - 1
     start, name = linked.functions[index] if index >= 0 else (0, "?")
     return name, address - start
 
 
 def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
-    """A fault on the emulated core in one line."""
+    """Return a fault on the emulated core in one line."""
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
@@ -353,7 +353,7 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
-    """An address in words."""
+    """Return an address in words."""
     memory_start, memory_step, stack_start = addresses
     for index, region in enumerate(regions):
         offset = address - memory_start - index * memory_step

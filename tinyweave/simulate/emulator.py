@@ -252,7 +252,7 @@ class UnicornMachine:
             raise Stopped(f"gave a bad pointer ({error})") from error
 
     def add_caches(self) -> None:
-        """Caches before Flash: of code, of data, or one of both."""
+        """Add caches before Flash: of code, of data, or one of both."""
         for what, (bytes_, line, ways) in self.request["caches"].items():
             sets = bytes_ // line // ways
             lines = (ctypes.c_uint32 * (sets * ways))()
@@ -327,7 +327,7 @@ class UnicornMachine:
             self.engine.emu_stop()
 
     def rows_wanted(self) -> tuple[int, int, int, int]:
-        """The arguments of a callback but the first: which tensor, the first row, how many, and where they lie or go."""
+        """Return the arguments of a callback but the first: which tensor, the first row, how many, and where they lie or go."""
         arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
         if len(arguments) == 4:
             arguments += struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))
@@ -352,7 +352,7 @@ class UnicornMachine:
                 block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
 
     def on_trace(self) -> None:
-        """A step has ended: credit it with what ran since the one before, and take the dumps asked for."""
+        """Credit a step that has ended with what ran since the one before, and take the dumps asked for."""
         with self.failing():
             self.step = self.engine.reg_read(self.isa.arguments[0])
             self.credit(self.step)
@@ -381,7 +381,7 @@ class UnicornMachine:
         rest.code_misses = rest.data_misses = 0
 
     def missed(self, layer: LayerCounter) -> dict[str, int]:
-        """Per cache the lines of it that a layer missed."""
+        """Return per cache the lines of it that a layer missed."""
         counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
         return {what: counts[what] for what in self.caches}
 
@@ -392,7 +392,7 @@ class UnicornMachine:
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """What the last call cost, what ran of each part of it, and what caches missed: by step and layer, "" for the rest."""
+        """Return what the last call cost, what ran of each part, and what caches missed: by step and layer, "" for the rest."""
         self.credit(self.step)
         rest, *tables = self.tables
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}

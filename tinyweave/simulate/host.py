@@ -58,7 +58,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
 
 @lru_cache
 def _sanitizer(compiler: toolchain.Toolchain) -> tuple[str, ...]:
-    """The strictest flags for which this compiler has all that it needs."""
+    """Return the strictest flags for which this compiler has all that it needs."""
     undefined = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     trap = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
     if compiler.name == "zig":

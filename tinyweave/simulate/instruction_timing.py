@@ -139,8 +139,8 @@ class BlockTiming:
     def cycles(self, executions: int, taken: int) -> Cycles:
         """Of `executions` runs of which `taken` were left by a branch."""
         rarer = min(taken, executions - taken)
-        found = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
-        return Cycles(min(found), found[1], max(found))
+        counts = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
+        return Cycles(min(counts), counts[1], max(counts))
 
 
 def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
@@ -153,26 +153,26 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
     return BlockTiming(tuple(costs))
 
 
-def waiting(found: Cycles, code: int, data: int, waits: int) -> Cycles:
+def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
     """With `waits` cycles for each line of code and of data that comes from Flash.
 
     Fewest: code is there before it is needed. Most: a line takes its four words' time more to come in.
     """
-    return found.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
+    return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
 
 
 def milliseconds(count: int, clock_hz: int) -> float:
-    """How long so many cycles take."""
+    """Return how long so many cycles take."""
     return count / clock_hz * 1e3
 
 
 def millijoules(latency_ms: float, run_ma: float, volts: float) -> float:
-    """What the chip takes from its supply in that time."""
+    """Return what the chip takes from its supply in that time."""
     return latency_ms * run_ma * volts / 1e3
 
 
 def _registers(instruction: Instruction) -> int:
-    """How many words an access to several moves."""
+    """Return how many words an access to several moves."""
     listed = instruction.operands.partition("{")[2].rstrip("}").split(",")
     words = 0
     for part in listed:
@@ -187,13 +187,13 @@ def _is_access(name: str) -> bool:
 
 
 def _address(instruction: Instruction) -> frozenset[str]:
-    """The registers that an access gets its address from."""
+    """Return the registers that an access gets its address from."""
     inside = instruction.operands.partition("[")[2].partition("]")[0]
     return frozenset(part.strip() for part in inside.split(",") if part.strip() in instruction.read)
 
 
 def _alone(instruction: Instruction, timing: Timing) -> int:
-    """Cycles of an instruction whatever is around it; a taken branch's reload apart."""
+    """Return cycles of an instruction whatever is around it; a taken branch's reload apart."""
     name = instruction.name
     if name in LOADS:
         return timing.load

@@ -74,7 +74,7 @@ def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
 
 
 def _load(model: bytes, keep: bool) -> Any:
-    """An interpreter with reference kernels; op versions that its resolver doesn't know are lowered until it does."""
+    """Return an interpreter with reference kernels; op versions that its resolver doesn't know are lowered until it does."""
     while True:
         try:
             interpreter = Interpreter(
@@ -93,7 +93,7 @@ def _load(model: bytes, keep: bool) -> Any:
 
 
 def _lower_version(model: bytes, name: str, version: int) -> bytes:
-    """The same file with `version` of the builtin op `name` replaced by the version before it."""
+    """Return the same file with `version` of the builtin op `name` replaced by the version before it."""
     import tflite
 
     changed = bytearray(model)

@@ -45,7 +45,7 @@ def _exactly(read: Callable[[int], bytes], count: int) -> bytes:
 
 
 def _plain(value: Any, rest: list[bytes]) -> Any:
-    """A value as JSON has it; bytes and arrays go to `rest`, dicts become pairs, since their keys need not be text."""
+    """Return a value as JSON has it; bytes and arrays go to `rest`, dicts become pairs, since their keys need not be text."""
     if isinstance(value, dict):
         return {"pairs": [[key, _plain(item, rest)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):

@@ -164,13 +164,13 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
 
 
 def _connect(path: Path, deadline: float) -> socket.socket:
-    """The socket that QEMU opens some time after its start."""
+    """Return the socket that QEMU opens some time after its start."""
     while True:
-        found = socket.socket(socket.AF_UNIX)
+        connection = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
-            found.connect(str(path))
-            return found
-        found.close()
+            connection.connect(str(path))
+            return connection
+        connection.close()
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.01)

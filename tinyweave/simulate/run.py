@@ -88,11 +88,11 @@ class Inference:
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Instructions of each part of invoke."""
+        """Return instructions of each part of invoke."""
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
-        """The final bytes of an arena."""
+        """Return the final bytes of an arena."""
         for region, image in zip(self.regions, self.images, strict=True):
             if region.name == name:
                 return image[region.base : region.end]
@@ -100,7 +100,7 @@ class Inference:
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """A region per memory whose arena ends where the mapped pages end, up to alignment."""
+    """Return a region per memory whose arena ends where the mapped pages end, up to alignment."""
     regions = []
     for name, count in memories.items():
         aligned = -(-count // ALIGN) * ALIGN
@@ -110,7 +110,7 @@ def layout(memories: Mapping[str, int], page: int) -> list[Region]:
 
 
 def noise(count: int, fill: int, stream: int) -> bytes:
-    """Bytes that depend on the number of the run and of the memory; an odd `fill` complements the even one before it."""
+    """Return bytes that depend on the number of the run and of the memory; an odd `fill` complements the even one before it."""
     pattern = np.frombuffer(np.random.default_rng((fill >> 1, stream)).bytes(count), np.uint8)
     return (~pattern if fill & 1 else pattern).tobytes()
 
@@ -124,7 +124,7 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 
 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
-    """The dumps taken, by index, as a list; a step that never ran is the caller's mistake."""
+    """Return the dumps taken, by index, as a list; a step that never ran is the caller's mistake."""
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:
         raise ValueError(f"step {missing[0]} did not run: the model has no such step, or was built without trace=True")
@@ -156,7 +156,7 @@ def place(region: Region, offset: int) -> str:
 
 
 def touched(a: Inference, b: Inference) -> dict[str, int]:
-    """Per memory, the highest arena byte written (inputs too), plus one, from two runs on the same inputs, complementary fills.
+    """Return per memory the highest arena byte written (inputs too), plus one, from two runs on complementary fills.
 
     Raises Fault when the outputs differ, since they then depend on bytes that nobody wrote, and when a guard byte was written.
     """

@@ -40,7 +40,7 @@ class Build:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of weights, tables, code and static data, see Firmware; only of a core."""
+        """Return bytes of weights, tables, code and static data, see Firmware; only of a core."""
         assert isinstance(self.program, emulated.Firmware)
         return self.program.sizes
 
@@ -88,8 +88,8 @@ def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | No
     first = invoke(built, samples[0], **measured)
     if initial_state(built.plan.graph):
         rounds = [*samples, None, *samples[:-1]]
-        whole, again = (invoke(built, samples[-1], fill=fill, earlier=rounds) for fill in (0, 1))
-        return Run(built, [*whole.earlier, whole.outputs], samples[0], first, touched(whole, again))
+        whole, second = (invoke(built, samples[-1], fill=fill, earlier=rounds) for fill in (0, 1))
+        return Run(built, [*whole.earlier, whole.outputs], samples[0], first, touched(whole, second))
     used = touched(first, invoke(built, samples[0], fill=1))
     outputs = [first.outputs]
     for index, sample in enumerate(samples[1:], 1):
@@ -121,8 +121,11 @@ def output_bytes(graph: Graph) -> list[int]:
 def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:
     """`invoke`'s arguments of these names: input that comes by rows, or output that is handed out so -> bytes of a row."""
     graph = plan.graph
-    ends = {"streamed_inputs": (graph.inputs, plan.streamed_inputs), "streamed_outputs": (graph.outputs, plan.streamed_outputs)}
+    streams = {
+        "streamed_inputs": (graph.inputs, plan.streamed_inputs),
+        "streamed_outputs": (graph.outputs, plan.streamed_outputs),
+    }
     return {
         key: {index: row_bytes(graph.tensors[name]) for index, name in enumerate(names) if name in chosen}
-        for key, (names, chosen) in ends.items()
+        for key, (names, chosen) in streams.items()
     }

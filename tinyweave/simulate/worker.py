@@ -143,17 +143,17 @@ _workers: dict[tuple[int, tuple[str, ...]], Worker] = {}
 
 
 def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> Worker:
-    """The child for `command`, the same as last time while it is among the few used last."""
+    """Return the child for `command`, the same as last time while it is among the few used last."""
     key = (os.getpid(), command)  # a forked process must not share its parent's pipes
-    found = _workers.pop(key, None) or Worker(command, environment)
-    _workers[key] = found
+    child = _workers.pop(key, None) or Worker(command, environment)
+    _workers[key] = child
     while len(_workers) > ALIVE:
         oldest = next(iter(_workers))
         if oldest[0] == os.getpid():
             _workers.pop(oldest).stop()
         else:
             del _workers[oldest]
-    return found
+    return child
 
 
 @atexit.register

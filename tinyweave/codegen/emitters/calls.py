@@ -16,7 +16,7 @@ Members = Mapping[str, object]
 
 
 def call(function: str, *arguments: str) -> str:
-    """A call, its arguments broken over lines that fit."""
+    """Return a call, its arguments broken over lines that fit."""
     text, line = "", f"{function}("
     indent = " " * len(line)
     for position, argument in enumerate(arguments):
@@ -28,8 +28,11 @@ def call(function: str, *arguments: str) -> str:
 
 
 def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), shapes: str = "") -> str:
-    """The call of the layer's kernel on whole tensors; `params` names its parameter struct where that is not the layer's,
-    `shapes` the one that has the operands' extents where that is not the same."""
+    """Return the call of the layer's kernel on whole tensors.
+
+    params: name of its parameter struct where that is not the layer's; shapes: of the one that has the operands' extents where
+    that is not the same.
+    """
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs, shapes)
     sources = [layer.address(layer.input(index)) for index in inputs]
@@ -37,7 +40,7 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
-    """The call of the layer's kernel in a fused stage, on the row that is due or a part of it, as `plain_call`."""
+    """Return the call of the layer's kernel in a fused stage, on the row that is due or a part of it, as `plain_call`."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
@@ -53,7 +56,7 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
 
 
 def image_calls(layer: Layer) -> str:
-    """The call of a kernel that takes one image, for each image of the batch."""
+    """Return the call of a kernel that takes one image, for each image of the batch."""
     if layer.maps is not None:
         return row_call(layer, layer.name, (SPECS[layer.op.kind].data,))
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
@@ -65,7 +68,7 @@ def image_calls(layer: Layer) -> str:
 
 
 def loop(count: int, body: str) -> str:
-    """C that runs `body` for i from 0 to `count`."""
+    """Return C that runs `body` for i from 0 to `count`."""
     inside = "\n".join(f"    {line}" for line in body.split("\n"))
     return f"for (int32_t i = 0; i < {count}; ++i) {{\n{inside}\n}}"
 
@@ -99,7 +102,7 @@ def image_shapes(layer: Layer) -> Members:
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
-    """Extents and zero points of two operands and the output."""
+    """Return extents and zero points of two operands and the output."""
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None

@@ -85,7 +85,7 @@ def emit_add_mve(layer: Layer) -> Code:
 
 
 def halved_first(layer: Layer) -> tuple[int, elementwise.Rescale, elementwise.Rescale]:
-    """The operand that is only halved, and how the other one and the output are rescaled."""
+    """Return the operand that is only halved, and how the other one and the output are rescaled."""
     plain = elementwise.halved(layer.graph, layer.op)
     assert plain is not None
     *operands, output = elementwise.add_rescales(layer.graph, layer.op)
@@ -93,7 +93,7 @@ def halved_first(layer: Layer) -> tuple[int, elementwise.Rescale, elementwise.Re
 
 
 def add_of_halved(layer: Layer, *rescales: Members) -> Code:
-    """The operand that is halved comes first."""
+    """Return the parameters and the call, the operand that is halved first."""
     (plain, _, _), activation = halved_first(layer), layer.op.attrs["activation"]
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}

@@ -38,7 +38,7 @@ def emit_pad(layer: Layer) -> Code:
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
-    """The members of a tensor inside a larger one; the last axis counts bytes."""
+    """Return the members of a tensor inside a larger one; the last axis counts bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
@@ -55,9 +55,9 @@ def emit_concatenation(layer: Layer) -> Code:
 
 def emit_strided_copy(layer: Layer) -> Code:
     """Runs of bytes gathered from all over the input, in equal steps."""
-    found = copies.moved(layer.graph, layer.op)
-    assert found is not None
-    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in found]
+    pieces = copies.moved(layer.graph, layer.op)
+    assert pieces is not None
+    entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in pieces]
     permuted = layer.op.kind == "transpose"
     order = ", ".join(map(str, data_movement.permutation(layer.graph, layer.op))) if permuted else ""
     return piece_code(layer, entries, f"to axes {order}" if permuted else "")
@@ -88,7 +88,7 @@ def emit_gather_nd(layer: Layer) -> Code:
 
 
 def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
-    """One call per piece; the pieces follow each other in the outputs."""
+    """Return one call per piece; the pieces follow each other in the outputs."""
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
     if len(entries) == 1:
@@ -107,6 +107,6 @@ def emit_memcpy(layer: Layer) -> Code:
 
 
 def emit_move(layer: Layer) -> Code:
-    """A reshape or the like, where its output has a place of its own."""
+    """Return a reshape or the like, where its output has a place of its own."""
     source, target = layer.address(layer.input()), layer.address(layer.output)
     return Code("", call(layer.kernel, source, target, str(layer.output.bytes)), "to another place")

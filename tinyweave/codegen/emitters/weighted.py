@@ -27,7 +27,7 @@ from .calls import Members, activation_note, clamp, image_calls, plain_call, win
 
 
 def emit_conv(layer: Layer) -> Code:
-    """A call of a kernel that takes tw_conv, on int16 maps tw_conv_s16."""
+    """Return a call of a kernel that takes tw_conv, on int16 maps tw_conv_s16."""
     graph, op = layer.graph, layer.op
     if op.kind == "transpose_conv":
         return convolution(layer, layer.optional_input(transpose_conv.BIAS), 1, transpose_conv.requant(graph, op))
@@ -36,7 +36,7 @@ def emit_conv(layer: Layer) -> Code:
 
 
 def emit_streamed_conv(layer: Layer) -> Code:
-    """A call of a kernel that takes tw_conv_dsp, or a struct with no more members than that."""
+    """Return a call of a kernel that takes tw_conv_dsp, or a struct with no more members than that."""
     params = layer.struct(*streamed_members(layer, depthwise.whole(layer.graph, layer.op)))
     return Code(params, image_calls(layer), streamed_note(layer))
 
@@ -49,7 +49,7 @@ def emit_conv_mve(layer: Layer) -> Code:
 
 
 def emit_depthwise_dsp(layer: Layer) -> Code:
-    """A map of one column is taken for a row."""
+    """Return the parameters and the call; a map of one column is taken for a row."""
     graph, op = layer.graph, layer.op
     plane = depthwise.plane(graph, op)
     base = ({f"base.{key}": value for key, value in members.items()} for members in streamed_members(layer, plane))
@@ -59,7 +59,7 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """The members of tw_conv_dsp, with which the structs of other kernels that read a stream begin."""
+    """Return the members of tw_conv_dsp, with which the structs of other kernels that read a stream begin."""
     graph, op, channels, stream = layer.graph, layer.op, layer.input().shape[3], layer.row.stream
     assert stream is not None
     geometry_and_clamp: tuple[Members, ...] = (
@@ -79,7 +79,7 @@ def streamed_note(layer: Layer) -> str:
 
 
 def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[NDArray[np.int32], NDArray[np.int8]]) -> Code:
-    """A call of it, given the bias; rescale: (multiplier, shift) per output channel."""
+    """Return a call of it, given the bias; rescale: (multiplier, shift) per output channel."""
     source, weights, attrs = ops.data(layer.graph, layer.op), layer.input(1).data, layer.op.attrs
     assert weights is not None
     kernel, dilation, (multiplier, shift) = weights.shape[1:3], attrs.get("dilation", (1, 1)), rescale
@@ -103,14 +103,14 @@ def convolution(layer: Layer, bias: Tensor | None, groups: int, rescale: tuple[N
 
 
 def weights_table(layer: Layer) -> str:
-    """The C name of the weights, which lie as the kernel reads them."""
+    """Return the C name of the weights, which lie as the kernel reads them."""
     weights = layer.input(1).data
     assert weights is not None
     return layer.table("weights", layer.row.weights(weights), "int8_t")
 
 
 def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
-    """The parameters of an op with weights; those with a zero point are the member `inner` of a struct that has it too."""
+    """Return the parameters of an op with weights; where these have a zero point, as member `inner` of a struct with both."""
     zero = conv.weights_zero(layer.graph, layer.op)
     if zero == 0:
         return layer.struct(*members)
@@ -173,7 +173,7 @@ def emit_batch_matmul(layer: Layer) -> Code:
 
 
 def emit_lstm(layer: Layer) -> Code:
-    """The weights of a cell's four gates lie together, since they share each input."""
+    """Return the parameters and the call; the weights of a cell's four gates lie together, since they share each input."""
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
     extents, (cells, depth) = layer.input().shape, layer.input(lstm.WEIGHTS).shape
