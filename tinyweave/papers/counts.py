@@ -49,7 +49,7 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
     layers = chain.layers
-    ways: dict[str, fusion_paper.Cut | None] = {
+    ways: dict[str, fusion_paper.FusionCut | None] = {
         "layer_by_layer": fusion_paper.unfused(layers),
         "least_ram": fusion_paper.least_ram(layers, overhead),
         "least_ram_any_work": fusion_paper.least_ram(layers),
@@ -57,7 +57,7 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
     if ram is not None:
         ways["least_work"] = fusion_paper.least_macs(layers, ram)
 
-    def row(cut: fusion_paper.Cut) -> Row:
+    def row(cut: fusion_paper.FusionCut) -> Row:
         exact = fusion_paper.exact_macs(layers, cut) / macs(layers)
         return Row(cut.ram, cut.macs / macs(layers), exact, f"{len(cut.blocks)} blocks of {len(layers)} layers")
 
