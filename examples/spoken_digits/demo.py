@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tinyweave import api, cli
+from tinyweave.cli.options import DOES_NOT_FIT
 from tinyweave.devices import find
 
 HERE = Path(__file__).parent
@@ -52,7 +53,7 @@ def main() -> int:
         command = ["deploy", relative(MODEL), "--device", device, *limits, "--inputs", relative(INPUTS), "-o", str(folder)]
         print(f"\n$ tinyweave {shlex.join(command)}", flush=True)
         code = cli.main(command)
-        if code > cli.DOES_NOT_FIT:
+        if code > DOES_NOT_FIT:
             return code
         failed |= code
         print(f"\nrecognised by the C in {folder}, on the emulated {api.emulated_core(find(device))}:")
