@@ -339,7 +339,7 @@ def work(files: list[Path], first: int, count: int, limit_s: float, limit_mb: in
     def late(*_: object) -> None:
         raise TooSlow
 
-    import tinyweave.api  # noqa: F401 - what is loaded before the limit does not count
+    import tinyweave.api.runs  # noqa: F401 - what is loaded before the limit does not count
 
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
     resource.setrlimit(resource.RLIMIT_AS, (used + (limit_mb << 20), used + (limit_mb << 20)))
