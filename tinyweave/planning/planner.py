@@ -72,7 +72,7 @@ def plan(
     fast: a short search for the order, none for the placement, no fused stages: for those who plan thousands of networks.
     core: use its fast kernels besides the portable ones; their scratch counts in the arena. Of the plans within the limit that
     take at most `max_slowdown` times the estimated cycles of the fastest, the one with the least bytes x cycles is returned
-    (kernels/select.py); cycles for maps that `max_mac_overhead` lets be computed again are not held against a plan.
+    (planning/kernels/select.py); cycles for maps that `max_mac_overhead` lets be computed again are not held against a plan.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
     constants to be faster share what is left. progress: called for each plan that is compared.
 
