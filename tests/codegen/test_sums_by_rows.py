@@ -31,7 +31,7 @@ def network(kind: str, channels: int) -> Graph:
     return check(verify(Graph("sums", {t.name: t for t in tensors}, (first, last), ("x",), ("out",))))
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4, 5, 7, 8, 13])
+@pytest.mark.parametrize("channels", [3, 4, 5, 13])
 @pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
 def test_sums_of_rows(kind: str, channels: int, tmp_path: Path) -> None:
     graph = network(kind, channels)
