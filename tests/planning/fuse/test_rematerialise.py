@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.draw import integers, single_op
 from cases.graphs import Net
 
 from tinyweave import ops
@@ -20,7 +21,7 @@ from tinyweave.planning import Plan, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
 from tinyweave.planning.fuse.access import Access, RowGraph
 from tinyweave.planning.fuse.channels_once import best_channels_once
-from tinyweave.planning.fuse.rematerialise import candidates, is_rematerialised, with_channels_once
+from tinyweave.planning.fuse.rematerialise import _is_channelwise, candidates, is_rematerialised, with_channels_once
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.words import twice_lines
@@ -146,6 +147,14 @@ def test_what_may_be_computed_twice() -> None:
     ((name, twice),) = candidates(graph).items()
     assert name == "depthwise_conv_2d_2" and twice.makers == (1, 2) and twice.summing == (3, 4)
     assert twice.sums == ("mean_4",) and graph.ops[twice.reader].kind == "mul"
+
+
+@pytest.mark.parametrize(("axes", "keeps_channels"), [((1, 2), True), ((1,), True), ((3,), False), ((1, 3), False)])
+def test_a_mean_over_channels_mixes_them(axes: tuple[int, ...], keeps_channels: bool) -> None:
+    """Also where as many columns as there were channels are left as the last axis."""
+    x = Tensor("x", (1, 8, 8, 8), "int8", Quant((0.1,), (0,)))
+    mean = single_op("mean", [x, integers("axes", *axes)], Tensor("out", (), "int8", x.quant), {"keep_dims": False})
+    assert _is_channelwise(mean, mean.ops[0]) == keeps_channels
 
 
 def test_the_rest_of_the_channels_by_hand() -> None:
