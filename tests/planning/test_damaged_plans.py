@@ -500,7 +500,7 @@ def statements() -> dict[tuple[str, int], str]:
 
 
 def refusal(name: str) -> tuple[str, tuple[str, int]]:
-    """What the check says of a damaged plan, and in which file and line."""
+    """Return what the check says of a damaged plan, and in which file and line."""
     plan_name, damage, _ = DAMAGES[name]
     with pytest.raises(UnsoundPlanError) as error:
         check(damage(made(plan_name)))

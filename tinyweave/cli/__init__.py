@@ -17,7 +17,7 @@ import typer
 
 from ..lazy import lazy
 from .commands import app
-from .options import BAD_INPUT
+from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 
 if TYPE_CHECKING:
     from .. import ir
@@ -27,12 +27,10 @@ else:
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-OUR_MISTAKE = 70
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command; return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a name that the terminal's encoding lacks is no reason to stop
     try:

@@ -25,6 +25,8 @@ else:
 DOES_NOT_FIT = 1
 DIFFERS = 1
 BAD_INPUT = 2
+OUR_MISTAKE = 70
+INTERRUPTED = 130
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.")]
 DeviceName = Annotated[

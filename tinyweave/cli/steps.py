@@ -1,4 +1,4 @@
-"""What several commands do: read a model, plan it, tell what to change about it, report progress, print."""
+"""Do what several commands need: read a model, plan it, tell what to change about it, report progress, print."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def advise(
     for proposal in proposals:
         # limits that were given for one board say nothing of another
         changed = {**chosen, **({"ram": None, "flash": None} if "device" in proposal.changes else {}), **proposal.changes}
-        words = ["tinyweave", verb, str(path), *option_words(changed | more)]
+        command = ["tinyweave", verb, str(path), *option_words(changed | more)]
         changes = (list(option_words({name: value})) or [f"--{name}", str(value)] for name, value in proposal.changes.items())
         said = [word for words_of_one in changes for word in words_of_one]
-        advice.append(records.proposal_record(proposal, " ".join(map(quoted, words)), said))
+        advice.append(records.proposal_record(proposal, " ".join(map(quoted, command)), said))
     return advice
 
 

@@ -1,7 +1,7 @@
-"""What the ops that only copy elements copy from where to where, in the terms of the C.
+"""Describe which elements the ops that only copy take from where to where, in the terms of the C.
 
 In: a graph and one of its ops. Out: per piece of an output what it gathers from the input, in equal steps (Strides) or from
-places in tables (Tables); or per input the Block of a larger output that it becomes.
+places in tables (Tables); or per input the Box of a larger output that it becomes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Box(NamedTuple):
 
 
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
-    """What an op of `ops.data_movement` gathers in equal steps, piece by piece; None where some steps differ."""
+    """Return what an op of `ops.data_movement` gathers in equal steps, piece by piece; None where some steps differ."""
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]
     known = [strides for strides in found if strides is not None]
@@ -56,12 +56,12 @@ def moved(graph: Graph, op: Op) -> list[Strides] | None:
 
 
 def listed(graph: Graph, op: Op) -> list[Tables]:
-    """What an op of `ops.data_movement` gathers from places in tables, piece by piece."""
+    """Return what an op of `ops.data_movement` gathers from places in tables, piece by piece."""
     return [_tables(piece, itemsize(graph.output(op).dtype)) for piece in pieces(graph, op)]
 
 
 def padded(graph: Graph, op: Op) -> Box | None:
-    """The input of a pad in its place; None where that has more than four axes."""
+    """Return the input of a pad in its place; None where that has more than four axes."""
     return _padded(graph.input(op).shape, paddings(graph, op))
 
 

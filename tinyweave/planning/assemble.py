@@ -127,11 +127,11 @@ def lay_out(
     """Return the buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
-    streams = schedule_stages(row_graph, stages)
-    rings = {name: rows for scheduled in streams if scheduled for name, rows in scheduled.rings.items()}
+    schedules = schedule_stages(row_graph, stages)
+    rings = {name: rows for scheduled in schedules if scheduled for name, rows in scheduled.schedule.rings.items()}
     sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
     more = []
-    for step, (ops, scheduled) in enumerate(zip(stages, streams, strict=True)):
+    for step, (ops, scheduled) in enumerate(zip(stages, schedules, strict=True)):
         work_areas = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], row_graph.sums[ops[-1]] if scheduled else 0))
         more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in work_areas if size]
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
@@ -144,7 +144,7 @@ def lay_out(
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
     buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed_inputs, *streamed_outputs}), *more)
     distance = distances_by_stage(
-        row_graph, stages, streams, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
+        row_graph, stages, schedules, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
     )
     allowed = rules(graph, stages, owner, distance, buffers)
     return Layout(row_graph, stages, shared, memory, max_distance, places, buffers, allowed, kernels)
@@ -243,7 +243,7 @@ def _carry_out(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str
 def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({})) -> Plan:
     """Return the checked plan of a placed layout; channels_once: as of a Plan."""
     layout, row_graph = placed.layout, placed.layout.row_graph
-    graph, streams = row_graph.graph, schedule_stages(row_graph, layout.stages)
+    graph, schedules = row_graph.graph, schedule_stages(row_graph, layout.stages)
     return check(
         Plan(
             graph=graph,
@@ -251,7 +251,7 @@ def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxy
                 Stage(ops)
                 if scheduled is None
                 else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
-                for ops, scheduled in zip(layout.stages, streams, strict=True)
+                for ops, scheduled in zip(layout.stages, schedules, strict=True)
             ),
             variants=tuple(row_graph.variants),
             buffers=layout.buffers,

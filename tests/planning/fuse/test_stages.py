@@ -49,12 +49,12 @@ def test_windows_and_strides_by_hand() -> None:
     graph = row_graph.finish("by_hand", last)
     scheduled = schedule_stage(row_graph_of(graph), (0, 1))
     assert scheduled is not None
-    assert scheduled.timings == {0: RowTiming(0, 1, 5), 1: RowTiming(2, 1, 5)}
-    assert scheduled.rings == {first: 5} and scheduled.schedule.ticks == 7
+    assert scheduled.schedule.timings == {0: RowTiming(0, 1, 5), 1: RowTiming(2, 1, 5)}
+    assert scheduled.schedule.rings == {first: 5} and scheduled.schedule.ticks == 7
     scheduled = schedule_stage(row_graph_of(graph, "image"), (0, 1))
     assert scheduled is not None
-    assert scheduled.timings == {"image": RowTiming(0, 1, 9), 0: RowTiming(1, 2, 5), 1: RowTiming(5, 2, 5)}
-    assert scheduled.rings == {"image": 3, first: 5} and scheduled.schedule.ticks == 14
+    assert scheduled.schedule.timings == {"image": RowTiming(0, 1, 9), 0: RowTiming(1, 2, 5), 1: RowTiming(5, 2, 5)}
+    assert scheduled.schedule.rings == {"image": 3, first: 5} and scheduled.schedule.ticks == 14
 
 
 def test_a_skip_waits_in_its_ring() -> None:
@@ -65,7 +65,7 @@ def test_a_skip_waits_in_its_ring() -> None:
     scheduled = schedule_stage(row_graph_of(graph), (0, 1, 2, 3))
     assert scheduled is not None
     # the sum at row r needs row r of the stem, which is at r + 1 + 2 by then
-    assert scheduled.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
+    assert scheduled.schedule.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
 
 
 def test_what_is_read_later_stays_whole() -> None:
@@ -74,7 +74,7 @@ def test_what_is_read_later_stays_whole() -> None:
     body = row_graph.depthwise(stem, 3)
     graph = row_graph.finish("later", row_graph.add(stem, row_graph.depthwise(body, 3)))
     scheduled = schedule_stage(row_graph_of(graph), (0, 1))
-    assert scheduled is not None and scheduled.rings == {}
+    assert scheduled is not None and scheduled.schedule.rings == {}
     assert schedule_stage(row_graph_of(graph), (1, 3)) is None, "the sum reads what comes between"
 
 
@@ -96,8 +96,10 @@ def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
     direct = {(a, b): found for a, b in intervals(graph) if (found := schedule_stage(row_graph, order[a:b])) is not None}
     assert set(direct) == set(grown) or brought, "where only a streamed input has readers outside, they differ"
     for span, scheduled in direct.items():
-        rows = {name: scheduled.timings[graph.producer.get(name, name)].rows for name in scheduled.rings}
-        assert scheduled.rings == {name: min(grown[span][name].ring_rows, rows[name]) for name in scheduled.rings}
+        rows = {name: scheduled.schedule.timings[graph.producer.get(name, name)].rows for name in scheduled.schedule.rings}
+        assert scheduled.schedule.rings == {
+            name: min(grown[span][name].ring_rows, rows[name]) for name in scheduled.schedule.rings
+        }
 
 
 @pytest.mark.parametrize("seed", SEEDS)

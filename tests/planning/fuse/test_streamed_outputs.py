@@ -48,10 +48,12 @@ def test_a_ring_holds_the_rows_of_a_turn() -> None:
     for ops in (ALL, (2, 3, 4), (4,)):
         whole, streamed_outputs = (schedule_stage(row_graph_of(graph, *names), ops) for names in ((), ("classes",)))
         assert whole is not None and streamed_outputs is not None
-        assert streamed_outputs == replace(whole, rings={**whole.rings, "classes": 1})
+        assert streamed_outputs == replace(
+            whole, schedule=replace(whole.schedule, rings={**whole.schedule.rings, "classes": 1})
+        )
     for rows in (2, 5):  # the last iteration has fewer
         scheduled = schedule_stage(row_graph_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
-        assert scheduled is not None and scheduled.rings["classes"] == rows
+        assert scheduled is not None and scheduled.schedule.rings["classes"] == rows
     assert is_fused(row_graph_of(graph, "classes"), (4,)) and not is_fused(row_graph_of(graph), (4,))
 
 

@@ -1,4 +1,4 @@
-"""What emitters share: the call of a kernel on whole tensors, rows or images, and members that several structs have."""
+"""Write what emitters share: calls of a kernel on whole tensors, rows or images, and members that several structs have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tw_depthwise_conv_2d_s8_dsp works with: stream of weights, blocks of columns, scratch and overlap distance.
+"""Work out for tw_depthwise_conv_2d_s8_dsp its stream of weights, blocks of columns, scratch and overlap distance.
 
 In: a depthwise convolution without depth multiplier. Out: as the header of the kernel has it.
 """

@@ -1,4 +1,4 @@
-"""What tw_conv_2d_s8_winograd_dsp works with: stream of weights, when outputs are exact, scratch and overlap distance.
+"""Work out for tw_conv_2d_s8_winograd_dsp its stream of weights, exactness, scratch and overlap distance.
 
 In: a 3x3 convolution of stride 1. Out: its weights, biases and multipliers in the order of tw_winograd.h; a filter has 16
 numbers of 16 bits per channel instead of 9 of 8: fewer products for more Flash.

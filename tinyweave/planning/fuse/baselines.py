@@ -89,7 +89,8 @@ def first_rows(
             continue
         tensors, ops = row_graph.graph.tensors, [row_graph.graph.ops[index] for index in order[:count]]
         held = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
-        size = sum(scheduled.rings[x] * row_bytes(tensors[x]) if x in scheduled.rings else tensors[x].bytes for x in held)
+        rings = scheduled.schedule.rings
+        size = sum(rings[x] * row_bytes(tensors[x]) if x in rings else tensors[x].bytes for x in held)
         size = max(size + row_graph.sums[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count

@@ -31,17 +31,10 @@ from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_s
 
 @dataclass(frozen=True)
 class ScheduledStage:
-    """The row schedule of a stage, and what a row of each of its ops or tiles reads."""
+    """The row schedule of a stage, which a plan holds, and what a row of each of its ops or tiles reads."""
 
-    timings: Mapping[Node, RowTiming]
+    schedule: RowSchedule
     accesses: Mapping[int, Sequence[Access]]
-    rings: Mapping[str, int]
-    tiles: Mapping[str, tuple[int, int]]
-
-    @property
-    def schedule(self) -> RowSchedule:
-        """Return what a plan holds of it."""
-        return RowSchedule(self.timings, self.rings, self.tiles)
 
 
 def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | None:
@@ -53,13 +46,15 @@ def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | 
     for index, reads in scheduled.accesses.items():
         for read in reads:
             readers.setdefault(read.tensor, []).append((index, read.window.pad))
-    node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in scheduled.timings}
+    timings = scheduled.schedule.timings
+    node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in timings}
     inner = {name: node for name, node in node_of.items() if row_graph.users[name] <= set(ops) and node != ops[-1]}
-    rings = {name: _ring(readers[name], scheduled.timings, node) for name, node in inner.items()}
+    rings = {name: _ring(readers[name], timings, node) for name, node in inner.items()}
     if (out := row_graph.graph.ops[ops[-1]].outputs[0]) in row_graph.streamed_outputs:
-        rings[out] = scheduled.timings[ops[-1]].largest_iteration
+        rings[out] = timings[ops[-1]].largest_iteration
     tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in scheduled.accesses]
-    return replace(scheduled, rings=rings, tiles={name: size for sizes in tiles for name, size in sizes.items()})
+    sizes = {name: size for of_tile in tiles for name, size in of_tile.items()}
+    return replace(scheduled, schedule=RowSchedule(timings, rings, sizes))
 
 
 def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | None:
@@ -93,8 +88,8 @@ def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | N
                 continue
             if not stride:
                 return None  # no row of it may come before all of the source
-            iteration = every[index] // stride * rows_per_iteration[source]
-            if every.setdefault(source, iteration) != iteration:
+            ticks = every[index] // stride * rows_per_iteration[source]
+            if every.setdefault(source, ticks) != ticks:
                 return None  # two ways of different strides lead to it
     rows = rows_needed(row_graph, reads, node_of, inner, rows_per_iteration)
     if min(rows.values()) < 1:
@@ -102,7 +97,7 @@ def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | N
     timings = _timings(
         nodes, reads, node_of, {node: RowTiming(0, every[node], rows[node], rows_per_iteration[node]) for node in nodes}
     )
-    return ScheduledStage(timings, reads, {}, {})
+    return ScheduledStage(RowSchedule(timings, {}, {}), reads)
 
 
 def _runs(row_graph: RowGraph, ops: Sequence[int]) -> list[Tile] | None:
@@ -177,20 +172,15 @@ def _timings(
 
 
 def _ring(readers: Sequence[tuple[int, int]], timings: Mapping[Node, RowTiming], source: Node) -> int:
-    """Return rows of an inner tensor that are kept: when a reader runs, from the oldest that it reads to the newest written.
+    """Return how many rows of an inner tensor are kept: when a reader runs, from the oldest read to the newest written.
 
     readers: (node, rows of its window that lie above the map).
     """
     timing, rows = timings[source], 1
     for index, pad in readers:
         ahead = (timings[index].first - timing.first) // timing.ticks_per_row
-        rows = max(
-            rows,
-            ahead
-            - ahead % gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
-            + timing.rows_per_iteration
-            + pad,
-        )
+        ahead -= ahead % gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
+        rows = max(rows, ahead + timing.rows_per_iteration + pad)
     return min(rows, timing.rows)
 
 
@@ -207,15 +197,13 @@ def distances(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int]
 def bytes_written(row_graph: RowGraph, scheduled: ScheduledStage, last: int) -> int:
     """Return bytes that the output of a stage's last op lies in: all of it, or the rows of an iteration if it is handed out."""
     out = row_graph.graph.output(row_graph.graph.ops[last])
-    return scheduled.timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
+    is_streamed, timings = out.name in row_graph.streamed_outputs, scheduled.schedule.timings
+    return timings[last].largest_iteration * row_bytes(out) if is_streamed else out.bytes
 
 
 def _distance(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int], x: str) -> int:
-    out, size, last = (
-        row_graph.graph.output(row_graph.graph.ops[ops[-1]]),
-        row_bytes(row_graph.graph.tensors[x]),
-        scheduled.timings[ops[-1]],
-    )
+    graph, timings = row_graph.graph, scheduled.schedule.timings
+    out, size, last = graph.output(graph.ops[ops[-1]]), row_bytes(graph.tensors[x]), timings[ops[-1]]
     if row_graph.sums[ops[-1]]:  # written all at once, with the last row
         iterations, written = np.array([last.iterations - 1]), np.array([out.bytes])
     elif out.name in row_graph.streamed_outputs:  # each iteration may write all of its ring
@@ -227,15 +215,13 @@ def _distance(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int]
     distance = 0
     readers = [(index, read) for index, accesses in scheduled.accesses.items() for read in accesses if read.tensor == x]
     for index, read in readers:
-        timing = scheduled.timings[index]
+        timing = timings[index]
         if index == ops[-1]:  # the row itself has been read where the kernel reads each byte before it writes the same one
             in_place = x in row_graph.in_place[index] and all(index not in tile.ops for tile in row_graph.tiles)
             done = iterations + (in_place and bool(written[0] == size))
         else:
-            done = np.minimum(
-                np.maximum((last.first + iterations * last.every - timing.first) // timing.every + 1, 0),
-                timing.iterations,
-            )
+            begun = (last.first + iterations * last.every - timing.first) // timing.every + 1
+            done = np.minimum(np.maximum(begun, 0), timing.iterations)
         oldest = np.clip(done * read.window.stride - read.window.pad, 0, row_graph.height[x])
         distance = max(distance, int(np.where(done < timing.iterations, written - oldest * size, 0).max()))
     return distance
@@ -263,17 +249,17 @@ def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> lis
 def distances_by_stage(
     row_graph: RowGraph,
     stages: Sequence[Sequence[int]],
-    streams: Sequence[ScheduledStage | None],
+    schedules: Sequence[ScheduledStage | None],
     by_op: Sequence[Mapping[str, int]],
     owner: Mapping[str, str],
 ) -> list[Mapping[str, int]]:
     """Return per stage how far below each operand its last op's output must begin to overlap it.
 
-    streams: of `schedule_stages`. by_op: the same for each op by itself.
+    schedules: of `schedule_stages`. by_op: the same for each op by itself.
     """
     return [
         by_op[ops[0]] if scheduled is None else distances(row_graph, scheduled, ops, owner)
-        for ops, scheduled in zip(stages, streams, strict=True)
+        for ops, scheduled in zip(stages, schedules, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
-from ...ir import CompileError
+from ...ir import CompileError, Tensor
 from ..alias.overlap import shared_bytes
 from ..liveness import Life, lifetimes
 from ..plan import Tile
@@ -25,7 +25,7 @@ MOST_GROWN = 50_000  # times that a stage grows by an op: with more than 316 ops
 LONGEST_TILE = 6  # ops that run together
 NARROWEST = 1  # columns of a tile
 BROAD = 4  # columns of a tile that costs few calls
-TURNS = (1, 2, 4, 8)  # rows of a tile
+TILE_ROWS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
 FRONT_CHOICES = 64  # the same where there are those of all amounts of work
 
@@ -147,9 +147,8 @@ def _edges(
             single[step] -= size[name]
     by_rows = [is_fused(row_graph, (index,)) for index in order]
     begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in row_graph.streamed_inputs)
-    floor = max(
-        begun, *(single[step] for step, index in enumerate(order) if row_graph.accesses[index] is None), 0
-    )  # no less will do
+    # no less will do: steps that cannot be fused need as much
+    floor = max(begun, *(single[step] for step, index in enumerate(order) if row_graph.accesses[index] is None), 0)
     floor = -1 if blocks else floor  # no stage runs without its tile
     byte_limit = byte_limit if any(by_rows) else min(byte_limit, max(step_bytes))
     limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
@@ -250,7 +249,7 @@ def _candidates(
     number of ops."""
     by_end: list[list[_Candidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
-    iterations = TURNS if budget and not blocks else TURNS[:1]  # without work done again, more rows save nothing
+    heights = TILE_ROWS if budget and not blocks else TILE_ROWS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
         by_end.append([])
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
@@ -258,12 +257,10 @@ def _candidates(
             reads, least_macs = joined(row_graph, run), None
             if reads is None or not (budget or blocks or _is_chain(row_graph, run)):
                 break  # a skip within a tile pays where rows are computed again
-            for rows in iterations:
+            for rows in heights:
                 tile = Tile(run, columns, rows)
-                reads, macs = (
-                    joined(row_graph, run, rows) if rows > 1 else reads,
-                    sum(recomputed_macs(row_graph, tile).values()),
-                )
+                reads = joined(row_graph, run, rows) if rows > 1 else reads
+                macs = sum(recomputed_macs(row_graph, tile).values())
                 if reads is None or (least_macs is not None and macs >= least_macs):
                     break
                 least_macs = macs
@@ -324,16 +321,17 @@ def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _Stag
     inside = [(read, source) for read in candidate.reads if (source := stage.get(read.tensor)) is not None]
     tick = max((source.start + source.every * read.window.reach for read, source in inside), default=0)  # its first row's
     for read, source in inside:
-        height, rows = row_graph.height[read.tensor], (tick - source.start) // source.every + read.window.pad + 1
-        saved -= (min(max(source.ring_rows, rows), height) - min(source.ring_rows, height)) * row_bytes(
-            graph.tensors[read.tensor]
-        )
+        rows = (tick - source.start) // source.every + read.window.pad + 1
+        saved -= _grown(graph.tensors[read.tensor], source.ring_rows, max(source.ring_rows, rows))
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
-        saved -= (
-            min(stage[out.name].ring_rows + more, out.shape[1]) - min(stage[out.name].ring_rows, out.shape[1])
-        ) * row_bytes(out)
+        saved -= _grown(out, stage[out.name].ring_rows, stage[out.name].ring_rows + more)
     return saved
+
+
+def _grown(tensor: Tensor, rows: int, more: int) -> int:
+    """Return the bytes by which a ring of `rows` rows grows to `more`; it has no more than the map."""
+    return (min(more, tensor.shape[1]) - min(rows, tensor.shape[1])) * row_bytes(tensor)
 
 
 def _widened(row_graph: RowGraph, tile: Tile, byte_limit: int) -> Tile:
@@ -463,9 +461,8 @@ def _stage_bytes(
 
     if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= byte_limit for choice in front):
         return
-    untiled = (
-        total - shared(row_graph) if dying else total
-    )  # tiles read more rows at a time, so that with them no more is shared
+    # tiles read more rows at a time, so that with them no more is shared
+    untiled = total - shared(row_graph) if dying else total
     if untiled <= floor:
         front = [choice for choice in front if not choice.tiles]
     for choice in front:

@@ -67,17 +67,17 @@ def kernel_calls(plan: Plan) -> Iterator[Call]:
 
 
 def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]:
-    net, timings = row_graph_of(plan), schedule.timings
+    row_graph, timings = row_graph_of(plan), schedule.timings
     tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
     for index in stage.ops:
         tile = tiles.get(index)
-        if net.sums[index]:
+        if row_graph.sums[index]:
             yield index, None, 1
         elif tile is None:
             timing, cols = timings[index], plan.graph.output(plan.graph.ops[index]).shape[2]
             yield index, (1, cols), timing.rows
         else:
-            down, across = parts(net, tile, 0, timings[tile.ops[-1]].rows)[0], parts(net, tile, 1)[0]
+            down, across = parts(row_graph, tile, 0, timings[tile.ops[-1]].rows)[0], parts(row_graph, tile, 1)[0]
             for height, iterations in _lengths(down[index]):
                 yield from ((index, (height, width), iterations * blocks) for width, blocks in _lengths(across[index]))
 

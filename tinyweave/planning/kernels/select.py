@@ -101,7 +101,7 @@ def pick(
                     least_cost = min((one.cost for one in near(fewest)), default=math.inf)
                     if slower > max_slowdown * fewest or (now.bytes - scratch) * slower >= least_cost:
                         break
-        if len(granularities) == 1:  # also where nothing fits: the other forms need no less
+        if len(granularities) == 1:  # also where nothing fits: the other granularities need no less
             break
     if not tried:
         return None

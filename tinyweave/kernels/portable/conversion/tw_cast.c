@@ -1,7 +1,7 @@
 /* tw_cast.c - numbers of one type as numbers of another, portable C. */
 #include "tw_cast.h"
 
-/* What is the same for integers of every type, C type and range, but bool. */
+/* Does the same for each integer type but bool: its name, C type and range. */
 #define EACH_INTEGER(DO)                      \
     DO(TW_S8, int8_t, INT8_MIN, INT8_MAX)     \
     DO(TW_U8, uint8_t, 0, UINT8_MAX)          \
@@ -9,7 +9,7 @@
     DO(TW_S32, int32_t, INT32_MIN, INT32_MAX) \
     DO(TW_S64, int64_t, INT64_MIN, INT64_MAX)
 
-/* Of an array of integers. */
+/* An element of an array of integers. */
 static int64_t integer_at(const void *in, int32_t type, int32_t i)
 {
 #define READ(type, c_type, low, high) case type: return ((const c_type *)in)[i];

@@ -44,7 +44,7 @@ static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
-/* How far an operand moves per output column and per output channel, in elements. */
+/* An operand moves by `col` elements per output column and by `channel` per output channel. */
 typedef struct { int32_t col, channel; } tw_steps;
 
 static inline tw_steps tw_broadcast_steps(tw_extents operand, tw_extents out)
