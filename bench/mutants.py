@@ -47,7 +47,7 @@ ROOMS = {
     "C kernels": ("tinyweave/kernels/**/*.[ch]", ("tests/kernels", "tests/codegen")),
     "kernels": ("tinyweave/kernels/**/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
     "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/nas", "tests/fuzz")),
-    "codegen": ("tinyweave/codegen/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
+    "codegen": ("tinyweave/codegen/**/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
 }
 Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
 
