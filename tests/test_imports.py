@@ -139,6 +139,7 @@ PLANNER = (
     ("kernel_choice", "order"),
     ("fuse",),
     ("assemble", "kernels", "memories", "serialize", "explain"),
+    ("trade",),
     ("planner",),
     ("ablation", "__init__"),
 )

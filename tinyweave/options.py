@@ -10,7 +10,8 @@ class PlanOptions:
     """How to plan a network, and within which limits.
 
     schedule: `best`, `unfused`, `layer`, or as others plan: `patch`, `patch:N:K`, `msf`, `stream2d`.
-    optimize: `balanced` uses fast kernels where they pay, `speed` wherever they fit, `size` never.
+    optimize: which plan of those within the limits: `size` the one with the least RAM, with portable kernels; `speed` the one
+    with the fewest cycles; `balanced` the one with the least product of both. None: `speed` with a RAM limit, else `balanced`.
     stream_inputs: a callback brings the inputs by rows; they never lie in RAM as a whole. stream_outputs: a callback takes the
     outputs by rows that are maps.
     max_mac_overhead: multiply-accumulates at most so many times the network's, for less RAM; None: nothing is computed twice,
@@ -19,7 +20,7 @@ class PlanOptions:
     """
 
     schedule: str = "best"
-    optimize: str = "balanced"
+    optimize: str | None = None
     stream_inputs: bool = False
     stream_outputs: bool = False
     max_mac_overhead: float | None = None

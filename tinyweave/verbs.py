@@ -18,7 +18,7 @@ from .devices import Device, find
 from .ir import CompileError
 from .manifest import generated_folder
 from .options import PlanOptions
-from .planning import MOST_OVERHEAD, Plan
+from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Reordering
 from .simulate.compare import Verification
 
@@ -45,12 +45,19 @@ def plan(
     return _planned(model, device, options, changes)[2]
 
 
-def pareto(model: Model | str | Path, options: PlanOptions = DEFAULTS, **changes: Any) -> list[Plan]:
-    """Return the plans of which none needs less RAM with as few multiply-accumulates, the fewest first; portable kernels."""
-    chosen = _changed(options, changes)
-    overhead = MOST_OVERHEAD if chosen.max_mac_overhead is None else chosen.max_mac_overhead
-    streams = {"stream_inputs": chosen.stream_inputs, "stream_outputs": chosen.stream_outputs}
-    return api.front(_model(model), max_mac_overhead=overhead, **streams)
+def pareto(
+    model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
+) -> list[Plan]:
+    """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
+
+    `plan` chooses one of them; those above the RAM limit are there too.
+    """
+    chosen, target = _changed(options, changes), _device(device)
+    if chosen.schedule != "best":
+        raise CompileError(f"there is no front of schedule {chosen.schedule}", "leave out the schedule")
+    limits, core = api.limits_of(target, chosen.ram, chosen.flash), target.core if target else api.DEFAULT_CORE
+    more = {name: value for name, value in _planning(chosen).items() if name != "schedule"}
+    return api.front(_model(model), limits, core=core, **more)
 
 
 def compile(

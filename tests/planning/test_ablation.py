@@ -61,10 +61,10 @@ def test_in_place_is_overlap_without_distance(seed: int) -> None:
 
 
 OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of plan
-    "kernels": ("+ fusion", {"core": "cortex-m4", "max_slowdown": 1.2}),
+    "kernels": ("+ fusion", {"core": "cortex-m4", "aim": "balanced"}),
     "streaming": ("+ streaming", {"stream_inputs": True, "stream_outputs": True}),
     "work again": ("+ work again", {"max_mac_overhead": 1.5}),
-    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "max_slowdown": 1.2, "stream_inputs": True}),
+    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "aim": "balanced", "stream_inputs": True}),
     "memories": ("+ fusion", {"core": "cortex-m4", "maps": ({"dtcm": 400, "sram": 10000},)}),
     "layer": ("+ views", {"schedule": "layer"}),
     "unfused": ("+ moves", {"schedule": "unfused"}),

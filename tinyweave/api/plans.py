@@ -21,7 +21,7 @@ from ..kernels.table import foreign
 from ..ops import macs
 from ..papers import counts
 from ..papers.chain import Chain, chain_of
-from ..planning import Plan, Progress
+from ..planning import Aim, Plan, Progress
 from ..planning.ablation import ablation as planning_ablation
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
@@ -32,7 +32,7 @@ from ..results import FlashNeed, Limits, Model, Reordering
 from .models import check_kernels
 
 DEFAULT_CORE = "cortex-m4"
-OPTIMIZE = {"balanced": 1.2, "speed": 1.05, "size": 1.0}  # times the fewest cycles that a plan may take, to save memory
+OPTIMIZE: tuple[Aim, ...] = ("balanced", "speed", "size")
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 MAX_PLAN = 1 << 26  # bytes of a file
 COUNTS = {"live": views, "working_set": each_its_own}
@@ -47,7 +47,7 @@ def plan(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
-    optimize: str = "balanced",
+    optimize: str | None = None,
     core: str = DEFAULT_CORE,
     other_flash: int | None = None,
     progress: Progress | None = None,
@@ -58,14 +58,15 @@ def plan(
     which that can be done: Plan.streamed_outputs says which. It executes at most `max_mac_overhead` times the
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
     `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
-    others have the fast kernels of `core`: of the plans within the RAM limit that take at most 5 % more cycles, estimated, than
-    the fastest of them `"speed"` is the one with the least product of bytes and cycles; `"balanced"` allows 20 %. Where kernels
-    save cycles by more constants, these may fill the Flash, at `"balanced"` no more of it than TFLite Micro needs with the
-    model's file; other_flash: what lies there besides the constants of the layers, estimated if left out.
+    others have the fast kernels of `core`: of the plans within the limits `"speed"` is the one with the fewest cycles,
+    estimated, and `"balanced"` the one with the least product of bytes and cycles. Left out it is the fastest within a RAM
+    limit that is given, else balanced. Where kernels save cycles by more constants, these may fill the Flash, at `"balanced"`
+    no more than TFLite Micro needs with the model's file; other_flash: what lies there besides the constants of the layers,
+    estimated if left out.
     """
     check_kernels(model)
     allowed = limits or Limits(None, None)
-    sizes = [allowed.flash, len(model.file) + TFLITE_MICRO_CODE if optimize == "balanced" else None]
+    aim = aim_of(optimize, allowed)
     return planning.plan(
         model.graph,
         schedule,
@@ -73,30 +74,37 @@ def plan(
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=core_with_kernels(optimize, core),
+        core=core_with_kernels(aim, core),
         ram_limit=allowed.ram,
-        flash=min((size for size in sizes if size is not None), default=None),
+        flash=_flash(model, aim, allowed),
         other_flash=other_flash,
-        max_slowdown=OPTIMIZE[optimize],
+        aim=aim,
         progress=progress,
     )
 
 
 def front(
     model: Model,
+    limits: Limits | None = None,
     *,
     stream_inputs: bool = False,
     stream_outputs: bool = False,
-    max_mac_overhead: float = planning.MOST_OVERHEAD,
+    max_mac_overhead: float | None = None,
+    optimize: str | None = None,
+    core: str = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> list[Plan]:
-    """Return the plans of `optimize="size"` of which none needs less RAM with as few multiply-accumulates, the fewest first.
+    """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
 
-    Other options as for `plan`; all in one memory.
+    Options as for `plan`, which chooses one of them; those above the RAM limit are there too. All in one memory.
     """
     check_kernels(model)
+    allowed = limits or Limits(None, None)
+    aim = aim_of(optimize, allowed)
     return planning.front(
         model.graph,
+        core=core_with_kernels(aim, core),
+        flash=_flash(model, aim, allowed),
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
@@ -104,10 +112,25 @@ def front(
     )
 
 
-def core_with_kernels(optimize: str, core: str) -> str:
-    if optimize not in OPTIMIZE:
-        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
-    return "" if optimize == "size" else core
+def aim_of(optimize: str | None, limits: Limits) -> Aim:
+    """Return what a plan is chosen by; CompileError for an unknown name."""
+    if optimize is None:
+        return "speed" if limits.ram is not None and not limits.maps else "balanced"
+    for aim in OPTIMIZE:
+        if optimize == aim:
+            return aim
+    raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+
+
+def core_with_kernels(aim: Aim, core: str) -> str:
+    """Return the core whose fast kernels a plan may have, "" for none."""
+    return "" if aim == "size" else core
+
+
+def _flash(model: Model, aim: Aim, limits: Limits) -> int | None:
+    """Return the bytes of Flash that kernels may fill with constants; None: any."""
+    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if aim == "balanced" else None]
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def limits_of(device: Device | None, ram: int | str | None = None, flash: int | str | None = None) -> Limits:

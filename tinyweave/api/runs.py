@@ -232,7 +232,7 @@ def deploy(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
-    optimize: str = "balanced",
+    optimize: str | None = None,
     inputs: Sequence[Sequence[np.ndarray]] = (),
     count: int = 5,
     seed: int = 0,

@@ -96,7 +96,7 @@ def plan(
         str | None,
         typer.Option("--explain", metavar="TENSOR", help="Say why this tensor, or output of a layer, lies there."),
     ] = None,
-    pareto: Annotated[bool, typer.Option("--pareto", help="Show what more work, up to twice, saves of RAM.")] = False,
+    pareto: Annotated[bool, typer.Option("--pareto", help="Show what RAM costs in cycles: all plans worth having.")] = False,
     picture: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE", help="With --pareto: draw it, as .svg, or .png with cairosvg.")
     ] = None,
@@ -110,7 +110,7 @@ def plan(
     """Plan the memory and draw it.
 
     Every buffer's place, size and lifetime, where the peak is, and what each technique of the planner saves; with --explain
-    why one tensor lies where it lies; with --pareto the least RAM for each amount of work. Exits with 1 if the arena exceeds
+    why one tensor lies where it lies; with --pareto what RAM costs in cycles. Exits with 1 if the arena exceeds
     the RAM limit.
 
     Example: tinyweave plan kws.tflite --device stm32f412

@@ -42,11 +42,11 @@ Schedule = Annotated[
     ),
 ]
 Optimize = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--optimize",
         metavar="balanced|speed|size",
-        help="Use the fast kernels of the device's core where they pay (balanced), wherever they fit (speed), or never (size).",
+        help="Choose the least RAM x cycles, the fewest cycles, or the least RAM; speed with --ram, else balanced.",
     ),
 ]
 StreamInputs = Annotated[
@@ -116,7 +116,7 @@ def target_options(*, device: DeviceName = None, ram: Ram = None, flash: Flash =
 def schedule_options(
     *,
     schedule: Schedule = "best",
-    optimize: Optimize = "balanced",
+    optimize: Optimize = None,
     stream_inputs: StreamInputs = False,
     stream_outputs: StreamOutputs = False,
     max_mac_overhead: Overhead = None,

@@ -97,13 +97,11 @@ def show_front(
     """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    if chosen["optimize"] == "speed":
-        raise ir.CompileError("--pareto finds the least RAM: it is of --optimize size, not of speed", "leave out --optimize")
-    overhead = chosen["max_mac_overhead"]
-    options = {name: chosen[name] for name in ("stream_inputs", "stream_outputs")}
-    options |= {} if overhead is None else {"max_mac_overhead": overhead}
-    plans = api.front(model, **options)
-    record = records.front_record(model, plans, limits, board)
+    options = {name: value for name, value in scheduled(chosen).items() if name != "schedule"}
+    core = board.core if board else api.DEFAULT_CORE
+    with progress_bar() as report:
+        plans = api.front(model, limits, core=core, progress=report, **options)
+    record = records.front_record(model, plans, limits, core, board)
     if picture is not None:
         files.write_file(picture, figure.figure(record, picture.name))
     if as_json:

@@ -3,14 +3,14 @@
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
-from .kernels.select import Progress
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import MOST_OVERHEAD, SCHEDULES, front, plan
+from .planner import SCHEDULES, Progress, front, plan
 from .serialize import from_json, to_json
+from .trade.choose import Aim
 
 __all__ = [
-    "MOST_OVERHEAD",
     "SCHEDULES",
+    "Aim",
     "Buffer",
     "Place",
     "Plan",

@@ -1,17 +1,17 @@
-"""The planner. In: a Graph and a schedule's name. Out: a checked Plan, the best that was found of all forms."""
+"""The planner. In: a Graph and a schedule's name. Out: a checked Plan, the one that is wanted of those that it can make."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME
+from ..kernels.table import BY_NAME, cost_model_core
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, shared_in
 from .alias.subtensors import Aliases
@@ -21,21 +21,26 @@ from .fuse.baselines import first_rows, patches
 from .fuse.channels_once import best_channels_once
 from .fuse.rematerialise import with_channels_once
 from .fuse.schedule import is_fused, plan_macs
-from .fuse.stages import BROAD, NEVER, Partition, best_stages, stage_front
-from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
-from .kernels.flash_budget import for_constants
-from .kernels.select import GRANULARITIES, Granularity, How, Progress, pick
+from .fuse.stages import NEVER, Partition, best_stages, not_by_rows
+from .kernel_choice import FOR_ALL, Kernels, scratch_of, variants_in
+from .kernels.flash_budget import for_constants, kernels_within_flash
 from .memories import excess, spread
 from .order.search import MOST_SETS, best_order, file_order, live_bytes
 from .place.place import TRIES
 from .plan import Plan
+from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
+from .trade.space import Space
+from .trade.stage_cycles import Kernel
 
 SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 RECOMPUTING = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
-MOST_OVERHEAD = 2.0  # of a front: beyond it little is gained
-OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5)  # of a front's plans that compute maps twice, besides the most that is allowed
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # for which maps that are computed twice are chosen, besides the most allowed
 ROUNDING = 1e-6  # multiply-accumulates; of a quotient of two counts
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
+MOST_POINTS = 24  # of a front: more are hard to read
+MOST_LAYOUTS = 8  # of paths that should fit and do not when they are laid out
+Progress = Callable[[str, int, int], None]
+"""Called while planning: what, how many of it are done, of how many in all; 0 where that is not known."""
 
 
 def plan(
@@ -49,8 +54,9 @@ def plan(
     max_mac_overhead: float | None = None,
     fast: bool = False,
     core: str = "",
+    aim: Aim | None = None,
     ram_limit: int | None = None,
-    max_slowdown: float = 1.0,
+    cycle_limit: int | None = None,
     flash: int | None = None,
     other_flash: int | None = None,
     progress: Progress | None = None,
@@ -70,51 +76,27 @@ def plan(
     max_mac_overhead: the plan executes at most so many times the multiply-accumulates of the graph. Left out it is 1.0, where
     nothing is done twice; `patch` and `msf` then have no limit.
     fast: a short search for the order, none for the placement, no fused stages: for those who plan thousands of networks.
-    core: use its fast kernels besides the portable ones; their scratch counts in the arena. Of the plans within the limit that
-    take at most `max_slowdown` times the estimated cycles of the fastest, the one with the least bytes x cycles is returned
-    (planning/kernels/select.py); cycles for maps that `max_mac_overhead` lets be computed again are not held against a plan.
+    core: use its fast kernels besides the portable ones; their scratch counts in the arena. aim: of the plans within the limits
+    the one with the least arena, with the least product of arena and cycles, or with the fewest cycles; left out it is the
+    product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. The
+    smallest plan where none is within the limits.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
-    constants to be faster share what is left. progress: called for each plan that is compared.
+    constants to be faster share what is left. progress: called for each plan that is laid out.
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.
     """
     streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    recomputed = _recomputed(graph, schedule, max_mac_overhead)
-    channels_once = (
-        best_channels_once(graph, streams.streamed_inputs, [recomputed])[0] if schedule == "best" and not fast else {}
-    )
-    ways = cache(partial(_ways, graph, streams=streams, fast=fast))  # the forms of a plan differ in what comes after
-    how = partial(
-        _in_one_memory,
-        graph,
-        schedule,
-        memory=memory,
-        recomputed=recomputed,
-        channels_once=channels_once,
-        streams=streams,
-        fast=fast,
-        ways=ways,
-    )
-    if max_mac_overhead is not None and max_mac_overhead < 1:
-        how = partial(_with_less_work, how, _work(graph, max_mac_overhead))
     limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
-    planned: Plan | None
-    if core:
-        granularities: Sequence[Granularity] = GRANULARITIES if schedule == "best" and not fast else GRANULARITIES[:1]
-        granularities = [
-            granularity
-            for granularity in granularities
-            if (granularity != "once" or recomputed) and (granularity != "ops" or not any(streams))
-        ]
-        allowed = max_slowdown * (max_mac_overhead or 1)
-        room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
-        byte_limit = max(limits, default=NEVER)
-        planned = pick(
-            graph, core, how, granularities, ram_limit=byte_limit, flash=room, max_slowdown=allowed, progress=progress
-        )
-    else:
-        planned = how(FOR_ALL)
-    if planned is None:
+    room = NEVER if not core or flash is None else for_constants(graph, core, flash, other_flash)
+    kernels = [FOR_ALL, *kernels_within_flash(graph, core, room)] if core else [FOR_ALL]
+    planned = _chosen(
+        _sources(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast),
+        aim or ("balanced" if core else "size"),
+        byte_limit=max(limits, default=NEVER),
+        cycle_limit=NEVER if cycle_limit is None else cycle_limit,
+        progress=progress,
+    )
+    if _works_too_much(graph, planned, max_mac_overhead):
         raise _too_little_work(max_mac_overhead)
     spreads: list[Plan] = []
     for memories in maps:
@@ -136,114 +118,145 @@ def smallest_plan(
 ) -> Plan:
     """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
     streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    ways = partial(_ways, graph, streams=streams, fast=False)
-    planned = _in_one_memory(
-        graph, schedule, kernels, memory=memory, recomputed=0, channels_once={}, streams=streams, fast=False, ways=ways
-    )
-    assert planned is not None
-    return planned
+    sources = _sources(graph, schedule, memory, streams, [kernels], overhead=1.0, fast=False)
+    return _chosen(sources, "size")
 
 
-def _with_less_work(
-    how: How, max_macs: int, kernels: Kernels, granularity: Granularity = "least", below: int = NEVER
-) -> Plan | None:
-    """Return the plan that `how` makes, if no more than `max_macs` multiply-accumulates are left of it."""
-    planned = how(kernels, granularity, below)
-    return None if planned is None or sum(plan_macs(planned)) > max_macs else planned
+class _Source(NamedTuple):
+    """A space of plans, the multiply-accumulates that they may do again, and how a path of it is laid out.
+
+    inside: tensors lie in what they are cut from or joined to. channels_once: maps that are computed twice in its graph.
+    """
+
+    space: Space
+    budget: int
+    memory: str
+    kernels: Sequence[Kernels]
+    streams: StreamedIO
+    inside: bool = False
+    overlap: bool = True
+    fast: bool = False
+    channels_once: Mapping[str, int] = {}
+
+    def laid_out(self, found: Found) -> PlacedLayout:
+        """Return the placed buffers of a path."""
+        graph, stages = self.space.row_graph.graph, found.path.stages
+        kernels = _with_names(
+            graph, self.kernels, {i: n for stage in stages for i, n in zip(stage.ops, stage.kernels, strict=True)}
+        )
+        shared = shared_in(graph, self.space.order, parts=self.inside)
+        tiles = tuple(tile for stage in stages for tile in stage.tiles)
+        layout = lay_out(
+            graph,
+            [stage.ops for stage in stages],
+            shared,
+            self.memory,
+            tiles=tiles,
+            kernels=kernels,
+            max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
+            **self.streams._asdict(),
+        )
+        return draft(layout, moves=self.overlap and not self.fast, tries=0 if self.fast else TRIES)
 
 
-def _in_one_memory(
+def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
+    """Return the kernels with which each op has the one of this name."""
+    if len(kernels) == 1:
+        return kernels[0]
+    portable_ops, flash_heavy = set[str](), set[str]()
+    fast = kernels[1]
+    for index, name in names.items():
+        op = graph.ops[index]
+        if not name or name == fast.name(graph, op):
+            portable_ops |= {op.name} & fast.portable_ops
+        elif name == FOR_ALL.name(graph, op):
+            portable_ops.add(op.name)
+        else:
+            flash_heavy.add(op.name)
+    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy))
+
+
+def _chosen(
+    sources: Sequence[_Source],
+    aim: Aim,
+    *,
+    byte_limit: int = NEVER,
+    cycle_limit: int = NEVER,
+    progress: Progress | None = None,
+) -> Plan:
+    """Return the plan that an aim chooses within limits, or the smallest."""
+    trade = Trade([(source.space, source.budget) for source in sources])
+    cost, best, limit = COSTS[aim], None, byte_limit
+    smallest: tuple[PlacedLayout, Found] | None = None
+    for number in range(MOST_LAYOUTS):
+        found = trade.best(aim, limit, cycle_limit)
+        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best))):
+            break
+        if progress:
+            progress("plans laid out", number, 0)
+        placed = sources[found.space].laid_out(found)
+        if smallest is None or placed.bytes < smallest[0].bytes:
+            smallest = placed, found
+        if placed.bytes > byte_limit:
+            limit = found.path.bytes - 1  # the next one, which should need less
+            continue
+        if best is None or cost(_as_placed(placed, found)) < cost(_as_placed(*best)):
+            best = placed, found
+        if placed.bytes <= found.path.bytes:
+            break
+        trade.closed.add(found.space)  # in others a plan may be placed better
+    best = best or smallest
+    if best is None:
+        found = trade.least_bytes()
+        if found is None:  # some op cannot take what comes by rows
+            raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
+        best = sources[found.space].laid_out(found), found
+    return finish(best[0], sources[best[1].space].channels_once)
+
+
+def _as_placed(placed: PlacedLayout, found: Found) -> Found:
+    """Return what was found with the bytes that it needs when it is laid out."""
+    return found._replace(path=found.path._replace(bytes=placed.bytes))
+
+
+def _sources(
     graph: Graph,
     schedule: str,
-    kernels: Kernels,
-    granularity: Granularity = "least",
-    below: int = NEVER,
-    *,
     memory: str,
-    recomputed: int,
-    channels_once: Mapping[str, int],
     streams: StreamedIO,
-    fast: bool,
-    ways: Callable[[Kernels], list[_Way]],
-) -> Plan | None:
-    """Return the plan of this form with these kernels, if there is one that may need less than `below` bytes."""
-    if schedule == "layer":
-        return finish(_by_op(graph, file_order(graph), memory, kernels, overlap=False, parts=False, fast=fast))
-    kernels = _by_rows(graph, streams, kernels)
-    orders, partitioner = ways(kernels), _partitioner(schedule, recomputed)
-    if granularity == "ops":
-        lower_bound = min(way.least_cost(order)[0] for way in orders for order in way.step_bytes)
-        return finish(_best(graph, orders, memory, partitioner=None, streams=streams)) if lower_bound < below else None
-    if granularity in STAGES:
-        fused = _fused(graph, orders[-1], memory, streams, STAGES[granularity], below=below)
-        return None if fused is None else finish(fused)
-    best = _best(graph, orders, memory, partitioner=partitioner, streams=streams, fast=fast)
-    if channels_once:
-        rematerialised = _rematerialised(graph, channels_once, memory, kernels, streams=streams, recomputed=recomputed)
-        if rematerialised is not None and rematerialised.bytes < best.bytes:
-            return finish(rematerialised, channels_once)
-    return finish(best)
-
-
-def _rematerialised(
-    graph: Graph, channels_once: Mapping[str, int], memory: str, kernels: Kernels, *, streams: StreamedIO, recomputed: int
-) -> PlacedLayout | None:
-    """Return the cheapest draft with fused stages in which these maps keep so many channels and the others are computed
-    twice."""
-    rematerialised = with_channels_once(graph, channels_once)
-    way = _way(rematerialised, shared_in(rematerialised, file_order(rematerialised), parts=False), FEW_SETS, kernels, streams)
-    partitioner = Partitioner(partial(best_stages, budget=recomputed - macs(rematerialised) + macs(graph)))
-    return _fused(rematerialised, way, memory, streams, partitioner)
-
-
-def front(
-    graph: Graph,
-    memory: str = "sram",
+    kernels: Sequence[Kernels],
     *,
-    stream_inputs: bool = False,
-    stream_outputs: bool = False,
-    max_mac_overhead: float = MOST_OVERHEAD,
-    progress: Progress | None = None,
-) -> list[Plan]:
-    """Return the plans of schedule `best` of which none needs less memory with as little work, the least work first.
+    overhead: float | None,
+    fast: bool,
+) -> list[_Source]:
+    """Return the spaces of a schedule's plans."""
+    name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
+    source = partial(_Source, memory=memory, kernels=kernels, streams=streams, fast=fast)
+    space = partial(_space, kernels=kernels, streams=streams)
+    filed = file_order(graph)
+    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
+    if name == "layer":
+        return [source(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
+    sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
+    found = list[_Source]()
+    if fast and not any(streams):  # where placement is no search, what must not overlap sometimes lies better
+        found += _sources(graph, "layer", memory, streams, kernels, overhead=1.0, fast=True)
+    if has_inside:
+        orders = _orders(graph, inside, sets, streams)
+        found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
+    fuses = name == "best" and (any(streams) or not fast)
+    if not (fast and has_inside):
+        orders = _orders(graph, apart, sets // 5 if has_inside else sets, streams)
+        most = budget if fuses else 0
+        found += [source(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
+    if fuses:
+        found += _rematerialised(graph, source, space, streams, overhead=overhead, budget=budget)
+    return found if name in {"best", "unfused"} else _given(graph, schedule, found, space, streams=streams, budget=budget)
 
-    Up to `max_mac_overhead` times the multiply-accumulates of the graph, with the kernels for all cores, which need no scratch,
-    all in one `memory`: what `plan` finds with as much work allowed, and no core. `progress` is told of each plan.
-    """
-    streams = _streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    recomputed = _recomputed(graph, "best", max_mac_overhead)
-    ways = _ways(graph, FOR_ALL, streams=streams, fast=False)
-    way = ways[-1]
-    drafts = [_best(graph, ways, memory, partitioner=_partitioner("best", 0), streams=streams)]
-    row_graph = RowGraph(graph, way.variants, streams.streamed_inputs, streamed_outputs=streams.streamed_outputs)
-    for order, step_bytes in way.step_bytes.items():
-        shared = shared_in(graph, order, parts=False)
-        for stages, tiles, _ in stage_front(row_graph, order, way.shared.owner, step_bytes, budget=recomputed):
-            if any(is_fused(row_graph, ops) for ops in stages):
-                drafts.append(draft(lay_out(graph, stages, shared, memory, tiles=tiles, **streams._asdict())))
-    plans = []
-    for number, each in enumerate(drafts):
-        if progress:
-            progress("plans of the front", number, len(drafts))
-        plans.append(finish(each))
-    overheads = (*(overhead for overhead in OVERHEADS if overhead < max_mac_overhead), max_mac_overhead)
-    budgets = [_recomputed(graph, "best", overhead) for overhead in overheads]
-    for budget, channels_once in zip(budgets, best_channels_once(graph, streams.streamed_inputs, budgets), strict=True):
-        rematerialised = (
-            _rematerialised(graph, channels_once, memory, FOR_ALL, streams=streams, recomputed=budget)
-            if channels_once
-            else None
-        )
-        plans += [finish(rematerialised, channels_once)] if rematerialised is not None else []
-    pareto: list[Plan] = []
-    for candidate in sorted(plans, key=lambda p: (sum(plan_macs(p)), p.arena[memory])):
-        if sum(plan_macs(candidate)) > _work(graph, max_mac_overhead):
-            break
-        if not pareto or candidate.arena[memory] < pareto[-1].arena[memory]:
-            pareto.append(candidate)
-    if not pareto:
-        raise _too_little_work(max_mac_overhead)
-    return pareto
+
+def _works_too_much(graph: Graph, planned: Plan, overhead: float | None) -> bool:
+    """Whether a plan executes more than is allowed: with rows left out that nothing needs, that may be less than all."""
+    return overhead is not None and overhead < 1 and sum(plan_macs(planned)) > _work(graph, overhead)
 
 
 def _too_little_work(overhead: float | None) -> CompileError:
@@ -315,122 +328,142 @@ def _work(graph: Graph, overhead: float) -> int:
     return math.floor(overhead * macs(graph) + ROUNDING)
 
 
-class Partitioner(NamedTuple):
-    """How a schedule cuts an order into stages. cut: (rows, order, owner, bytes per step, most) -> stages and tiles.
+def _space(
+    graph: Graph,
+    order: tuple[int, ...],
+    shared: Aliases,
+    *,
+    kernels: Sequence[Kernels],
+    streams: StreamedIO,
+    budget: int,
+    fuses: bool = True,
+    overlap: bool = True,
+    partition: Partition | None = None,
+) -> Space:
+    """Return the space of an order: the steps by themselves with each of these kernels, and with `fuses` its stages."""
+    portable = _by_rows(graph, streams, kernels[0])
+    staying = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
+    per_op: list[list[Kernel]] = [[] for _ in graph.ops]
+    for each in (portable, *kernels[1:]):
+        variants = variants_in(graph, shared, each)
+        scratch = scratch_of(graph, variants)
+        max_distance = ANY_DISTANCE if overlap else NO_OVERLAP
+        distance = distances(staying, variants, shared.owner, max_distance, shared.offset)
+        saved = partial(saved_bytes, staying, shared.owner, distance)
+        for index, size in zip(order, live_bytes(staying, order, shared.owner, scratch, saved), strict=True):
+            if variants[index] not in [kernel.name for kernel in per_op[index]]:
+                per_op[index].append(Kernel(variants[index], scratch[index], size))
+    row_graph = RowGraph(
+        graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
+    )
+    core = cost_model_core(kernels[-1].core)
+    return Space(row_graph, order, shared.owner, per_op, core, budget=budget, fuses=fuses, partition=partition)
 
-    is_given: no stages of others are taken instead, even if they need less.
-    """
 
-    partition: Callable[..., Partition]
-    is_given: bool = False
-
-
-STAGES: Mapping[Granularity, Partitioner] = {
-    "once": Partitioner(best_stages),
-    "broad": Partitioner(partial(best_stages, columns=BROAD)),
-    "rows": Partitioner(partial(best_stages, whole_rows=True)),
-}
+def _orders(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
+    """Return the best order that `sets` sets of ops lead to, and the file's."""
+    variants = variants_in(graph, shared)
+    staying = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
+    distance, scratch = distances(staying, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
+    saved = partial(saved_bytes, staying, shared.owner, distance)
+    return tuple(dict.fromkeys((best_order(staying, shared.owner, scratch, saved, sets=sets).ops, file_order(graph))))
 
 
-def _partitioner(schedule: str, recomputed: int) -> Partitioner | None:
-    """Return how the schedule cuts into stages, if it does, when so many multiply-accumulates may be done again."""
+def _rematerialised(
+    graph: Graph,
+    source: Callable[..., _Source],
+    space: Callable[..., Space],
+    streams: StreamedIO,
+    *,
+    overhead: float | None,
+    budget: int,
+) -> Iterator[_Source]:
+    """Yield the spaces in which some maps are computed twice, as is best for some amounts of work up to the budget."""
+    if not budget or overhead is None:
+        return
+    budgets = [_recomputed(graph, "best", each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
+    seen = list[Mapping[str, int]]()
+    for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
+        if channels_once and channels_once not in seen:
+            seen.append(channels_once)
+            rematerialised = with_channels_once(graph, channels_once)
+            left = budget - macs(rematerialised) + macs(graph)
+            shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
+            for order in _orders(rematerialised, shared, FEW_SETS, streams):
+                yield source(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
+
+
+def _given(
+    graph: Graph,
+    schedule: str,
+    unfused: Sequence[_Source],
+    space: Callable[..., Space],
+    *,
+    streams: StreamedIO,
+    budget: int,
+) -> list[_Source]:
+    """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, these."""
     name, grid, layers = _named(schedule)
-    if name == "best":
-        return Partitioner(partial(best_stages, budget=recomputed))
-    if name == "msf":
-        return Partitioner(partial(best_stages, budget=recomputed, blocks=True))
-    if name == "stream2d":
-        return Partitioner(first_rows)
-    if name == "patch":
-        return Partitioner(partial(patches, budget=recomputed, grid=grid, layers=layers), is_given=bool(grid or layers))
-    return None
-
-
-class _Way(NamedTuple):
-    """Who lies in whose bytes, which kernels are left, and per order of the ops what each step needs by itself."""
-
-    shared: Aliases
-    variants: tuple[str, ...]
-    step_bytes: dict[tuple[int, ...], list[int]]
-    kernels: Kernels
-
-    def least_cost(self, order: tuple[int, ...]) -> tuple[int, int]:
-        """Return the least cost of a draft that runs the ops one by one in this order."""
-        return max(self.step_bytes[order]), calls(self.variants)
-
-
-def _way(graph: Graph, shared: Aliases, sets: int, kernels: Kernels, streams: StreamedIO) -> _Way:
-    """Return the way with the best order that `sets` sets of ops lead to, and the file's."""
-    variants = variants_in(graph, shared, kernels)
-    staying = tuple(name for name in graph.outputs if name not in streams.streamed_outputs)
-    graph = replace(graph, outputs=staying)
-    distance, scratch = distances(graph, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
-    saved = partial(saved_bytes, graph, shared.owner, distance)
-    orders = best_order(graph, shared.owner, scratch, saved, sets=sets).ops, file_order(graph)
-    step_bytes = {order: live_bytes(graph, order, shared.owner, scratch, saved) for order in orders}
-    return _Way(shared, variants, step_bytes, kernels)
-
-
-def _ways(graph: Graph, kernels: Kernels, *, streams: StreamedIO, fast: bool) -> list[_Way]:
-    """Return the way with parts inside others, which saves code, but sometimes costs memory, and, the last one, that with parts
-    apart."""
-    filed, sets = file_order(graph), FEW_SETS if fast else MOST_SETS
-    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    ways = [_way(graph, inside, sets, kernels, streams)] if inside.free and not any(streams) else []
-    if not (fast and ways):
-        ways.append(_way(graph, apart, sets // 5 if ways else sets, kernels, streams))
-    return ways
-
-
-def _best(
-    graph: Graph, ways: Sequence[_Way], memory: str, *, partitioner: Partitioner | None, streams: StreamedIO, fast: bool = False
-) -> PlacedLayout:
-    """Return the draft that costs least; what cannot cost less than one before it, by what its steps need, is not placed.
-
-    partitioner: None where no stages are fused.
-    """
-    filed, best = file_order(graph), None
-    apart = shared_in(graph, filed, parts=False)
-    if partitioner is not None and (any(streams) or not fast):
-        best = _fused(graph, ways[-1], memory, streams, partitioner)
-    if best is not None and partitioner is not None and partitioner.is_given:
-        return best
-    options = [((max(live_bytes(graph, filed, apart.owner)), calls(ways[-1].variants)), filed, False, False)]
-    options += [(way.least_cost(order), order, True, bool(way.shared.free)) for way in ways for order in way.step_bytes]
-    for least_cost, order, overlap, parts in sorted(options, key=lambda option: option[0]) if not any(streams) else ():
-        if best is None or least_cost < best.cost:
-            best = _cheaper(best, _by_op(graph, order, memory, ways[0].kernels, overlap=overlap, parts=parts, fast=fast))
-    if best is None:  # a schedule of others, whose fused stages come first, if there are any
-        raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
-    return best
-
-
-def _by_op(
-    graph: Graph, order: tuple[int, ...], memory: str, kernels: Kernels, *, overlap: bool, parts: bool, fast: bool
-) -> PlacedLayout:
-    """Return the draft that runs the ops one by one, with `overlap` outputs over operands and moves between steps."""
-    shared, max_distance = shared_in(graph, order, parts=parts), ANY_DISTANCE if overlap else NO_OVERLAP
-    layout = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
-    return draft(layout, moves=overlap and not fast, tries=0 if fast else TRIES)
-
-
-def _fused(
-    graph: Graph, way: _Way, memory: str, streams: StreamedIO, partitioner: Partitioner, *, below: int = NEVER
-) -> PlacedLayout | None:
-    """Return the cheapest draft with fused stages; None where none needs less than the ops one by one, or than `below`
-    bytes."""
-    row_graph, best = RowGraph(graph, way.variants, streams.streamed_inputs, streamed_outputs=streams.streamed_outputs), None
-    for order, step_bytes in way.step_bytes.items():
-        byte_limit = below - (below < NEVER) if best is None else best.bytes - (best.cost[1] <= calls(way.variants))
-        stages, tiles, _ = partitioner.partition(row_graph, order, way.shared.owner, step_bytes, byte_limit=byte_limit)
-        if not stages and best is None and not streams.streamed_inputs:
-            stages = one_by_one(order)  # in which an output can be handed out too
-        if any(is_fused(row_graph, ops) for ops in stages):
+    cut: Mapping[str, Callable[..., Partition]] = {
+        "msf": partial(best_stages, budget=budget, blocks=True),
+        "stream2d": first_rows,
+        "patch": partial(patches, budget=budget, grid=grid, layers=layers),
+    }
+    found = list[_Source]()
+    for each in unfused:
+        if each.inside or not each.overlap:
+            continue
+        row_graph, order, owner = each.space.row_graph, each.space.order, each.space.owner
+        step_bytes = [each.space.kernels[index][0].alone for index in order]
+        partition = cut[name](row_graph, order, owner, step_bytes, byte_limit=NEVER)
+        if not partition.stages and not streams.streamed_inputs:
+            partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
+        if any(is_fused(row_graph, ops) for ops in partition.stages):
             shared = shared_in(graph, order, parts=False)
-            layout = lay_out(graph, stages, shared, memory, tiles=tiles, kernels=way.kernels, **streams._asdict())
-            best = _cheaper(best, draft(layout))
-    return best
+            found.append(each._replace(space=space(graph, order, shared, budget=budget, partition=partition), budget=NEVER))
+    if not found and any(streams):
+        raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
+    is_given = bool(grid or layers)
+
+    def least(sources: Sequence[_Source]) -> int:
+        best = Trade([(source.space, source.budget) for source in sources]).least_bytes()
+        return NEVER if best is None else best.path.bytes
+
+    return found if found and (is_given or any(streams) or least(found) < least(unfused)) else list(unfused)
 
 
-def _cheaper(best: PlacedLayout | None, other: PlacedLayout) -> PlacedLayout:
-    return other if best is None or other.cost < best.cost else best
+def front(
+    graph: Graph,
+    memory: str = "sram",
+    *,
+    core: str = "",
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
+    flash: int | None = None,
+    other_flash: int | None = None,
+    progress: Progress | None = None,
+) -> list[Plan]:
+    """Return the plans of schedule `best` of which none needs as little memory and as few cycles as another, the fewest cycles
+    first.
+
+    They are what `plan` chooses from; of more than MOST_POINTS those are left out that save least. All lie in one `memory`.
+    `progress` is told of each plan.
+    """
+    streams = _streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+    room = NEVER if not core or flash is None else for_constants(graph, core, flash, other_flash)
+    kernels = [FOR_ALL, *kernels_within_flash(graph, core, room)] if core else [FOR_ALL]
+    sources = _sources(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
+    found = Trade([(source.space, source.budget) for source in sources]).front()
+    if not found:
+        raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
+    plans = list[Plan]()
+    for number, each in enumerate(most_distinct(found, MOST_POINTS)):
+        if progress:
+            progress("plans of the front", number, len(found))
+        made = finish(sources[each.space].laid_out(each), sources[each.space].channels_once)
+        if not _works_too_much(graph, made, max_mac_overhead) and (not plans or made.arena[memory] < plans[-1].arena[memory]):
+            plans.append(made)
+    if not plans:
+        raise _too_little_work(max_mac_overhead)
+    return plans

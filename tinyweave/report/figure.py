@@ -2,7 +2,7 @@
 
 Of `reorder`, memory over time. One panel per order, to one scale: a column per step, in it the live tensors on top of each
 other, each as one band over the steps in which nothing below it changes. A line marks the peak; what is alive then is named
-beside the panel. Of `plan --pareto`, the least RAM over the work that it takes.
+beside the panel. Of `plan --pareto`, RAM over the cycles that it takes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the
 HEAD, FOOT = 34, 40  # of a panel: its title, and its steps
 LETTER = 6.2  # the width of a letter of 11 px, roughly
 MOST_NAMED = 12
+MOST_TICKS = 20
 TITLES = {"file": "order of the file", "best": "best order"}
 COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f1a2a9", "#967662", "#b8b0ac", "#d1615d")
 
@@ -150,31 +151,32 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
 
 
 def front_svg(record: Record) -> str:
-    """Return a picture of RAM over work: a step per plan, down to its arena from its multiply-accumulates on."""
+    """Return a picture of RAM over cycles: a step per plan, down to its arena from its cycles on."""
     points, bottom, end = record["points"], TOP + HEAD + PANEL, WIDTH - RIGHT - NAMES
     largest = max(1, *(point["arena"] for point in points), record["limit"] or 0)
-    last = max(1.1, (points[-1]["mac_overhead"] or 1) * 1.02)
+    last = max(1.1, points[-1]["slowdown"] * 1.02)
 
-    def x(overhead: float) -> float:
-        return LEFT + (overhead - 1) / (last - 1) * (end - LEFT)
+    def x(slowdown: float) -> float:
+        return LEFT + (slowdown - 1) / (last - 1) * (end - LEFT)
 
     def y(size: int) -> float:
         return bottom - PANEL * size / largest
 
-    title = f"{escape(clean(record['model']['name']))}: the least RAM for the work{by_rows(record)}"
+    title = f"{escape(clean(record['model']['name']))}: what RAM costs in cycles{by_rows(record)}"
     lines = [*_sheet(bottom + FOOT + 8, title), *_grid(largest, bottom, end, -FOOT)]
     lines.append(f'<path d="M{LEFT} {bottom}H{end}" stroke="black"/>')
-    for tick in range(10, int(last * 10) + 1):
+    every = next(step for step in (1, 2, 5, 10, 20, 50, 10**9) if (last - 1) * 10 / step <= MOST_TICKS)  # tenths
+    for tick in range(10, int(last * 10) + 1, every):
         lines.append(f'<text x="{x(tick / 10):.2f}" y="{bottom + 16}" text-anchor="middle">{tick / 10:.1f}</text>')
-    about = "multiply-accumulates, as a multiple of those of the network"
+    about = "cycles, estimated, as a multiple of those of the fastest plan"
     lines.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{bottom + 34}" text-anchor="middle">{about}</text>')
     if record["limit"] is not None:
         lines.append(f'<path d="M{LEFT} {y(record["limit"]):.2f}H{end}" stroke="#c03028" stroke-dasharray="5 3"/>')
-    places = [(x(point["mac_overhead"] or 1), y(point["arena"])) for point in points]
+    places = [(x(point["slowdown"]), y(point["arena"])) for point in points]
     path = f"M{places[0][0]:.2f} {places[0][1]:.2f}" + "".join(f"H{at:.2f}V{height:.2f}" for at, height in places[1:])
     lines.append(f'<path d="{path}H{end}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>')
     for number, (point, (at, height)) in enumerate(zip(points, places, strict=True)):
-        shown = f"{point['mac_overhead'] or 1:.3f}: {point['arena']:,} B"
+        shown = f"{point['slowdown']:.2f}: {point['arena']:,} B"
         lines.append(f'<circle cx="{at:.2f}" cy="{height:.2f}" r="4" fill="{COLOURS[0]}"><title>{shown}</title></circle>')
         if number < MOST_NAMED:
             lines.append(f'<text x="{end + 14}" y="{TOP + HEAD + 18 * number + 10}">{shown}</text>')

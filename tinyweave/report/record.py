@@ -16,10 +16,11 @@ from .. import __version__, api, results
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import CompileError, Graph
+from ..kernels.table import cost_model_core
 from ..ops import macs, macs_original
 from ..planning import Plan
 from ..planning.fuse.schedule import plan_macs
-from ..planning.kernels.cycles import plan_cycles
+from ..planning.kernels.cycles import cycles_to_compare, plan_cycles
 from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
@@ -194,11 +195,15 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
-def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Limits, device: Device | None = None) -> Record:
-    """Return RAM over work, for `plan --pareto`."""
-    network_macs = macs(model.graph)
-    points = []
-    for plan in plans:
+def front_record(
+    model: results.Model, plans: Sequence[Plan], limits: results.Limits, core: str, device: Device | None = None
+) -> Record:
+    """Return RAM over cycles, those of a core like `core`, for `plan --pareto`; over work where no cycles are known."""
+    network_macs, points = macs(model.graph), []
+    costs = [cycles_to_compare(plan, cost_model_core(core)) for plan in plans]
+    if not all(costs):
+        costs = [float(sum(plan_macs(plan))) for plan in plans]
+    for plan, cost in zip(plans, costs, strict=True):
         executed, arena = sum(plan_macs(plan)), sum(plan.arena.values())
         over = limits.ram_excess(plan.arena, 0)
         points.append(
@@ -206,7 +211,8 @@ def front_record(model: results.Model, plans: Sequence[Plan], limits: results.Li
                 "macs": executed,
                 "mac_overhead": _overhead(executed, network_macs),
                 "arena": arena,
-                **{key: value for key, value in _foreseen(plan, device).items() if key.startswith("cycles")},
+                "slowdown": round(cost / min(costs), 4) if min(costs) else 1.0,
+                **_foreseen(plan, device),
                 "fits": None if over is None else not over,
             }
         )

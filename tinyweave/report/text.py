@@ -26,7 +26,6 @@ from .columns import (
     bar,
     beside_bars,
     clean,
-    count_text,
     counted,
     fitted,
     hanging,
@@ -183,30 +182,30 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Less RAM for more work: a row per plan, with a bar for its arena."""
+    """Less RAM for more cycles: a row per plan, with a bar for its arena."""
     points = record["points"]
-    heading(out, f"{record['model']['name']}: the least RAM for the work{by_rows(record)}, with --optimize size")
-    largest, blocks = points[0]["arena"], _draws_blocks(out)
+    heading(out, f"{record['model']['name']}: what RAM costs in cycles{by_rows(record)}")
+    largest, blocks = max(point["arena"] for point in points), _draws_blocks(out)
     missing = list(dict.fromkeys(kind for point in points for kind in point["cycles_missing"] or ()))
-    rows = [("MACs", "times", f"cycles, {'at least' if missing else 'about'}", "arena", "")]
+    at_least = "at least " if missing else ""
+    rows = [("arena", "cycles x", f"{at_least}ms", "MACs x", "")]
     for point in points:
-        times = "-" if point["mac_overhead"] is None else f"{point['mac_overhead']:.4f}"
+        milliseconds, work = point["latency_ms_at_least"], point["mac_overhead"]
+        shown = "-" if milliseconds is None else f"{milliseconds:,.1f}"
         drawn = bar(point["arena"], largest, MAX_BAR, blocks)
-        rows.append((f"{point['macs']:,}", times, count_text(point["cycles_at_least"]), f"{point['arena']:,} B", drawn))
-    if all(point["cycles_at_least"] is None for point in points):
+        rows.append((f"{point['arena']:,} B", f"{point['slowdown']:.2f}", shown, "-" if work is None else f"{work:.3f}", drawn))
+    if all(point["latency_ms_at_least"] is None for point in points):
         rows = [(*row[:2], *row[3:]) for row in rows]
-    for line, point in zip(align(rows, frozenset({0, 1, 2, 3} - {len(rows[0]) - 1})), (None, *points), strict=True):
+    for line, point in zip(align(rows, frozenset(range(len(rows[0]) - 1))), (None, *points), strict=True):
         fits = point is not None and point["fits"]
         out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
-    if missing:
-        out.print()
-        show_lines(out, [f"cycles are estimated {without_text(missing)}"])
+    out.print()
+    show_lines(out, [f"cycles x: times those of the fastest plan, estimated{f', {without_text(missing)}' if missing else ''}"])
     if record["limit"] is not None:
-        out.print()
         fitting = [point for point in points if point["fits"]]
         said = f"in {record['limit']:,} B of RAM"
         if fitting:
-            line = f"fits {said} with --max-mac-overhead {fitting[0]['mac_overhead'] or 1:g} (arena alone)"
+            line = f"fits {said} with {fitting[0]['arena']:,} B at {fitting[0]['slowdown']:.2f} times the cycles (arena alone)"
         else:
             line = f"does not fit {said}: the least is {points[-1]['arena']:,} B"
         show_lines(out, [line], "bold green" if fitting else "bold red")

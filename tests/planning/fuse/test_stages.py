@@ -26,7 +26,7 @@ from tinyweave.planning.alias.overlap import distances, saved_bytes, views
 from tinyweave.planning.fuse import stages as fuse
 from tinyweave.planning.fuse.access import Access, RowGraph, joined, recomputed_macs, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.schedule import plan_macs, schedule_stage
-from tinyweave.planning.fuse.stages import _growing, best_stages
+from tinyweave.planning.fuse.stages import best_stages, growing
 from tinyweave.planning.order.search import file_order, live_bytes
 from tinyweave.planning.plan import RowTiming
 
@@ -84,13 +84,13 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
+def testgrowing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
     graph = by_row(seed)
     row_graph, order = row_graph_of(graph, *(graph.inputs if brought else ())), file_order(graph)
     grown = {
         (a, end): dict(made)
         for a in range(len(order))
-        for end, is_stage, made in _growing(row_graph, order, a)
+        for end, is_stage, made in growing(row_graph, order, a)
         if is_stage and end > a + 1
     }
     direct = {(a, b): found for a, b in intervals(graph) if (found := schedule_stage(row_graph, order[a:b])) is not None}
@@ -216,11 +216,11 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
     steps, grown = len(graph.ops), list[int]()
 
     def counted(*args: Any) -> Iterator[Any]:
-        for one in _growing(*args):
+        for one in growing(*args):
             grown.append(1)
             yield one
 
-    monkeypatch.setattr(fuse, "_growing", counted)
+    monkeypatch.setattr(fuse, "growing", counted)
     plans, counts = [], []
     for most in (fuse.MOST_GROWN, 10 * steps, 1):
         monkeypatch.setattr(fuse, "MOST_GROWN", most)
@@ -243,25 +243,6 @@ def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
         assert sum(plan_macs(made)) <= overhead * least
         arena.append(made.lower_bound)
     assert arena == sorted(arena, reverse=True)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def test_the_front_and_single_plans_agree(seed: int, brought: bool) -> None:
-    """At each amount of work, those of the front's own points too, of which some leave out rows that nothing needs."""
-    graph = by_row(seed)
-    streams = {"stream_inputs": brought}
-    try:
-        points = [(sum(plan_macs(made)), made.arena["sram"]) for made in front(graph, **streams)]
-    except CompileError:
-        assert brought  # what reads the input cannot do so by rows
-        return
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
-    work = macs(graph)
-    overheads = {1.0, 1.2, 2.0, *(executed / work for executed, _ in points if work)}
-    for overhead in overheads:
-        within = min(arena for executed, arena in points if executed <= overhead * work + 1e-6)
-        assert plan(graph, max_mac_overhead=overhead, **streams).arena["sram"] == within, overhead
 
 
 def test_less_work_than_a_plan_can_do_is_refused() -> None:

@@ -24,19 +24,22 @@ SHORT = 6  # ops of a stage
 MOST_GROWN = 50_000  # times that a stage grows by an op: with more than 316 ops none can have them all
 LONGEST_TILE = 6  # ops that run together
 NARROWEST = 1  # columns of a tile
-BROAD = 4  # columns of a tile that costs few calls
 TILE_ROWS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
-FRONT_CHOICES = 64  # the same where there are those of all amounts of work
 
 
-class _Choice(NamedTuple):
+class TileChoice(NamedTuple):
     """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again."""
 
     saved: int
     tile: int
     macs: int
     tiles: tuple[Tile, ...] = ()
+
+    def with_tile(self, candidate: TileCandidate, saved: int) -> TileChoice:
+        """Return the choice with one more tile, which saves so many bytes of rings."""
+        tile, macs = max(self.tile, candidate.bytes), self.macs + candidate.macs
+        return TileChoice(self.saved + saved, tile, macs, (*self.tiles, candidate.tile))
 
 
 class _Edge(NamedTuple):
@@ -45,7 +48,7 @@ class _Edge(NamedTuple):
     end: int
     bytes: int
     fused: int
-    choice: _Choice = _Choice(0, 0, 0)
+    choice: TileChoice = TileChoice(0, 0, 0)
 
     @property
     def cost(self) -> tuple[int, int, int]:
@@ -70,47 +73,21 @@ def best_stages(
     budget: int = 0,
     byte_limit: int = NEVER,
     blocks: bool = False,
-    whole_rows: bool = False,
-    columns: int = NARROWEST,
 ) -> Partition:
     """Return stages and tiles of the ops in `order` with which the busiest stage needs least memory within `budget`
     multiply-accumulates done again; of equal ones those with fewest done again, fewest ops in tiles, fewest fused.
 
     owner: activation -> the tensor that owns its bytes. step_bytes: bytes that each step needs by itself, what is handed out as
-    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. whole_rows: there are no tiles. columns: the
-    fewest that a tile has. Empty when more than `byte_limit` bytes are needed. The dynamic programme over the cuts is exact but
-    for tiles: of a stage's choices only those that spare most are followed, as if each had the same overlap of its output with
-    what dies.
+    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. Empty when more than `byte_limit` bytes are
+    needed. The dynamic programme over the cuts is exact but for tiles: of a stage's choices only those that spare most are
+    followed, as if each had the same overlap of its output with what dies.
     """
-    candidates = [[]] * len(order) if whole_rows else _candidates(row_graph, order, budget, blocks=blocks, columns=columns)
+    candidates = tile_candidates(row_graph, order, budget, blocks=blocks)
     edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, byte_limit=byte_limit, blocks=blocks)
     worst = _least_worst(edges, budget)
     if byte_limit < worst:
         return Partition([], (), worst)
     return _cut(row_graph, order, _cheapest(edges, worst) or [], worst)
-
-
-def stage_front(
-    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, budget: int
-) -> list[Partition]:
-    """Return what `best_stages` gives for each budget up to this one with which less memory is needed, the least budget
-    first."""
-    candidates = _candidates(row_graph, order, budget, blocks=False)
-    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=0, byte_limit=NEVER, choices=FRONT_CHOICES)
-    sizes = sorted({edge.bytes for leaving in edges for edge in leaving})
-    sizes = sizes[sizes.index(_least_worst(edges, budget)) : sizes.index(_least_worst(edges, 0)) + 1]
-    paths = {at: _cheapest(edges, sizes[at]) or [] for at in (0, len(sizes) - 1)}
-    spent = {at: sum(edge.choice.macs for edge in path) for at, path in paths.items()}
-    waiting = [(0, len(sizes) - 1)]
-    while waiting:
-        low, high = waiting.pop()
-        if high - low > 1 and spent[low] != spent[high]:
-            middle = (low + high) // 2
-            paths[middle] = _cheapest(edges, sizes[middle]) or []
-            spent[middle] = sum(edge.choice.macs for edge in paths[middle])
-            waiting += [(low, middle), (middle, high)]
-    by_macs = {macs: at for at, macs in sorted(spent.items(), reverse=True)}
-    return [_cut(row_graph, order, paths[at], sizes[at]) for _, at in sorted(by_macs.items())]
 
 
 def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Partition:
@@ -129,7 +106,7 @@ def _edges(
     order: Sequence[int],
     owner: Mapping[str, str],
     step_bytes: Sequence[int],
-    candidates: Sequence[Sequence[_Candidate]],
+    candidates: Sequence[Sequence[TileCandidate]],
     *,
     spend: int,
     byte_limit: int,
@@ -159,12 +136,12 @@ def _edges(
             edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
             if bytes_to[begin] > byte_limit:
                 continue
-            fronts = [[_Choice(0, 0, 0)]]
-            for end, is_stage, stage in _growing(row_graph, order[: begin + longest], begin):
+            fronts = [[TileChoice(0, 0, 0)]]
+            for end, is_stage, stage in growing(row_graph, order[: begin + longest], begin):
                 if blocks:
                     fronts.append(_block(row_graph, candidates[end - 1], stage, begin, is_op=end == begin + 1))
                 else:
-                    fronts.append(_front(row_graph, fronts, candidates[end - 1], stage, begin, choices=choices))
+                    fronts.append(grow_choices(row_graph, fronts, candidates[end - 1], stage, begin, choices=choices))
                 if is_stage and (end > begin + 1 or by_rows[begin]):
                     stage_bytes = _stage_bytes(
                         row_graph,
@@ -184,14 +161,16 @@ def _edges(
                 break  # no stage takes what comes by rows: nothing further on can be reached
         byte_limit = min(byte_limit, _least_worst(edges, spend))
     if byte_limit == NEVER:
-        op = next(
-            row_graph.graph.ops[i]
-            for i in order
-            if not set(row_graph.streamed_inputs).isdisjoint(row_graph.graph.ops[i].inputs)
-        )
-        other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
-        raise CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
+        raise not_by_rows(row_graph, order)
     return edges
+
+
+def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
+    """Return the error that says which op cannot take a network input by rows."""
+    streamed = set(row_graph.streamed_inputs)
+    op = next(row_graph.graph.ops[index] for index in order if not streamed.isdisjoint(row_graph.graph.ops[index].inputs))
+    other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
+    return CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
 
 
 def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
@@ -232,7 +211,7 @@ def _cheapest(edges: Sequence[Sequence[_Edge]], byte_limit: int) -> list[_Edge] 
     return path[::-1]
 
 
-class _Candidate(NamedTuple):
+class TileCandidate(NamedTuple):
     """Ops that could run together, from the step `begin` on. bytes: of the tile. macs: what it computes again."""
 
     begin: int
@@ -242,12 +221,12 @@ class _Candidate(NamedTuple):
     reads: tuple[Access, ...]
 
 
-def _candidates(
-    row_graph: RowGraph, order: Sequence[int], budget: int, *, blocks: bool, columns: int = NARROWEST
-) -> list[list[_Candidate]]:
+def tile_candidates(
+    row_graph: RowGraph, order: Sequence[int], budget: int, *, blocks: bool = False
+) -> list[list[TileCandidate]]:
     """Return the tiles that end with each step, of so many columns, that stay within `budget`. blocks: of a row, with any
     number of ops."""
-    by_end: list[list[_Candidate]] = []
+    by_end: list[list[TileCandidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
     heights = TILE_ROWS if budget and not blocks else TILE_ROWS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
@@ -258,14 +237,14 @@ def _candidates(
             if reads is None or not (budget or blocks or _is_chain(row_graph, run)):
                 break  # a skip within a tile pays where rows are computed again
             for rows in heights:
-                tile = Tile(run, columns, rows)
+                tile = Tile(run, NARROWEST, rows)
                 reads = joined(row_graph, run, rows) if rows > 1 else reads
                 macs = sum(recomputed_macs(row_graph, tile).values())
                 if reads is None or (least_macs is not None and macs >= least_macs):
                     break
                 least_macs = macs
                 if macs <= budget:
-                    by_end[-1].append(_Candidate(begin, tile, tile_words(row_graph, tile), macs, reads))
+                    by_end[-1].append(TileCandidate(begin, tile, tile_words(row_graph, tile), macs, reads))
     return by_end
 
 
@@ -274,45 +253,50 @@ def _is_chain(row_graph: RowGraph, run: Sequence[int]) -> bool:
     return all(len(row_graph.users[row_graph.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
 
 
-def _front(
+def grow_choices(
     row_graph: RowGraph,
-    fronts: Sequence[Sequence[_Choice]],
-    candidates: Iterable[_Candidate],
-    stage: Mapping[str, _StageMap],
+    fronts: Sequence[Sequence[TileChoice]],
+    candidates: Iterable[TileCandidate],
+    stage: Mapping[str, StageMap],
     first: int,
     *,
     choices: int,
-) -> list[_Choice]:
+) -> list[TileChoice]:
     """Return the choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those
     before."""
     options = list(fronts[-1])
     for candidate in candidates:
         if candidate.begin >= first:
-            saved = _saved(row_graph, candidate, stage)
+            saved = saved_by(row_graph, candidate, stage)
             if saved > 0:
-                for choice in fronts[candidate.begin - first]:
-                    tiles = (*choice.tiles, candidate.tile)
-                    tile, macs = max(choice.tile, candidate.bytes), choice.macs + candidate.macs
-                    options.append(_Choice(choice.saved + saved, tile, macs, tiles))
-    front: list[_Choice] = []
+                options += [choice.with_tile(candidate, saved) for choice in fronts[candidate.begin - first]]
+    front = _most_saving([choice for choice in options if not choice.macs], (), choices)
+    front += _most_saving([choice for choice in options if choice.macs], front, choices)
+    return front if any(not choice.tiles for choice in front) else [*front, TileChoice(0, 0, 0)]
+
+
+def _most_saving(options: Iterable[TileChoice], others: Sequence[TileChoice], most: int) -> list[TileChoice]:
+    """Return so many of the choices that save most; none needs as much of everything as another, or as one of the others."""
+    front: list[TileChoice] = []
     for choice in sorted(options, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
-        if not any(c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in front):
-            front.append(choice)
-        if len(front) == choices:
+        if len(front) == most:
             break
-    return front if any(not choice.tiles for choice in front) else [*front, _Choice(0, 0, 0)]
+        beaten = (c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in (*others, *front))
+        if not any(beaten):
+            front.append(choice)
+    return front
 
 
 def _block(
-    row_graph: RowGraph, candidates: Iterable[_Candidate], stage: Mapping[str, _StageMap], first: int, *, is_op: bool
-) -> list[_Choice]:
+    row_graph: RowGraph, candidates: Iterable[TileCandidate], stage: Mapping[str, StageMap], first: int, *, is_op: bool
+) -> list[TileChoice]:
     """Return the choice of a stage that is one tile, or one op."""
     whole = [each for each in candidates if each.begin == first]
-    options = [_Choice(_saved(row_graph, each, stage), each.bytes, each.macs, (each.tile,)) for each in whole]
-    return [_Choice(0, 0, 0)] if is_op else options
+    options = [TileChoice(0, 0, 0).with_tile(each, saved_by(row_graph, each, stage)) for each in whole]
+    return [TileChoice(0, 0, 0)] if is_op else options
 
 
-def _saved(row_graph: RowGraph, candidate: _Candidate, stage: Mapping[str, _StageMap]) -> int:
+def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, StageMap]) -> int:
     """Return bytes that the rings of a stage need less when ops run together."""
     graph, saved = row_graph.graph, 0
     for index in candidate.tile.ops[:-1]:
@@ -345,7 +329,7 @@ def _widened(row_graph: RowGraph, tile: Tile, byte_limit: int) -> Tile:
     return tile
 
 
-class _StageMap(NamedTuple):
+class StageMap(NamedTuple):
     """A tensor that a growing stage makes: ticks from one row to the next, the tick of the first row, rows its ring keeps. How
     long a tick is differs between groups of tensors that nothing joins yet. start: the tick to which a lead is put off."""
 
@@ -356,10 +340,10 @@ class _StageMap(NamedTuple):
     ring_rows: int = 1
 
 
-def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, _StageMap]]]:
+def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[tuple[int, bool, dict[str, StageMap]]]:
     """Yield stages that begin at a step and grow by one op: (end, whether it has one last op and so can be one, what it
     makes)."""
-    maps: dict[str, _StageMap] = {}
+    maps: dict[str, StageMap] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
     waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
     unread: set[str] = set()
@@ -370,7 +354,7 @@ def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[
         out, inside = row_graph.graph.ops[order[end - 1]].outputs[0], []
         for read in reads:
             if read.tensor in row_graph.streamed_inputs and read.tensor not in maps:
-                maps[read.tensor] = _StageMap(1, 0, True, 0)
+                maps[read.tensor] = StageMap(1, 0, True, 0)
                 group[read.tensor] = read.tensor
             if read.tensor in maps:
                 inside.append(read)
@@ -390,7 +374,7 @@ def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[
         at = [maps[read.tensor].first + maps[read.tensor].every * read.window.reach for read in inside]
         every = maps[inside[0].tensor].every * inside[0].window.stride if inside else 1
         first = max(at, default=0)
-        maps[out] = _StageMap(every, first, not inside, first)
+        maps[out] = StageMap(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
             source = maps[read.tensor]
@@ -411,63 +395,95 @@ def _growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[
         unread.add(out)
 
 
+class StageMemory(NamedTuple):
+    """What a span of steps needs as a stage, tiles apart. total: bytes of all that is alive in it. dying: owners of bytes from
+    before that nothing needs after it, and their bytes. most_shared: the most that its output may share with those. fewer: ops
+    of which not all rows are needed, and how many are."""
+
+    total: int
+    dying: Mapping[str, int]
+    most_shared: int
+    fewer: Mapping[int, int]
+
+
+def stage_memory(
+    row_graph: RowGraph,
+    order: Sequence[int],
+    lives: Mapping[str, Life],
+    maps: Mapping[str, StageMap],
+    span: tuple[int, int],
+) -> StageMemory | None:
+    """Return what a span of steps needs as a stage that makes these maps; None when a streamed input has readers outside."""
+    graph, (begin, end) = row_graph.graph, span
+    ops, total, dying = order[begin:end], 0, dict[str, int]()
+    inner = {name for name in maps if row_graph.users[name].issubset(ops)}
+    reads = {index: row_graph.accesses[index] or () for index in ops}
+    rows = rows_needed(row_graph, reads, {name: graph.producer.get(name, name) for name in maps}, inner)
+    for name, life in lives.items():
+        if life.begin >= end or life.end <= begin:
+            continue
+        if name in row_graph.streamed_inputs:
+            if name not in maps:
+                continue
+            if not row_graph.users[name].issubset(ops):
+                return None
+            total += min(maps[name].ring_rows, rows[name]) * row_bytes(graph.tensors[name])
+        elif life.begin >= begin and life.end <= end and not life.persistent:
+            total += min(maps[name].ring_rows, rows[graph.producer[name]]) * row_bytes(graph.tensors[name])
+        else:
+            total += graph.tensors[name].bytes
+            if life.begin < begin and life.end <= end and not life.persistent:
+                dying[name] = graph.tensors[name].bytes
+    total += row_graph.sums[ops[-1]]
+    fewer = {index: rows[index] for index in ops if rows[index] < row_graph.steps[index]}
+    return StageMemory(total, dying, min(sum(dying.values()), graph.output(graph.ops[ops[-1]]).bytes), fewer)
+
+
+def shared_in_stage(
+    row_graph: RowGraph, ops: Sequence[int], owner: Mapping[str, str], memory: StageMemory, tiles: Sequence[Tile] = ()
+) -> int:
+    """Return bytes of a stage's output that lie over what dies in it. Tiles read more rows at a time, so that with them no more
+    is shared than without."""
+    if not memory.dying:
+        return 0
+    row_graph = row_graph.with_tiles(tiles) if tiles else row_graph
+    scheduled = schedule_rows(row_graph, ops)
+    if scheduled is None:
+        return 0
+    below = distances(row_graph, scheduled, ops, owner).items()
+    dying = memory.dying
+    return shared_bytes(
+        bytes_written(row_graph, scheduled, ops[-1]), [(distance, dying[x]) for x, distance in below if x in dying]
+    )
+
+
 def _stage_bytes(
     row_graph: RowGraph,
     order: Sequence[int],
     lives: Mapping[str, Life],
     owner: Mapping[str, str],
     *,
-    stage: Mapping[str, _StageMap],
+    stage: Mapping[str, StageMap],
     span: tuple[int, int],
-    front: Sequence[_Choice],
+    front: Sequence[TileChoice],
     floor: int,
     byte_limit: int,
-) -> Iterator[tuple[_Choice, int]]:
+) -> Iterator[tuple[TileChoice, int]]:
     """Yield the choices of tiles with which the steps of a span need at most `byte_limit` bytes as one stage, and these bytes.
 
     No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
     """
-    begin, end = span
-    ops, total, dying = order[begin:end], 0, dict[str, int]()
-    inner = {name for name in stage if row_graph.users[name].issubset(ops)}
-    reads = {index: row_graph.accesses[index] or () for index in ops}
-    rows = rows_needed(row_graph, reads, {name: row_graph.graph.producer.get(name, name) for name in stage}, inner)
-    for name, life in lives.items():
-        if life.begin >= end or life.end <= begin:
-            continue
-        if name in row_graph.streamed_inputs:
-            if name not in stage:
-                continue
-            if not row_graph.users[name] <= set(ops):
-                return
-            total += min(stage[name].ring_rows, rows[name]) * row_bytes(row_graph.graph.tensors[name])
-        elif life.begin >= begin and life.end <= end and not life.persistent:
-            total += min(stage[name].ring_rows, rows[row_graph.graph.producer[name]]) * row_bytes(row_graph.graph.tensors[name])
-        else:
-            total += row_graph.graph.tensors[name].bytes
-            if life.begin < begin and life.end <= end and not life.persistent:
-                dying[name] = row_graph.graph.tensors[name].bytes
-    out, total = row_graph.graph.output(row_graph.graph.ops[order[end - 1]]).bytes, total + row_graph.sums[order[end - 1]]
-
-    def shared(row_graph: RowGraph) -> int:
-        """Return bytes of the last op's output that lie over what dies."""
-        scheduled = schedule_rows(row_graph, ops)
-        if scheduled is None:
-            return 0
-        below = distances(row_graph, scheduled, ops, owner).items()
-        return shared_bytes(
-            bytes_written(row_graph, scheduled, ops[-1]), [(distance, dying[x]) for x, distance in below if x in dying]
-        )
-
-    if not any(total - choice.saved + choice.tile - min(sum(dying.values()), out) <= byte_limit for choice in front):
+    memory, ops = stage_memory(row_graph, order, lives, stage, span), order[span[0] : span[1]]
+    if memory is None:
         return
-    # tiles read more rows at a time, so that with them no more is shared
-    untiled = total - shared(row_graph) if dying else total
+    if not any(memory.total - choice.saved + choice.tile - memory.most_shared <= byte_limit for choice in front):
+        return
+    untiled = memory.total - shared_in_stage(row_graph, ops, owner, memory)
     if untiled <= floor:
         front = [choice for choice in front if not choice.tiles]
     for choice in front:
         size = untiled - choice.saved + choice.tile
-        if dying and choice.tiles and size <= byte_limit:
-            size += total - untiled - shared(row_graph.with_tiles(choice.tiles))
+        if choice.tiles and size <= byte_limit:
+            size += memory.total - untiled - shared_in_stage(row_graph, ops, owner, memory, choice.tiles)
         if size <= byte_limit:
             yield choice, size

@@ -78,11 +78,11 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
             yield index, (1, cols), timing.rows
         else:
             down, across = parts(row_graph, tile, 0, timings[tile.ops[-1]].rows)[0], parts(row_graph, tile, 1)[0]
-            for height, iterations in _lengths(down[index]):
-                yield from ((index, (height, width), iterations * blocks) for width, blocks in _lengths(across[index]))
+            for height, iterations in lengths(down[index]):
+                yield from ((index, (height, width), iterations * blocks) for width, blocks in lengths(across[index]))
 
 
-def _lengths(spans: Spans) -> list[tuple[int, int]]:
+def lengths(spans: Spans) -> list[tuple[int, int]]:
     """Return lengths of spans that are not empty, and how many are so long."""
     begin, end = spans
     return sorted(Counter((end - begin)[end > begin].tolist()).items())

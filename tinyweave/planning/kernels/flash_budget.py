@@ -83,6 +83,15 @@ def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
+def kernels_within_flash(graph: Graph, core: str, flash: int) -> list[Kernels]:
+    """Return the kernels for `core` whose constants fit into so many bytes, and after them, where there are such, those with
+    which some ops keep more constants."""
+    kernels = within_flash(graph, core, flash)
+    names = one_by_one(graph, kernels)
+    heavy = worth_flash(graph, names, [(index, None, 1) for index, name in enumerate(names) if name], core, flash)
+    return [kernels, kernels._replace(flash_heavy=heavy)] if heavy else [kernels]
+
+
 def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     """Return the kernels for `core`, but where their constants are too many: there those for all cores, where that costs
     least."""

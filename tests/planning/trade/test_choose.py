@@ -1,0 +1,153 @@
+"""Options pick a point of one front: what they say of it, and that a looser limit never costs anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+from cases.graphs import Net
+from fuzz.generate import BY_ROW, random_network
+
+from tinyweave import api, results
+from tinyweave.ir import CompileError, Graph
+from tinyweave.ops import macs
+from tinyweave.planning import Plan, front, plan, planner
+from tinyweave.planning.assemble import PlacedLayout
+from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.kernels.cycles import cycles_to_compare
+from tinyweave.planning.place.relocation_ops import is_move
+from tinyweave.planning.trade.choose import Found
+
+DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tflite"
+CORE = "cortex-m4"
+SEEDS = range(20)
+EVERY_OP = 100  # ops at most, of which each may round its cycles
+
+
+def by_row(seed: int) -> Graph:
+    return random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
+
+
+@pytest.fixture(scope="module")
+def model() -> results.Model:
+    return api.load(DIGITS)
+
+
+def cycles(made: Plan) -> float:
+    return cycles_to_compare(made, CORE)
+
+
+def size(made: Plan) -> int:
+    return sum(made.arena.values())
+
+
+def falls(values: Sequence[float]) -> bool:
+    """Whether no value is more than the one before, but for the rounding of cycles."""
+    return all(after <= before + EVERY_OP for before, after in pairwise(values))
+
+
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_planned_is_a_point_of_the_front(seed: int, brought: bool) -> None:
+    graph, more = by_row(seed), {"core": CORE, "stream_inputs": brought, "max_mac_overhead": 1.3}
+    try:
+        points = front(graph, **more)
+    except CompileError:
+        assert brought  # what reads the input cannot do so by rows
+        return
+    assert all(a > b for a, b in pairwise(map(size, points)))
+    assert all(a < b + EVERY_OP for a, b in pairwise(map(cycles, points)))
+    least, balanced, fastest = (plan(graph, aim=aim, **more) for aim in ("size", "balanced", "speed"))
+    assert size(least) == size(points[-1])
+    assert size(fastest) == size(points[0]) and cycles(fastest) == cycles(points[0])
+    assert size(balanced) * cycles(balanced) <= min(size(each) * (cycles(each) + EVERY_OP) for each in points)
+    for each in points[:: max(len(points) // 4, 1)]:
+        found = plan(graph, aim="speed", ram_limit=size(each), **more)
+        assert (size(found), cycles(found)) == (size(each), cycles(each))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_looser_limit_never_costs_anything(seed: int) -> None:
+    """Of RAM, of work done again, of cycles and of Flash: what the plan is chosen by never gets worse."""
+    graph = by_row(seed)
+    by = {"size": size, "speed": cycles, "balanced": lambda made: size(made) * cycles(made)}
+    for aim, quantity in by.items():
+        free = plan(graph, core=CORE, aim=aim)
+        limits = [size(free) * tenths // 10 for tenths in (5, 8, 9, 10, 20)]
+        plans = [plan(graph, core=CORE, aim=aim, ram_limit=limit) for limit in limits]
+        within = [quantity(made) for made, limit in zip(plans, limits, strict=True) if size(made) <= limit]
+        assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(within)) and within[-1] == quantity(free)
+        work = [quantity(plan(graph, core=CORE, aim=aim, max_mac_overhead=over)) for over in (1.0, 1.05, 1.1, 1.5, 2.0)]
+        assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(work)), aim
+    fastest, least = plan(graph, core=CORE, aim="speed"), plan(graph, core=CORE, aim="size")
+    limits = [round(cycles(fastest) + (cycles(least) - cycles(fastest)) * part / 4) + EVERY_OP for part in range(5)]
+    plans = [plan(graph, core=CORE, aim="size", cycle_limit=limit) for limit in limits]
+    assert all(cycles(made) <= limit + EVERY_OP for made, limit in zip(plans, limits, strict=True))
+    assert falls([size(made) for made in plans]) and size(plans[-1]) == size(least)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("core", ["", CORE])
+def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
+    """The cycles that the search counts are those of the plan that comes of it."""
+    graph, found, laid_out = by_row(seed), list[Found](), planner._Source.laid_out
+
+    def noted(source: planner._Source, each: Found) -> PlacedLayout:
+        found.append(each)
+        return laid_out(source, each)
+
+    for overhead, aim in product((1.0, 1.5), ("size", "balanced", "speed")):
+        found.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(planner._Source, "laid_out", noted)
+            made = plan(graph, core=core, aim=aim, max_mac_overhead=overhead)
+        assert sum(plan_macs(made)) <= overhead * macs(graph)
+        if not any(map(is_move, made.graph.ops)):  # which placement adds where buffers do not fit otherwise
+            foreseen = cycles_to_compare(made, CORE if core else "cortex-m3")
+            assert any(abs(foreseen - each.path.cycles) <= EVERY_OP for each in found)
+
+
+@pytest.mark.parametrize("optimize", ["speed", "balanced"])
+def test_no_plan_is_slower_and_larger_than_op_by_op(model: results.Model, optimize: str) -> None:
+    unfused = plan(model.graph, "unfused", core=CORE, aim="speed")
+    made = api.plan(model, optimize=optimize, core=CORE)
+    assert cycles(made) <= cycles(unfused) + EVERY_OP or size(made) * cycles(made) <= size(unfused) * cycles(unfused)
+    assert size(made) <= size(unfused)
+
+
+def test_more_time_buys_memory(model: results.Model) -> None:
+    speed, balanced, least = (api.plan(model, optimize=name, core=CORE) for name in ("speed", "balanced", "size"))
+    assert size(least) < size(balanced) <= size(speed) and cycles(speed) <= cycles(balanced) < cycles(least)
+
+
+def test_memory_that_is_short_costs_time(model: results.Model) -> None:
+    fast, least = (api.plan(model, optimize=name, core=CORE) for name in ("speed", "size"))
+    found = []
+    for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
+        made = api.plan(model, limits=results.Limits(ram, None), optimize="speed", core=CORE)
+        assert size(made) <= ram
+        found.append(cycles(made))
+    assert found == sorted(found) and found[0] == cycles(fast) < found[1]
+
+
+def test_where_nothing_fits_the_smallest_is_shown(model: results.Model) -> None:
+    made = api.plan(model, limits=results.Limits(100, None), optimize="speed", core=CORE)
+    assert size(made) == size(api.plan(model, optimize="size"))
+
+
+def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
+    """Only that of the first layer, whose scratch lies beside the input; the others need less than it."""
+    net = Net(64, 64, 8)
+    graph = net.finish("input", net.conv(net.conv(net.conv("image", 4, 3, 4), 6, 3, 2), 8, 3, 2))
+    made = plan(graph, core=CORE, ram_limit=100)
+    assert size(made) == size(plan(graph))
+    assert made.variants[:3] == ("tw_conv_2d_s8", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "rv32imc", "xtensa-lx7", "cortex-m85"])
+def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
+    like = "cortex-m55" if core == "cortex-m85" else "cortex-m3"
+    assert api.plan(model, core=core).offsets == api.plan(model, core=like).offsets

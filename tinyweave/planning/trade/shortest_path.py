@@ -1,0 +1,89 @@
+"""Shortest paths over cuts. In: edges between numbered cuts, forward only, with a cost and a weight each. Out: the edges of the
+path from the first cut to the last with the least cost, of those that weigh no more than a limit.
+
+Within a limit of weight it is a shortest path with two sums (Joksch 1966): at each cut the labels (cost, weight) that no other
+beats in both, less those that cannot get to the end within the limit.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+NEVER = 1 << 60  # the cost of an edge that may not be taken, or more
+
+
+class Cuts:
+    """Edges from cut `begin` to a later cut `end`, of cuts 0 to `last`."""
+
+    def __init__(self, begin: Numbers, end: Numbers, weight: Numbers, last: int) -> None:
+        self.begin, self.end, self.weight, self.last = begin, end, weight, last
+        by_end = np.argsort(end, kind="stable")
+        bounds = np.searchsorted(end[by_end], np.arange(last + 2))
+        self.arriving = [by_end[low:high] for low, high in pairwise(bounds)]  # per cut
+
+    def shortest(self, cost: Numbers, limit: int) -> list[int] | None:
+        """Return the edges of the least cost in all that weigh at most `limit`, the first one first; None where no path is."""
+        reach = np.full(self.last + 1, NEVER, np.int64)
+        reach[0] = 0
+        taken = [0] * (self.last + 1)
+        for cut in range(1, self.last + 1):
+            edges = self.arriving[cut]
+            if len(edges):
+                sums = reach[self.begin[edges]] + cost[edges]
+                best = int(sums.argmin())
+                reach[cut], taken[cut] = min(int(sums[best]), NEVER), int(edges[best])
+        if reach[-1] >= NEVER:
+            return None
+        path, cut = list[int](), self.last
+        while cut:
+            path.append(taken[cut])
+            cut = int(self.begin[taken[cut]])
+        weight = int(self.weight[path].sum())
+        return path[::-1] if weight <= limit else self._within(cost, limit)
+
+    def _within(self, cost: Numbers, limit: int) -> list[int] | None:
+        """Return the same where the path of least cost weighs too much."""
+        left = self._least_weights(cost)
+        if left[0] > limit:
+            return None
+        none = np.zeros(0, np.int64)
+        labels = [(np.zeros(1, np.int64),) * 4]  # cost, weight, edge, label before it
+        for cut in range(1, self.last + 1):
+            columns: list[tuple[Numbers, ...]] = []
+            for edge in self.arriving[cut].tolist():
+                costs, weights, _, _ = labels[int(self.begin[edge])]
+                if cost[edge] < NEVER and len(costs):
+                    count = len(costs)
+                    columns.append(
+                        (costs + cost[edge], weights + self.weight[edge], np.full(count, edge, np.int64), np.arange(count))
+                    )
+            if not columns:
+                labels.append((none,) * 4)
+                continue
+            costs, weights, edges, before = (np.concatenate(column) for column in zip(*columns, strict=True))
+            able = np.flatnonzero(weights + left[cut] <= limit)
+            able = able[np.lexsort((weights[able], costs[able]))]
+            lightest = np.minimum.accumulate(weights[able]) if len(able) else none
+            kept = able[np.append(True, weights[able][1:] < lightest[:-1])] if len(able) else able
+            labels.append((costs[kept], weights[kept], edges[kept], before[kept]))
+        path, cut, label = list[int](), self.last, 0  # labels lie by cost: the first of the last cut is the best
+        while cut:
+            _, _, edges, before = labels[cut]
+            path.append(int(edges[label]))
+            cut, label = int(self.begin[edges[label]]), int(before[label])
+        return path[::-1]
+
+    def _least_weights(self, cost: Numbers) -> Numbers:
+        """Return per cut the least weight of a path from it to the end."""
+        left = np.full(self.last + 1, NEVER, np.int64)
+        left[-1] = 0
+        for cut in range(self.last, 0, -1):
+            edges = self.arriving[cut]
+            edges = edges[cost[edges] < NEVER]
+            if left[cut] < NEVER:
+                np.minimum.at(left, self.begin[edges], left[cut] + self.weight[edges])
+        return left
