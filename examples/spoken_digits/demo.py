@@ -22,8 +22,8 @@ from tinyweave.devices import find
 HERE = Path(__file__).parent
 MODEL, INPUTS, TRUTH = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "inputs.csv"
 NAME = "digits"
-# on the smaller board the network gets a quarter of the RAM; the rest is for the radio and the audio
-BOARDS = {"stm32f746": [], "nrf52840": ["--ram", "64k"]}
+# the RAM that the network gets, if not all: on the smaller board the rest is for the radio and the audio
+BOARDS: dict[str, str | None] = {"stm32f746": None, "nrf52840": "12k"}
 
 
 def relative(path: Path) -> str:
@@ -34,7 +34,8 @@ def relative(path: Path) -> str:
 def recognise(folder: Path, device: str, inputs: np.ndarray) -> list[np.ndarray]:
     """The probabilities that the C in `folder` computes on the emulated core of `device`, int8 [10] per input."""
     model, board = api.load(MODEL), find(device)
-    outputs = api.run(model, api.plan(model, core=board.core), folder, [[x] for x in inputs], api.emulated_core(board))
+    planned = api.plan(model, limits=api.limits_of(board, BOARDS[device]), core=board.core)
+    outputs = api.run(model, planned, folder, [[x] for x in inputs], api.emulated_core(board))
     return [probabilities.reshape(-1) for (probabilities,) in outputs]
 
 
@@ -48,9 +49,19 @@ def main() -> int:
         rows = list(csv.DictReader(file))
     inputs = np.load(INPUTS, allow_pickle=False)
     failed = 0
-    for device, limits in BOARDS.items():
+    for device, ram in BOARDS.items():
         folder = output / f"{NAME}-{device}"
-        command = ["deploy", relative(MODEL), "--device", device, *limits, "--inputs", relative(INPUTS), "-o", str(folder)]
+        command = [
+            "deploy",
+            relative(MODEL),
+            "--device",
+            device,
+            *(["--ram", ram] if ram else []),
+            "--inputs",
+            relative(INPUTS),
+            "-o",
+            str(folder),
+        ]
         print(f"\n$ tinyweave {shlex.join(command)}", flush=True)
         code = cli.main(command)
         if code > DOES_NOT_FIT:
