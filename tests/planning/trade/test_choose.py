@@ -17,6 +17,7 @@ from tinyweave.ops import macs
 from tinyweave.planning import Plan, front, plan, planner
 from tinyweave.planning.assemble import PlacedLayout
 from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.place.relocation_ops import is_move
 from tinyweave.planning.trade.choose import Found
@@ -108,6 +109,29 @@ def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
         if not any(map(is_move, made.graph.ops)):  # which placement adds where buffers do not fit otherwise
             foreseen = cycles_to_compare(made, CORE if core else "cortex-m3")
             assert any(abs(foreseen - each.path.cycles) <= EVERY_OP for each in found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
+def test_bytes_of_a_path_are_those_of_its_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what aligning buffers and distances to words makes of them; also where each op has one kernel, with scratch."""
+    graph, found, laid_out = by_row(seed), list[Found](), planner._Source.laid_out
+
+    def noted(source: planner._Source, each: Found) -> PlacedLayout:
+        found.append(each)
+        return laid_out(source, each)
+
+    monkeypatch.setattr(planner._Source, "laid_out", noted)
+    makers = (
+        lambda: plan(graph, schedule),
+        lambda: plan(graph, schedule, core=CORE),
+        lambda: planner.smallest_plan(graph, schedule, "sram", Kernels(CORE)),
+    )
+    for make in makers:
+        found.clear()
+        made = make()
+        words = 3 * len(made.buffers)
+        assert any(-4 < made.lower_bound - each.path.bytes <= words for each in found)
 
 
 @pytest.mark.parametrize("optimize", ["speed", "balanced"])
