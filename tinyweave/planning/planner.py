@@ -239,8 +239,8 @@ def _sources(
         return [source(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
     sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
     found = list[_Source]()
-    if fast and not any(streams):  # where placement is no search, what must not overlap sometimes lies better
-        found += _sources(graph, "layer", memory, streams, kernels, overhead=1.0, fast=True)
+    if not any(streams):  # what must not overlap is sometimes placed better
+        found += _sources(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
     if has_inside:
         orders = _orders(graph, inside, sets, streams)
         found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
