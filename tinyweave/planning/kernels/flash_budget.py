@@ -21,7 +21,7 @@ from .cycles import Call
 LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
 # what the code and parameters of real networks need at least and at most, see bench/code_size.py: per byte of its kernels'
 # files, of which a linker keeps what is called, by whether the kernels are a core's own (files with many functions)
-KEPT, OWN_KEPT = (0.8, 1.45), (0.45, 1.1)
+KEPT, OWN_KEPT = (0.8, 1.6), (0.45, 1.1)
 PER_LAYER, PER_FUSED = (80, 120), (50, 220)  # bytes; for a layer in a fused stage more
 SOFT_FLOATS = 6_000  # bytes of the compiler's library, on cores without floats in hardware
 HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85", "xtensa-lx6", "xtensa-lx7")
@@ -64,11 +64,12 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
     fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
     floats = any("float32" in variant.types or variant.computes_in_float for variant in variants)
     low_share = (OWN_KEPT if any(variant.cores for variant in variants) else KEPT)[0]
-    high_share = (OWN_KEPT if core in HARD_FLOATS else KEPT)[1]
     kernels = code_bytes({variant.name for variant in variants})
+    portable = code_bytes({variant.name for variant in variants if not variant.cores})
+    shares = low_share * kernels, KEPT[1] * portable + OWN_KEPT[1] * (kernels - portable)
     low, high = (
-        round(share * kernels) + layer * len(variants) + more * fused
-        for share, layer, more in zip((low_share, high_share), PER_LAYER, PER_FUSED, strict=True)
+        round(share) + layer * len(variants) + more * fused
+        for share, layer, more in zip(shares, PER_LAYER, PER_FUSED, strict=True)
     )
     return low, high + (SOFT_FLOATS if floats and core not in HARD_FLOATS else 0)
 
