@@ -87,8 +87,7 @@ def plan(
     """
     streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
-    room = NEVER if not core or flash is None else for_constants(graph, core, flash, other_flash)
-    kernels = [FOR_ALL, *kernels_within_flash(graph, core, room)] if core else [FOR_ALL]
+    kernels = _kernels(graph, core, flash, other_flash)
     planned = _chosen(
         _sources(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast),
         aim or ("balanced" if core else "size"),
@@ -105,6 +104,15 @@ def plan(
             return spreads[-1]
     over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
     return spreads[over.index(min(over))] if over else planned
+
+
+def _kernels(graph: Graph, core: str, flash: int | None, other_flash: int | None) -> list[Kernels]:
+    """Return the kernels that ops may have, the portable ones first; without a core no others. flash, other_flash: as of
+    `plan`."""
+    if not core:
+        return [FOR_ALL]
+    room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
+    return [FOR_ALL, *kernels_within_flash(graph, core, room)]
 
 
 def smallest_plan(
@@ -451,8 +459,7 @@ def front(
     `progress` is told of each plan.
     """
     streams = _streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    room = NEVER if not core or flash is None else for_constants(graph, core, flash, other_flash)
-    kernels = [FOR_ALL, *kernels_within_flash(graph, core, room)] if core else [FOR_ALL]
+    kernels = _kernels(graph, core, flash, other_flash)
     sources = _sources(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
     found = Trade([(source.space, source.budget) for source in sources]).front()
     if not found:

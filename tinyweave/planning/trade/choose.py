@@ -87,13 +87,13 @@ class Trade:
                 waiting += [(low, found), (middle, high)] if found.path.cycles > high.path.cycles else [(low, found)]
         return best
 
-    def front(self, byte_limit: int = NEVER) -> list[Found]:
+    def front(self) -> list[Found]:
         """Return paths of which none needs as few bytes and cycles as another, the fewest cycles first.
 
         The widest gaps between them are looked into first, until none is left or enough was asked.
         """
-        fastest = self.best("speed", byte_limit)
-        least = None if fastest is None else self.least_bytes(byte_limit)
+        fastest = self.best("speed")
+        least = self.least_bytes()
         if fastest is None or least is None:
             return []
         found, waiting = {fastest.path.cycles: fastest, least.path.cycles: least}, [(0, least.path.bytes, fastest)]

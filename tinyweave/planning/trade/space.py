@@ -49,15 +49,13 @@ TIE_OF_TILED = 8  # an op in a tile counts as so many fused ones
 
 
 class ChosenStage(NamedTuple):
-    """A stage of a path, or one op by itself. kernels: the name per op. bytes: what it needs. cycles: estimated. macs: that it
-    does again."""
+    """A stage of a path, or one op by itself. kernels: the name per op. bytes: what it needs. cycles: estimated."""
 
     ops: tuple[int, ...]
     tiles: tuple[Tile, ...]
     kernels: tuple[str, ...]
     bytes: int
     cycles: int
-    macs: int = 0
 
 
 class Path(NamedTuple):
@@ -330,7 +328,7 @@ class Space:
         cycles |= {index: cycles_of.by_rows(index, fewer.get(index)) for index in ops if index not in cycles}
         names = tuple(cycles_of.fastest(index, cycles[index], trade.scratch) for index in ops)
         bytes_ = int(self.low[number]) + trade.bytes
-        return ChosenStage(ops, tuple(tiles), names, bytes_, trade.cycles, stage.choice.macs)
+        return ChosenStage(ops, tuple(tiles), names, bytes_, trade.cycles)
 
 
 def _worth_it(options: Sequence[T]) -> list[T]:
