@@ -8,6 +8,7 @@ CompileError. Nothing of the folder that this process was started in is run, wha
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import re
@@ -210,6 +211,20 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
             if not (entry / name).is_file():
                 folder.rename(entry)
     return entry / name
+
+
+@lru_cache
+def library(source: Path) -> ctypes.CDLL | None:
+    """Return a C file of ours as functions to call, built once for this machine; None where nothing can build it."""
+    flags = ("-shared", "-fPIC", "-O3", "-std=c99")
+    try:
+        compiler = host()
+        name = source.with_suffix(".so").name
+        return ctypes.CDLL(
+            str(cached(name, compiler, flags, [source], lambda to: compile_c(compiler, [*flags, source, "-o", to])))
+        )
+    except (CompileError, OSError):
+        return None
 
 
 def cache_bytes() -> int:

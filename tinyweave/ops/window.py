@@ -51,8 +51,8 @@ class Window(NamedTuple):
     def read(self, spans: Spans, size: int) -> Spans:
         """Return what spans of positions read of an axis of `size` positions."""
         begin, end = spans
-        first = np.clip(begin * self.stride - self.pad, 0, size)
-        after = np.maximum(np.clip((end - 1) * self.stride - self.pad + self.extent, 0, size), first)
+        first = np.minimum(np.maximum(begin * self.stride - self.pad, 0), size)  # np.clip takes ten times as long
+        after = np.maximum(np.minimum((end - 1) * self.stride - self.pad + self.extent, size), first)
         return first, np.where(begin < end, after, first)
 
 

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME, cost_model_core
 from ..ops import macs
-from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, shared_in
-from .alias.subtensors import Aliases
+from .alias.overlap import ANY_DISTANCE, shared_in
 from .assemble import NO_OVERLAP, PlacedLayout, draft, finish, lay_out, one_by_one
 from .fuse.access import RowGraph, streamable_outputs
 from .fuse.baselines import first_rows, patches
-from .fuse.channels_once import best_channels_once
 from .fuse.rematerialise import with_channels_once
 from .fuse.schedule import is_fused, plan_macs
-from .fuse.stages import NEVER, Partition, best_stages, not_by_rows
-from .kernel_choice import FOR_ALL, Kernels, scratch_of, variants_in
+from .fuse.stages import NEVER, not_by_rows
+from .kernel_choice import FOR_ALL, Kernels, variants_in
 from .kernels.flash_budget import for_constants, kernels_within_flash
 from .memories import excess, spread
-from .order.search import MOST_SETS, best_order, file_order, live_bytes
+from .order.search import MOST_SETS, file_order
 from .place.place import TRIES
 from .plan import Plan
+from .trade.channels_once import best_channels_once
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 from .trade.space import Space
-from .trade.stage_cycles import Kernel
+from .trade.spaces import StreamedIO, orders_of, space_of
 
 SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 RECOMPUTING = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
@@ -240,7 +237,7 @@ def _sources(
     """Return the spaces of a schedule's plans."""
     name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
     source = partial(_Source, memory=memory, kernels=kernels, streams=streams, fast=fast)
-    space = partial(_space, kernels=kernels, streams=streams)
+    space = partial(space_of, kernels=kernels, streams=streams)
     filed = file_order(graph)
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
     if name == "layer":
@@ -250,11 +247,11 @@ def _sources(
     if not any(streams):  # what must not overlap is sometimes placed better
         found += _sources(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
     if has_inside:
-        orders = _orders(graph, inside, sets, streams)
+        orders = orders_of(graph, inside, sets, streams)
         found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
     fuses = name == "best" and (any(streams) or not fast)
     if not (fast and has_inside):
-        orders = _orders(graph, apart, sets // 5 if has_inside else sets, streams)
+        orders = orders_of(graph, apart, sets // 5 if has_inside else sets, streams)
         most = budget if fuses else 0
         found += [source(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
     if fuses:
@@ -269,13 +266,6 @@ def _works_too_much(graph: Graph, planned: Plan, overhead: float | None) -> bool
 
 def _too_little_work(overhead: float | None) -> CompileError:
     return CompileError(f"no plan runs with {overhead:g} times its work", "give 1.0 or more, or see 'plan --pareto'")
-
-
-class StreamedIO(NamedTuple):
-    """Network inputs that come by rows, and outputs that are handed out by rows."""
-
-    streamed_inputs: tuple[str, ...] = ()
-    streamed_outputs: tuple[str, ...] = ()
 
 
 def _named(schedule: str) -> tuple[str, int, int]:
@@ -314,14 +304,6 @@ def _plain_rows(graph: Graph) -> RowGraph:
     return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
 
 
-def _by_rows(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
-    """Return these kernels, but a portable one where only that can hand out an output by rows."""
-    makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
-    return kernels._replace(
-        portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
-    )
-
-
 def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
     """Return how many multiply-accumulates a schedule may do again."""
     if overhead is None:
@@ -334,47 +316,6 @@ def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
 def _work(graph: Graph, overhead: float) -> int:
     """Return so many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
     return math.floor(overhead * macs(graph) + ROUNDING)
-
-
-def _space(
-    graph: Graph,
-    order: tuple[int, ...],
-    shared: Aliases,
-    *,
-    kernels: Sequence[Kernels],
-    streams: StreamedIO,
-    budget: int,
-    fuses: bool = True,
-    overlap: bool = True,
-    partition: Partition | None = None,
-) -> Space:
-    """Return the space of an order: the steps by themselves with each of these kernels, and with `fuses` its stages."""
-    portable = _by_rows(graph, streams, kernels[0])
-    staying = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
-    per_op: list[list[Kernel]] = [[] for _ in graph.ops]
-    for each in (portable, *kernels[1:]):
-        variants = variants_in(graph, shared, each)
-        scratch = scratch_of(graph, variants)
-        max_distance = ANY_DISTANCE if overlap else NO_OVERLAP
-        distance = distances(staying, variants, shared.owner, max_distance, shared.offset)
-        saved = partial(saved_bytes, staying, shared.owner, distance)
-        for index, size in zip(order, live_bytes(staying, order, shared.owner, scratch, saved), strict=True):
-            if variants[index] not in [kernel.name for kernel in per_op[index]]:
-                per_op[index].append(Kernel(variants[index], scratch[index], size))
-    row_graph = RowGraph(
-        graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
-    )
-    core = cost_model_core(kernels[-1].core)
-    return Space(row_graph, order, shared.owner, per_op, core, budget=budget, fuses=fuses, partition=partition)
-
-
-def _orders(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
-    """Return the best order that `sets` sets of ops lead to, and the file's."""
-    variants = variants_in(graph, shared)
-    staying = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
-    distance, scratch = distances(staying, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
-    saved = partial(saved_bytes, staying, shared.owner, distance)
-    return tuple(dict.fromkeys((best_order(staying, shared.owner, scratch, saved, sets=sets).ops, file_order(graph))))
 
 
 def _rematerialised(
@@ -397,7 +338,7 @@ def _rematerialised(
             rematerialised = with_channels_once(graph, channels_once)
             left = budget - macs(rematerialised) + macs(graph)
             shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
-            for order in _orders(rematerialised, shared, FEW_SETS, streams):
+            for order in orders_of(rematerialised, shared, FEW_SETS, streams):
                 yield source(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
 
 
@@ -412,22 +353,23 @@ def _given(
 ) -> list[_Source]:
     """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, these."""
     name, grid, layers = _named(schedule)
-    cut: Mapping[str, Callable[..., Partition]] = {
-        "msf": partial(best_stages, budget=budget, blocks=True),
-        "stream2d": first_rows,
-        "patch": partial(patches, budget=budget, grid=grid, layers=layers),
-    }
     found = list[_Source]()
     for each in unfused:
         if each.inside or not each.overlap:
             continue
         row_graph, order, owner = each.space.row_graph, each.space.order, each.space.owner
+        shared = shared_in(graph, order, parts=False)
+        if name == "msf":
+            found.append(each._replace(space=space(graph, order, shared, budget=budget, blocks=True), budget=budget))
+            continue
         step_bytes = [each.space.kernels[index][0].alone for index in order]
-        partition = cut[name](row_graph, order, owner, step_bytes, byte_limit=NEVER)
+        if name == "patch":
+            partition = patches(row_graph, order, owner, step_bytes, budget=budget, grid=grid, layers=layers, byte_limit=NEVER)
+        else:
+            partition = first_rows(row_graph, order, owner, step_bytes, byte_limit=NEVER)
         if not partition.stages and not streams.streamed_inputs:
             partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
         if any(is_fused(row_graph, ops) for ops in partition.stages):
-            shared = shared_in(graph, order, parts=False)
             found.append(each._replace(space=space(graph, order, shared, budget=budget, partition=partition), budget=NEVER))
     if not found and any(streams):
         raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")

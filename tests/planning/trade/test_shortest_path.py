@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tinyweave.planning.trade.shortest_path import NEVER, Cuts
+from tinyweave import toolchain
+from tinyweave.planning.trade.shortest_path import NEVER, SOURCE, Cuts
 
 
 def paths(edges: list[tuple[int, int]], last: int, at: int = 0) -> Iterator[tuple[int, ...]]:
@@ -36,3 +37,6 @@ def test_the_path_costs_least_of_all_that_weigh_no_more(seed: int) -> None:
         assert (found is None) == (not able)
         if found is not None:
             assert found in able and cost[found].sum() == min(cost[path].sum() for path in able)
+        library = toolchain.library(SOURCE)
+        if library is not None:
+            assert cuts.within_in_c(library, cost, limit) == cuts.within(cost, limit)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class RowGraph:
 
     def with_tiles(self, tiles: Collection[Tile]) -> RowGraph:
         """Return the same graph with these tiles; what is known of its ops stays known."""
-        _ = self.in_place  # known before it is copied
+        _ = self.in_place, self.known_parts  # known before it is copied
         tiled = copy(self)
         object.__setattr__(tiled, "tiles", tiles)
         return tiled
@@ -114,6 +114,11 @@ class RowGraph:
         return [
             {op.inputs[i] or "" for i, by in of.items() if by == 0} for op, of in zip(self.graph.ops, distance, strict=True)
         ]
+
+    @cached_property
+    def known_parts(self) -> dict[Any, tuple[dict[int, Spans], dict[str, int]]]:
+        """Return what `parts` has found so far."""
+        return {}
 
     @cached_property
     def users(self) -> dict[str, set[int]]:
@@ -183,11 +188,20 @@ def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -
 
     rows: those that the last one computes in all; the whole map's if left out.
     """
-    graph, last = row_graph.graph, tile.ops[-1]
-    count, step = graph.output(graph.ops[last]).shape[1 + axis], (tile.rows, tile.cols)[axis]
-    begin = np.arange(0, count if rows is None else rows, step)
-    computed, largest = {last: (begin, np.minimum(begin + step, count if rows is None else rows))}, dict[str, int]()
-    for index in reversed(tile.ops[:-1]):
+    key = tile.ops, axis, (tile.rows, tile.cols)[axis], rows, axis == 1 and tile.cached
+    if key not in row_graph.known_parts:
+        row_graph.known_parts[key] = _parts(row_graph, *key)
+    return row_graph.known_parts[key]
+
+
+def _parts(
+    row_graph: RowGraph, ops: Sequence[int], axis: int, step: int, rows: int | None, slides: bool
+) -> tuple[dict[int, Spans], dict[str, int]]:
+    graph, last = row_graph.graph, ops[-1]
+    count = graph.output(graph.ops[last]).shape[1 + axis] if rows is None else rows
+    begin = np.arange(0, count, step)
+    computed, largest = {last: (begin, np.minimum(begin + step, count))}, dict[str, int]()
+    for index in reversed(ops[:-1]):
         name = graph.ops[index].outputs[0]
         spans = [
             _read(row_graph, reader, name, axis, computed[reader]) for reader in computed if reader in row_graph.users[name]
@@ -195,9 +209,7 @@ def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -
         begin, end = spans[0]
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
-        computed[index], largest[name] = (
-            slid((begin, end)) if axis == 1 and tile.cached else ((begin, end), int((end - begin).max()))
-        )
+        computed[index], largest[name] = slid((begin, end)) if slides else ((begin, end), int((end - begin).max()))
     return computed, largest
 
 
@@ -241,7 +253,7 @@ def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) ->
     rows: those of the last one that are computed in all; the whole map's if left out.
     """
     across = parts(row_graph, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
-    down = parts(row_graph, tile, 0, rows)[0]
+    down = dict(parts(row_graph, tile, 0, rows)[0])
     if rows is None:
         del down[tile.ops[-1]]
     return {index: _recomputed_macs(row_graph, index, spans, across.get(index)) for index, spans in down.items()}

@@ -1,23 +1,21 @@
-"""Where to cut a network into fused stages, and which ops of a stage run together in tiles.
+"""How fused stages grow, and which ops of a stage run together in tiles.
 
-In: a Graph as rows, an order, and what each step needs by itself. Out: the stages that need least memory within a budget of
-multiply-accumulates that are done again, or those of every budget at which less is needed. A dynamic programme over the cuts:
-memory is a maximum over stages, work a sum.
+In: a Graph as rows, an order. Out: per span of steps whether it can be a stage, what it needs, and the tiles that save most.
+stages.c does the same in C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
 from ...ir import CompileError, Tensor
 from ..alias.overlap import shared_bytes
-from ..liveness import Life, lifetimes
+from ..liveness import Life
 from ..plan import Tile
 from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_words
-from .schedule import bytes_written, distances, is_fused, rows_needed, schedule_rows
+from .schedule import bytes_written, distances, rows_needed, schedule_rows
 
 NEVER = 1 << 60
 SHORT = 6  # ops of a stage
@@ -26,6 +24,7 @@ LONGEST_TILE = 6  # ops that run together
 NARROWEST = 1  # columns of a tile
 TILE_ROWS = (1, 2, 4, 8)  # rows of a tile
 MOST_CHOICES = 16  # of tiles in a stage, followed at a time
+MOST_TICKS = 1 << 50  # of a row: beyond it no map has so many rows
 
 
 class TileChoice(NamedTuple):
@@ -42,20 +41,6 @@ class TileChoice(NamedTuple):
         return TileChoice(self.saved + saved, tile, macs, (*self.tiles, candidate.tile))
 
 
-class _Edge(NamedTuple):
-    """A stage up to the step `end`: its bytes, how many ops it fuses and how many of them run in tiles, and its tiles."""
-
-    end: int
-    bytes: int
-    fused: int
-    choice: TileChoice = TileChoice(0, 0, 0)
-
-    @property
-    def cost(self) -> tuple[int, int, int]:
-        """Return multiply-accumulates first, then ops in tiles, then fused ops."""
-        return self.choice.macs, sum(len(tile.ops) for tile in self.choice.tiles), self.fused
-
-
 class Partition(NamedTuple):
     """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
 
@@ -64,151 +49,12 @@ class Partition(NamedTuple):
     bytes: int
 
 
-def best_stages(
-    row_graph: RowGraph,
-    order: Sequence[int],
-    owner: Mapping[str, str],
-    step_bytes: Sequence[int],
-    *,
-    budget: int = 0,
-    byte_limit: int = NEVER,
-    blocks: bool = False,
-) -> Partition:
-    """Return stages and tiles of the ops in `order` with which the busiest stage needs least memory within `budget`
-    multiply-accumulates done again; of equal ones those with fewest done again, fewest ops in tiles, fewest fused.
-
-    owner: activation -> the tensor that owns its bytes. step_bytes: bytes that each step needs by itself, what is handed out as
-    what nothing reads. blocks: each stage is one op or one tile, as in msf-CNN. Empty when more than `byte_limit` bytes are
-    needed. The dynamic programme over the cuts is exact but for tiles: of a stage's choices only those that spare most are
-    followed, as if each had the same overlap of its output with what dies.
-    """
-    candidates = tile_candidates(row_graph, order, budget, blocks=blocks)
-    edges = _edges(row_graph, order, owner, step_bytes, candidates, spend=budget, byte_limit=byte_limit, blocks=blocks)
-    worst = _least_worst(edges, budget)
-    if byte_limit < worst:
-        return Partition([], (), worst)
-    return _cut(row_graph, order, _cheapest(edges, worst) or [], worst)
-
-
-def _cut(row_graph: RowGraph, order: Sequence[int], path: Sequence[_Edge], worst: int) -> Partition:
-    """Return the stages and tiles of a path, these as wide as `worst` bytes allow."""
-    stages, tiles, begin = list[tuple[int, ...]](), list[Tile](), 0
-    for edge in path:
-        stages.append(tuple(order[begin : edge.end]))
-        spare = worst - edge.bytes + edge.choice.tile
-        tiles += [_widened(row_graph, tile, spare) for tile in edge.choice.tiles]
-        begin = edge.end
-    return Partition(stages, tuple(tiles), worst)
-
-
-def _edges(
-    row_graph: RowGraph,
-    order: Sequence[int],
-    owner: Mapping[str, str],
-    step_bytes: Sequence[int],
-    candidates: Sequence[Sequence[TileCandidate]],
-    *,
-    spend: int,
-    byte_limit: int,
-    blocks: bool = False,
-    choices: int = MOST_CHOICES,
-) -> list[list[_Edge]]:
-    """Return per step the stages that begin there, of no more bytes than are needed when no more than `spend`
-    multiply-accumulates are done again; candidates: the tiles that end with each step; choices: how many of a stage's are
-    followed."""
-    steps, single = len(order), list(step_bytes)
-    lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
-    size = {name: row_graph.graph.tensors[name].bytes for name in lives}
-    for name in (*row_graph.streamed_inputs, *row_graph.streamed_outputs):  # they come and go by rows: no step needs them whole
-        for step in range(max(lives[name].begin, 0), lives[name].end):
-            single[step] -= size[name]
-    by_rows = [is_fused(row_graph, (index,)) for index in order]
-    begun = sum(size[name] for name, life in lives.items() if life.begin < 0 and name not in row_graph.streamed_inputs)
-    # no less will do: steps that cannot be fused need as much
-    floor = max(begun, *(single[step] for step, index in enumerate(order) if row_graph.accesses[index] is None), 0)
-    floor = -1 if blocks else floor  # no stage runs without its tile
-    byte_limit = byte_limit if any(by_rows) else min(byte_limit, max(step_bytes))
-    limit = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
-    for longest in (SHORT, limit):  # what short stages reach spares a look at most of the long ones
-        edges: list[list[_Edge]] = []  # by the step where a stage begins
-        bytes_to = [0] + [NEVER] * steps  # bytes to get to a step, however much is done again
-        for begin in range(steps):
-            edges.append([] if by_rows[begin] else [_Edge(begin + 1, single[begin], 0)])
-            if bytes_to[begin] > byte_limit:
-                continue
-            fronts = [[TileChoice(0, 0, 0)]]
-            for end, is_stage, stage in growing(row_graph, order[: begin + longest], begin):
-                if blocks:
-                    fronts.append(_block(row_graph, candidates[end - 1], stage, begin, is_op=end == begin + 1))
-                else:
-                    fronts.append(grow_choices(row_graph, fronts, candidates[end - 1], stage, begin, choices=choices))
-                if is_stage and (end > begin + 1 or by_rows[begin]):
-                    stage_bytes = _stage_bytes(
-                        row_graph,
-                        order,
-                        lives,
-                        owner,
-                        stage=stage,
-                        span=(begin, end),
-                        front=fronts[-1],
-                        floor=floor,
-                        byte_limit=byte_limit,
-                    )
-                    edges[-1] += [_Edge(end, size, end - begin, choice) for choice, size in stage_bytes]
-            for edge in edges[-1]:
-                bytes_to[edge.end] = min(bytes_to[edge.end], max(bytes_to[begin], edge.bytes))
-            if byte_limit == NEVER and all(size == NEVER for size in bytes_to[begin + 1 :]):
-                break  # no stage takes what comes by rows: nothing further on can be reached
-        byte_limit = min(byte_limit, _least_worst(edges, spend))
-    if byte_limit == NEVER:
-        raise not_by_rows(row_graph, order)
-    return edges
-
-
 def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
     """Return the error that says which op cannot take a network input by rows."""
     streamed = set(row_graph.streamed_inputs)
     op = next(row_graph.graph.ops[index] for index in order if not streamed.isdisjoint(row_graph.graph.ops[index].inputs))
     other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
     return CompileError("cannot take a network input row by row", f"{other} without streamed inputs", op=op)
-
-
-def _least_worst(edges: Sequence[Sequence[_Edge]], budget: int) -> int:
-    """Return the least bytes with which some path over the edges computes no more than `budget` again."""
-    sizes = sorted({edge.bytes for leaving in edges for edge in leaving})
-    low, high = 0, len(sizes)
-    while low < high:
-        middle = (low + high) // 2
-        path = _cheapest(edges, sizes[middle])
-        if path is not None and sum(edge.choice.macs for edge in path) <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    return sizes[low] if low < len(sizes) else NEVER
-
-
-def _cheapest(edges: Sequence[Sequence[_Edge]], byte_limit: int) -> list[_Edge] | None:
-    """Return the path that costs least over edges of at most `byte_limit` bytes; None where none is."""
-    paths: list[tuple[tuple[int, int, int], int, _Edge] | None] = [None] * (len(edges) + 1)  # (cost, begin, last edge)
-    for begin, leaving in enumerate(edges):
-        before = paths[begin]
-        if begin and before is None:
-            continue
-        a, b, c = (0, 0, 0) if before is None else before[0]
-        for edge in leaving:
-            if edge.bytes <= byte_limit:
-                x, y, z = edge.cost
-                known = paths[edge.end]
-                if known is None or (a + x, b + y, c + z) < known[0]:
-                    paths[edge.end] = (a + x, b + y, c + z), begin, edge
-    path, end = list[_Edge](), len(edges)
-    while end:
-        last = paths[end]
-        if last is None:
-            return None
-        path.append(last[2])
-        end = last[1]
-    return path[::-1]
 
 
 class TileCandidate(NamedTuple):
@@ -287,7 +133,7 @@ def _most_saving(options: Iterable[TileChoice], others: Sequence[TileChoice], mo
     return front
 
 
-def _block(
+def grow_block(
     row_graph: RowGraph, candidates: Iterable[TileCandidate], stage: Mapping[str, StageMap], first: int, *, is_op: bool
 ) -> list[TileChoice]:
     """Return the choice of a stage that is one tile, or one op."""
@@ -316,17 +162,6 @@ def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, 
 def _grown(tensor: Tensor, rows: int, more: int) -> int:
     """Return the bytes by which a ring of `rows` rows grows to `more`; it has no more than the map."""
     return (min(more, tensor.shape[1]) - min(rows, tensor.shape[1])) * row_bytes(tensor)
-
-
-def _widened(row_graph: RowGraph, tile: Tile, byte_limit: int) -> Tile:
-    """Return the tile with as many columns as so many bytes hold: the fewer calls."""
-    width = row_graph.graph.output(row_graph.graph.ops[tile.ops[-1]]).shape[2]
-    while tile.cols < width:
-        wider = replace(tile, cols=min(2 * tile.cols, width))
-        if tile_words(row_graph, wider) > byte_limit:
-            break
-        tile = wider
-    return tile
 
 
 class StageMap(NamedTuple):
@@ -370,10 +205,14 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
                 for name in [name for name, number in group.items() if number in ticks]:
                     factor, group[name] = ticks[group[name]], lead
                     every, first, start = (factor * tick for tick in (maps[name].every, maps[name].first, maps[name].start))
+                    if max(every, first) > MOST_TICKS:
+                        return
                     maps[name] = maps[name]._replace(every=every, first=first, start=start)
         at = [maps[read.tensor].first + maps[read.tensor].every * read.window.reach for read in inside]
         every = maps[inside[0].tensor].every * inside[0].window.stride if inside else 1
         first = max(at, default=0)
+        if max(every, first) > MOST_TICKS:
+            return
         maps[out] = StageMap(every, first, not inside, first)
         group[out] = group[inside[0].tensor] if inside else out
         for read in inside:
@@ -396,12 +235,10 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
 
 
 class StageMemory(NamedTuple):
-    """What a span of steps needs as a stage, tiles apart. total: bytes of all that is alive in it. dying: owners of bytes from
-    before that nothing needs after it, and their bytes. most_shared: the most that its output may share with those. fewer: ops
-    of which not all rows are needed, and how many are."""
+    """What a span of steps needs as a stage, tiles apart. total: bytes of all that is alive in it. most_shared: the most that
+    its output may share with what dies. fewer: ops of which not all rows are needed, and how many are."""
 
     total: int
-    dying: Mapping[str, int]
     most_shared: int
     fewer: Mapping[int, int]
 
@@ -415,7 +252,7 @@ def stage_memory(
 ) -> StageMemory | None:
     """Return what a span of steps needs as a stage that makes these maps; None when a streamed input has readers outside."""
     graph, (begin, end) = row_graph.graph, span
-    ops, total, dying = order[begin:end], 0, dict[str, int]()
+    ops, total = order[begin:end], 0
     inner = {name for name in maps if row_graph.users[name].issubset(ops)}
     reads = {index: row_graph.accesses[index] or () for index in ops}
     rows = rows_needed(row_graph, reads, {name: graph.producer.get(name, name) for name in maps}, inner)
@@ -432,58 +269,34 @@ def stage_memory(
             total += min(maps[name].ring_rows, rows[graph.producer[name]]) * row_bytes(graph.tensors[name])
         else:
             total += graph.tensors[name].bytes
-            if life.begin < begin and life.end <= end and not life.persistent:
-                dying[name] = graph.tensors[name].bytes
     total += row_graph.sums[ops[-1]]
     fewer = {index: rows[index] for index in ops if rows[index] < row_graph.steps[index]}
-    return StageMemory(total, dying, min(sum(dying.values()), graph.output(graph.ops[ops[-1]]).bytes), fewer)
+    shared = min(sum(dying_in(row_graph, lives, span).values()), graph.output(graph.ops[ops[-1]]).bytes)
+    return StageMemory(total, shared, fewer)
+
+
+def dying_in(row_graph: RowGraph, lives: Mapping[str, Life], span: tuple[int, int]) -> dict[str, int]:
+    """Return owner of bytes that are there before a span of steps and that nothing needs after it -> its bytes."""
+    begin, end = span
+    return {
+        name: row_graph.graph.tensors[name].bytes
+        for name, life in lives.items()
+        if life.begin < begin < life.end <= end and not life.persistent and name not in row_graph.streamed_inputs
+    }
 
 
 def shared_in_stage(
-    row_graph: RowGraph, ops: Sequence[int], owner: Mapping[str, str], memory: StageMemory, tiles: Sequence[Tile] = ()
+    row_graph: RowGraph, ops: Sequence[int], owner: Mapping[str, str], dying: Mapping[str, int], tiles: Sequence[Tile] = ()
 ) -> int:
     """Return bytes of a stage's output that lie over what dies in it. Tiles read more rows at a time, so that with them no more
     is shared than without."""
-    if not memory.dying:
+    if not dying:
         return 0
     row_graph = row_graph.with_tiles(tiles) if tiles else row_graph
     scheduled = schedule_rows(row_graph, ops)
     if scheduled is None:
         return 0
     below = distances(row_graph, scheduled, ops, owner).items()
-    dying = memory.dying
     return shared_bytes(
         bytes_written(row_graph, scheduled, ops[-1]), [(distance, dying[x]) for x, distance in below if x in dying]
     )
-
-
-def _stage_bytes(
-    row_graph: RowGraph,
-    order: Sequence[int],
-    lives: Mapping[str, Life],
-    owner: Mapping[str, str],
-    *,
-    stage: Mapping[str, StageMap],
-    span: tuple[int, int],
-    front: Sequence[TileChoice],
-    floor: int,
-    byte_limit: int,
-) -> Iterator[tuple[TileChoice, int]]:
-    """Yield the choices of tiles with which the steps of a span need at most `byte_limit` bytes as one stage, and these bytes.
-
-    No tiles where `floor` bytes are enough without. None when a streamed input has readers outside.
-    """
-    memory, ops = stage_memory(row_graph, order, lives, stage, span), order[span[0] : span[1]]
-    if memory is None:
-        return
-    if not any(memory.total - choice.saved + choice.tile - memory.most_shared <= byte_limit for choice in front):
-        return
-    untiled = memory.total - shared_in_stage(row_graph, ops, owner, memory)
-    if untiled <= floor:
-        front = [choice for choice in front if not choice.tiles]
-    for choice in front:
-        size = untiled - choice.saved + choice.tile
-        if choice.tiles and size <= byte_limit:
-            size += memory.total - untiled - shared_in_stage(row_graph, ops, owner, memory, choice.tiles)
-        if size <= byte_limit:
-            yield choice, size

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import toolchain
-from ...ir import CompileError
 
 SHORT = 500_000  # buffers times sections times tries of a problem for which Python is quick enough: about 0.1 s
 NEVER = 2**63 - 1
 SOURCE = Path(__file__).with_name("branch_and_bound.c")
-FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
 class Problem(NamedTuple):
@@ -198,9 +196,10 @@ def _answer(filled: bool | None, offsets: list[int], beyond: int, tries: int) ->
 
 def _search_in_c(problem: Problem) -> Search | None:
     """Return the search in C with the problem's tables, or None where nothing can build it."""
-    function = _compiled()
-    if function is None:
+    library = toolchain.library(SOURCE)
+    if library is None:
         return None
+    function = library.tw_search
     size, align, first, end, near, weights, load = problem
     pairs = list(chain.from_iterable(near))
     lists = (
@@ -219,18 +218,6 @@ def _search_in_c(problem: Problem) -> Search | None:
         return _answer({1: True, 0: False}.get(code), list(offsets), beyond.value, tries - left.value)
 
     return run
-
-
-@lru_cache
-def _compiled() -> Callable[..., int] | None:
-    try:
-        compiler = toolchain.host()
-        path = toolchain.cached(
-            "search.so", compiler, FLAGS, [SOURCE], lambda target: toolchain.compile_c(compiler, [*FLAGS, SOURCE, "-o", target])
-        )
-        return ctypes.CDLL(str(path)).tw_search
-    except (CompileError, OSError):
-        return None
 
 
 def _starts(lists: Sequence[Sequence[Any]]) -> list[int]:

@@ -2,18 +2,23 @@
 path from the first cut to the last with the least cost, of those that weigh no more than a limit.
 
 Within a limit of weight it is a shortest path with two sums (Joksch 1966): at each cut the labels (cost, weight) that no other
-beats in both, less those that cannot get to the end within the limit.
+beats in both, less those that cannot get to the end within the limit. shortest_path.c does the same in C.
 """
 
 from __future__ import annotations
 
+from ctypes import CDLL, c_int64, c_void_p
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import toolchain
+
 Numbers = NDArray[np.int64]
 NEVER = 1 << 60  # the cost of an edge that may not be taken, or more
+SOURCE = Path(__file__).with_name("shortest_path.c")
 
 
 class Cuts:
@@ -22,8 +27,9 @@ class Cuts:
     def __init__(self, begin: Numbers, end: Numbers, weight: Numbers, last: int) -> None:
         self.begin, self.end, self.weight, self.last = begin, end, weight, last
         by_end = np.argsort(end, kind="stable")
-        bounds = np.searchsorted(end[by_end], np.arange(last + 2))
-        self.arriving = [by_end[low:high] for low, high in pairwise(bounds)]  # per cut
+        self.by_end, self.bounds = by_end, np.searchsorted(end[by_end], np.arange(last + 2)).astype(np.int64)
+        self.arriving = [by_end[low:high] for low, high in pairwise(self.bounds)]  # per cut
+        self.sorted = begin[by_end], weight[by_end]
 
     def shortest(self, cost: Numbers, limit: int) -> list[int] | None:
         """Return the edges of the least cost in all that weigh at most `limit`, the first one first; None where no path is."""
@@ -43,9 +49,22 @@ class Cuts:
             path.append(taken[cut])
             cut = int(self.begin[taken[cut]])
         weight = int(self.weight[path].sum())
-        return path[::-1] if weight <= limit else self._within(cost, limit)
+        if weight <= limit:
+            return path[::-1]
+        library = toolchain.library(SOURCE)
+        return self.within(cost, limit) if library is None else self.within_in_c(library, cost, limit)
 
-    def _within(self, cost: Numbers, limit: int) -> list[int] | None:
+    def within_in_c(self, library: CDLL, cost: Numbers, limit: int) -> list[int] | None:
+        """Return the same as `within`."""
+        cost, path = cost[self.by_end], np.zeros(self.last, np.int64)
+        tables = (self.bounds, *self.sorted, cost)
+        pointers = [c_void_p(table.ctypes.data) for table in tables]
+        edges = library.tw_shortest(c_int64(self.last), *pointers, c_int64(limit), c_void_p(path.ctypes.data))
+        if edges < 0:
+            raise MemoryError
+        return self.by_end[path[:edges][::-1]].tolist() if edges else None
+
+    def within(self, cost: Numbers, limit: int) -> list[int] | None:
         """Return the same where the path of least cost weighs too much."""
         left = self._least_weights(cost)
         if left[0] > limit:

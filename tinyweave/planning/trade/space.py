@@ -13,26 +13,24 @@ of them needs, in which each op has its fastest kernel. In that space the answer
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...ops import macs_per_op
 from ..fuse.access import RowGraph, joined, recomputed_macs, tile_words
+from ..fuse.possible import Question, Span, Stages, as_arrays, possible_stages
 from ..fuse.schedule import is_fused
 from ..fuse.stages import (
-    MOST_CHOICES,
-    MOST_GROWN,
     NEVER,
-    SHORT,
     Partition,
     StageMap,
-    StageMemory,
     TileCandidate,
     TileChoice,
-    grow_choices,
+    dying_in,
     growing,
     saved_by,
     shared_in_stage,
@@ -87,27 +85,12 @@ class _Trade(NamedTuple):
 T = TypeVar("T", _Single, _Trade)
 
 
-class _Stage:
-    """A possible stage, from the step `begin` up to `end`, with a choice of tiles. trades: what more bytes than its least give,
-    the fewest bytes first; None until that was worked out."""
-
-    __slots__ = ("begin", "choice", "end", "memory", "trades")
-
-    def __init__(self, begin: int, end: int, choice: TileChoice, memory: StageMemory) -> None:
-        self.begin, self.end, self.choice, self.memory = begin, end, choice, memory
-        self.trades: list[_Trade] | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Return what it needs with the narrowest tiles and no scratch, if its output shares all that dies."""
-        return self.memory.total - self.choice.saved + self.choice.tile - self.memory.most_shared
-
-
 class Space:
     """The stages of an order of the ops, with the kernels that each may have.
 
     kernels: per op, the portable one first. budget: multiply-accumulates that may be done again in all. fuses: whether there
-    are stages of several ops. partition: the only stages that there are, with tiles that stay as wide as they are.
+    are stages of several ops; blocks: each of these is one tile. partition: the only stages that there are, with tiles that
+    stay as wide as they are.
     """
 
     def __init__(
@@ -120,6 +103,7 @@ class Space:
         *,
         budget: int,
         fuses: bool = True,
+        blocks: bool = False,
         partition: Partition | None = None,
     ) -> None:
         self.row_graph, self.order, self.owner, self.kernels = row_graph, tuple(order), owner, kernels
@@ -127,13 +111,14 @@ class Space:
         self.cycles_of = StageCycles(row_graph, kernels, core)
         self.lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
         self._words: dict[Tile, int] = {}
-        self.worked_out = list[int]()  # numbers of stages
+        self.trades: dict[int, list[_Trade]] = {}  # of stages that are worked out: what more bytes than their least give
         taken = {index for ops in partition.stages if is_fused(row_graph, ops) for index in ops} if partition else set[int]()
         self.singles = [single for step in range(len(order)) if self.order[step] not in taken for single in self._singles(step)]
+        self.tiles = list[Tile]()  # those that stages may have, as narrow as they can be
         if partition is not None:
-            self.stages = list(self._given(partition))
+            self.stages = self._given(partition)
         else:
-            self.stages = list(self._possible(budget)) if fuses else []
+            self.stages = self._possible(budget, blocks=blocks) if fuses else as_arrays((), self.order, ())
         self._tabulate()
 
     def fastest(self, byte_limit: int, budget: int) -> Path | None:
@@ -142,14 +127,14 @@ class Space:
         level = np.searchsorted(self.cycles_of.levels, byte_limit - self.low, side="right") - 1
         cost = self.least_cycles[np.arange(len(level)), level] * TIES + self.ties
         cost[(level < 0) | (self.again > budget)] = NEVER
-        for number in self.worked_out:
+        for number in self.trades:
             if cost[number] < NEVER:
                 cost[number] = self._cost(number, byte_limit)
         while True:
             path = self.cuts.shortest(cost, budget)
             if path is None:
                 return None
-            unsure = [number for number in path if number < len(self.stages) and self.stages[number].trades is None]
+            unsure = [number for number in path if number < len(self.stages.span) and number not in self.trades]
             if not unsure:
                 stages = tuple(self._chosen(number, byte_limit) for number in path)
                 return Path(stages, max(stage.bytes for stage in stages), sum(stage.cycles for stage in stages))
@@ -168,11 +153,11 @@ class Space:
         once = self.cycles_of.once
         return _worth_it([_Single(k.alone - less, once(index, k.name), step, k.name) for k in self.kernels[index]])
 
-    def _possible(self, budget: int) -> Iterator[_Stage]:
-        """Yield the stages that need less than their steps one by one, as far as is known before their output is laid over what
-        dies."""
-        row_graph, order, steps = self.row_graph, self.order, len(self.order)
-        alone = [NEVER] * steps
+    def _possible(self, budget: int, *, blocks: bool) -> Stages:
+        """Return the stages that need less than their steps one by one, as far as is known before their output is laid over
+        what dies."""
+        row_graph, order = self.row_graph, self.order
+        alone = [NEVER] * len(order)
         for single in self.singles:
             alone[single.step] = min(alone[single.step], single.bytes)
         begun = (row_graph.graph.tensors[name].bytes for name, life in self.lives.items() if life.begin < 0)
@@ -181,31 +166,14 @@ class Space:
         floor = max([sum(begun) - sum(brought), *unfused])  # no path needs less, so no tiles where that is enough
         work = sum(macs_per_op(row_graph.graph, clipped=True))
         # the same tiles for all amounts of work up to twice the network's: more of it never leads to another choice of them
-        candidates = tile_candidates(row_graph, order, max(budget, work) if budget else 0)
-        longest = steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
-        reached = [True] + [False] * steps
-        for begin in range(steps):
-            if not reached[begin]:
-                continue  # what comes by rows is taken by no stage up to here
-            choices, most = [[TileChoice(0, 0, 0)]], alone[begin]
-            reached[begin + 1] |= alone[begin] < NEVER
-            for end, is_stage, maps in growing(row_graph, order[: begin + longest], begin):
-                most = max(most, alone[end - 1])
-                choices.append(grow_choices(row_graph, choices, candidates[end - 1], maps, begin, choices=MOST_CHOICES))
-                if not is_stage or (end == begin + 1 and alone[begin] < NEVER):
-                    continue
-                memory = stage_memory(row_graph, order, self.lives, maps, (begin, end))
-                if memory is None:
-                    continue
-                for choice in choices[-1]:
-                    stage = _Stage(begin, end, choice, memory)
-                    if stage.bytes < most and not (choice.tiles and memory.total <= floor):
-                        reached[end] = True
-                        yield stage
+        candidates = tile_candidates(row_graph, order, max(budget, work) if budget else 0, blocks=blocks)
+        self.tiles = [each.tile for ending in candidates for each in ending]
+        self._words = {each.tile: each.bytes for ending in candidates for each in ending}
+        return possible_stages(Question(row_graph, order, self.lives, alone, candidates, -1 if blocks else floor, blocks))
 
-    def _given(self, partition: Partition) -> Iterator[_Stage]:
-        """Yield the fused stages of a partition."""
-        row_graph, begin = self.row_graph, 0
+    def _given(self, partition: Partition) -> Stages:
+        """Return the fused stages of a partition."""
+        row_graph, begin, spans = self.row_graph, 0, list[Span]()
         by_last = {tile.ops[-1]: tile for tile in partition.tiles}
         for ops, end in zip(partition.stages, accumulate(map(len, partition.stages)), strict=True):
             if is_fused(row_graph, ops):
@@ -219,41 +187,70 @@ class Space:
                         choice = choice.with_tile(candidate, saved_by(row_graph, candidate, maps))
                 memory = stage_memory(row_graph, self.order, self.lives, maps, (begin, end))
                 assert memory is not None, "its planner has seen to streamed inputs"
-                yield _Stage(begin, end, choice, memory)
+                spans.append(Span(begin, end, memory, [choice]))
             begin = end
+        self.tiles = list(partition.tiles)
+        return as_arrays(spans, self.order, self.tiles)
 
     def _tabulate(self) -> None:
         """Set the arrays over all stages and, after them, the ops by themselves: low, the least bytes that each may need;
         least_cycles, those that it may take with so much scratch as each level has; again; ties."""
-        stages, singles, count = self.stages, self.singles, len(self.stages)
-        begin = np.array([*(stage.begin for stage in stages), *(single.step for single in singles)], np.int64)
-        end = np.array([*(stage.end for stage in stages), *(single.step + 1 for single in singles)], np.int64)
-        self.low = np.array([*(stage.bytes for stage in stages), *(single.bytes for single in singles)], np.int64)
-        self.again = np.zeros(len(self.low), np.int64)
-        self.again[:count] = [stage.choice.macs for stage in stages]
-        self.cuts = Cuts(begin, end, self.again, len(self.order))
+        stages, singles, count = self.stages, self.singles, len(self.stages.span)
+        begin, end = stages.begin[stages.span], stages.end[stages.span]
+        steps = np.array([single.step for single in singles], np.int64)
+        alone = np.array([single.bytes for single in singles], np.int64)
+        low = stages.total[stages.span] - stages.saved + stages.tile - stages.most_shared[stages.span]
+        self.low = np.concatenate([low, alone])
+        self.again = np.concatenate([stages.again, np.zeros(len(singles), np.int64)])
+        self.cuts = Cuts(np.concatenate([begin, steps]), np.concatenate([end, steps + 1]), self.again, len(self.order))
         self.untiled = {
             index: self.cycles_of.untiled(index) for index in self.order if self.row_graph.accesses[index] is not None
         }
         none = np.zeros(len(self.cycles_of.levels), np.int64)
         upto = np.cumsum([none, *(self.untiled.get(index, none) for index in self.order)], axis=0)
         self.least_cycles = np.zeros((len(self.low), len(none)), np.int64)
-        self.least_cycles[:count] = upto[end[:count]] - upto[begin[:count]]
+        self.least_cycles[:count] = (upto[stages.end] - upto[stages.begin] + self._less_of_rows())[stages.span]
         self.least_cycles[count:] = np.array([single.cycles for single in singles], np.int64)[:, None]
+        more, kinds = self._more_of_tiles()
+        for level in range(len(none)):
+            self.least_cycles[:count, level] += _sums(more[kinds, level], stages.tiles_at)
         self.ties = np.zeros(len(self.low), np.int64)
-        known: dict[tuple[Tile, int | None], ByLevel] = {}
-        for number, stage in enumerate(stages):
-            fewer, tiles = stage.memory.fewer, stage.choice.tiles
-            tiled = [index for tile in tiles for index in tile.ops]
-            self.ties[number] = stage.end - stage.begin + TIE_OF_TILED * len(tiled)
-            for index in fewer.keys() - set(tiled):
-                self.least_cycles[number] += self.cycles_of.untiled(index, fewer[index]) - self.untiled[index]
-            for tile in tiles:
-                key = tile, fewer.get(tile.ops[-1])
-                if key not in known:
-                    wide = np.min([self.cycles_of.tiled(each, key[1]) for each in self._widths(tile)], axis=0)
-                    known[key] = wide - sum(self.untiled[index] for index in tile.ops)
-                self.least_cycles[number] += known[key]
+        sizes = np.array([len(tile.ops) for tile in self.tiles] or [0], np.int64)
+        self.ties[:count] = end - begin + TIE_OF_TILED * _sums(sizes[stages.tiles], stages.tiles_at)
+
+    def _less_of_rows(self) -> NDArray[np.int64]:
+        """Return [span, level]: cycles that rows which are not needed would take, as negative numbers."""
+        stages = self.stages
+        less = np.zeros((len(stages.begin), len(self.cycles_of.levels)), np.int64)
+        for span in np.flatnonzero(np.diff(stages.fewer_at)).tolist():
+            for step, rows in stages.fewer(span).items():
+                less[span] += self._less(self.order[step], rows)
+        return less
+
+    def _less(self, index: int, rows: int) -> ByLevel:
+        return self.cycles_of.untiled(index, rows) - self.untiled[index]
+
+    def _more_of_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return [kind, level]: cycles that a tile of the best width takes more than its ops by rows, and the kind of each of
+        the stages' tiles: kinds are tiles of which as many rows are needed."""
+        stages, known = self.stages, dict[tuple[int, tuple[tuple[int, int], ...]], int]()
+        more = list[ByLevel]()
+        spans = np.repeat(stages.span, np.diff(stages.tiles_at))
+        spans[np.diff(stages.fewer_at)[spans] == 0] = -1
+        each, kinds = np.unique(stages.tiles * (len(stages.begin) + 1) + spans + 1, return_inverse=True)
+        of = list[int]()
+        for code in each.tolist():
+            number, span = code // (len(stages.begin) + 1), code % (len(stages.begin) + 1) - 1
+            tile = self.tiles[number]
+            fewer = {self.order[step]: rows for step, rows in stages.fewer(span).items()} if span >= 0 else {}
+            key = number, tuple((index, fewer[index]) for index in tile.ops if index in fewer)
+            if key not in known:
+                known[key] = len(more)
+                wide = np.min([self.cycles_of.tiled(each, fewer.get(tile.ops[-1])) for each in self._widths(tile)], axis=0)
+                by_rows = [self.cycles_of.untiled(i, fewer[i]) if i in fewer else self.untiled[i] for i in tile.ops]
+                more.append(wide - np.sum(by_rows, axis=0))
+            of.append(known[key])
+        return np.array(more, np.int64).reshape(-1, len(self.cycles_of.levels)), np.array(of, np.int64)[kinds]
 
     def _widths(self, tile: Tile) -> list[Tile]:
         """Return a tile with as many columns as it has, twice as many, and so on, if it may be wider."""
@@ -270,19 +267,18 @@ class Space:
 
     def _work_out(self, number: int) -> None:
         """Set what a stage needs, and what more bytes give: scratch for its kernels, wider tiles."""
-        self.worked_out.append(number)
-        stage, cycles_of = self.stages[number], self.cycles_of
-        ops, tiles, fewer = self.order[stage.begin : stage.end], stage.choice.tiles, stage.memory.fewer
-        shared = shared_in_stage(self.row_graph, ops, self.owner, stage.memory, tiles)
+        cycles_of, (begin, end), tiles, fewer = self.cycles_of, self._span(number), self._tiles(number), self._fewer(number)
+        ops, size = self.order[begin:end], int(self.stages.tile[number])
+        shared = shared_in_stage(self.row_graph, ops, self.owner, dying_in(self.row_graph, self.lives, (begin, end)), tiles)
         least_scratch = max(min(kernel.scratch for kernel in cycles_of.usable[index]) for index in ops)
-        self.low[number] = stage.bytes + stage.memory.most_shared - shared + least_scratch
+        self.low[number] += int(self.stages.most_shared[self.stages.span[number]]) - shared + least_scratch
         tiled = {index for tile in tiles for index in tile.ops}
         scratch = np.unique([kernel.scratch for index in ops for kernel in cycles_of.usable[index]])
         scratch = scratch[scratch >= least_scratch]
         at = np.searchsorted(cycles_of.levels, scratch)
         by_width = [(self._widths(tile), fewer.get(tile.ops[-1])) for tile in tiles]
         sizes = np.array(
-            sorted({max(stage.choice.tile, self._words_of(wide)) for widths, _ in by_width for wide in widths} or {0}), np.int64
+            sorted({max(size, self._words_of(wide)) for widths, _ in by_width for wide in widths} or {0}), np.int64
         )
         cycles = np.zeros((len(sizes), len(scratch)), np.int64)
         for index in ops:
@@ -292,18 +288,28 @@ class Space:
             words = np.array([self._words_of(wide) for wide in widths], np.int64)  # they rise with the width
             fewest = np.minimum.accumulate([cycles_of.tiled(wide, rows)[at] for wide in widths], axis=0)
             cycles += fewest[np.searchsorted(words, sizes, side="right") - 1]
-        stage.trades = _worth_it(
+        self.trades[number] = _worth_it(
             [
-                _Trade(size - stage.choice.tile + area - least_scratch, int(cycles[x, y]), area, size)
-                for x, size in enumerate(sizes.tolist())
+                _Trade(words - size + area - least_scratch, int(cycles[x, y]), area, words)
+                for x, words in enumerate(sizes.tolist())
                 for y, area in enumerate(scratch.tolist())
             ]
         )
 
+    def _span(self, number: int) -> tuple[int, int]:
+        span = self.stages.span[number]
+        return int(self.stages.begin[span]), int(self.stages.end[span])
+
+    def _tiles(self, number: int) -> list[Tile]:
+        return [self.tiles[each] for each in self.stages.tiles_of(number)]
+
+    def _fewer(self, number: int) -> dict[int, int]:
+        """Return op of a stage -> its rows that are needed, where these are not all."""
+        return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.span[number])).items()}
+
     def _trade(self, number: int, byte_limit: int) -> _Trade:
         """Return the fastest trade of a stage within so many bytes, which are at least its least."""
-        trades = self.stages[number].trades
-        assert trades is not None
+        trades = self.trades[number]
         return trades[bisect_right(trades, byte_limit - int(self.low[number]), key=lambda trade: trade.bytes) - 1]
 
     def _cost(self, number: int, byte_limit: int) -> int:
@@ -313,14 +319,19 @@ class Space:
 
     def _chosen(self, number: int, byte_limit: int) -> ChosenStage:
         """Return a stage with the tiles and kernels of its fastest trade, or an op by itself."""
-        if number >= len(self.stages):
-            single = self.singles[number - len(self.stages)]
+        if number >= len(self.stages.span):
+            single = self.singles[number - len(self.stages.span)]
             return ChosenStage((self.order[single.step],), (), (single.kernel,), single.bytes, single.cycles)
-        stage, trade, cycles_of = self.stages[number], self._trade(number, byte_limit), self.cycles_of
-        ops, fewer = self.order[stage.begin : stage.end], stage.memory.fewer
+        trade, cycles_of, fewer, (begin, end) = (
+            self._trade(number, byte_limit),
+            self.cycles_of,
+            self._fewer(number),
+            self._span(number),
+        )
+        ops = self.order[begin:end]
         level = int(np.searchsorted(cycles_of.levels, trade.scratch))
         cycles, tiles = dict[int, dict[str, int]](), list[Tile]()
-        for tile in stage.choice.tiles:
+        for tile in self._tiles(number):
             rows = fewer.get(tile.ops[-1])
             able = [wide for wide in self._widths(tile) if self._words_of(wide) <= trade.tile]
             tiles.append(min(able, key=lambda wide: (int(cycles_of.tiled(wide, rows)[level]), -wide.cols)))
@@ -329,6 +340,13 @@ class Space:
         names = tuple(cycles_of.fastest(index, cycles[index], trade.scratch) for index in ops)
         bytes_ = int(self.low[number]) + trade.bytes
         return ChosenStage(ops, tuple(tiles), names, bytes_, trade.cycles)
+
+
+def _sums(values: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sums of values[at[k] : at[k + 1]] for all k."""
+    upto = np.concatenate(([0], np.cumsum(values)))
+    sums: NDArray[np.int64] = upto[at[1:]] - upto[at[:-1]]
+    return sums
 
 
 def _worth_it(options: Sequence[T]) -> list[T]:

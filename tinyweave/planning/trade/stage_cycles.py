@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...kernels.layer_cycles import Extent, layer_cycles
+from ...ir import Graph, Op
+from ...kernels.layer_cycles import Extent, cut, layer_cycles
 from ...kernels.table import BY_NAME
 from ..fuse.access import RowGraph, accesses, parts
 from ..kernels.cycles import lengths
@@ -39,14 +40,16 @@ class StageCycles:
         self.row_graph, self.kernels, self.core = row_graph, kernels, core
         self.levels = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
         self._calls: dict[tuple[int, str, Extent], int] = {}
+        self._parts: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
         self._tiles: dict[tuple[Tile, int | None], ByLevel] = {}
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
         """Return the cycles of one call of an op's kernel for a part of its output; 0 where they are not known."""
         known = self._calls.get((index, name, part))
         if known is None:
-            graph = self.row_graph.graph
-            known = round(layer_cycles(graph, graph.ops[index], name, self.core, part) or 0)
+            if (index, part) not in self._parts:
+                self._parts[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
+            known = round(layer_cycles(*self._parts[index, part], name, self.core) or 0)
             self._calls[index, name, part] = known
         return known
 
@@ -111,11 +114,10 @@ class StageCycles:
         return self._tiles[tile, rows]
 
     def _per_level(self, index: int, cycles: Mapping[str, int]) -> ByLevel:
-        kernels = self.usable[index]
-        fewest = [
-            min((cycles[k.name] for k in kernels if k.scratch <= level), default=TOO_MANY) for level in self.levels.tolist()
-        ]
-        return np.array(fewest, np.int64)
+        kernels = sorted(self.usable[index], key=lambda kernel: kernel.scratch)
+        fewest = np.minimum.accumulate([TOO_MANY, *(cycles[kernel.name] for kernel in kernels)])
+        per_level: ByLevel = fewest[np.searchsorted([kernel.scratch for kernel in kernels], self.levels, side="right")]
+        return per_level
 
     def fastest(self, index: int, cycles: Mapping[str, int], scratch: int) -> str:
         """Return the name of an op's fastest kernel with no more scratch, of equally fast ones that with least."""

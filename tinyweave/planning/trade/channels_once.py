@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 
 from ...ir import Graph, rebuild
 from ...ops import macs
-from ..alias.overlap import distances, saved_bytes, shared_in
-from ..kernel_choice import scratch_of, variants_in
+from ..alias.overlap import shared_in
+from ..fuse.rematerialise import candidates, with_channels_once
+from ..fuse.stages import NEVER
 from ..liveness import lifetimes
-from ..order.search import each_its_own, file_order, live_bytes
-from .access import RowGraph
-from .rematerialise import candidates, with_channels_once
-from .stages import NEVER, best_stages
+from ..order.search import each_its_own, file_order
+from .choose import Trade
+from .spaces import StreamedIO, space_of
 
 NOTCHES = 16  # of a map's channels
 ALIGNED = 4  # channels, which kernels take at a time
@@ -89,15 +89,12 @@ def _notches(graph: Graph, name: str) -> list[int]:
 
 
 def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
-    """Return the bytes of the busiest stage in the file's order with portable kernels; more than `byte_limit` if none fits."""
+    """Return the bytes of the busiest stage in the file's order with portable kernels; NEVER if none fits in `byte_limit`."""
     order = file_order(graph)
-    shared = shared_in(graph, order, parts=False)
-    variants = variants_in(graph, shared)
-    saved = partial(saved_bytes, graph, shared.owner, distances(graph, variants, shared.owner))
-    step_bytes = live_bytes(graph, order, shared.owner, scratch_of(graph, variants), saved)
-    return best_stages(
-        RowGraph(graph, variants, streamed_inputs), order, shared.owner, step_bytes, budget=budget, byte_limit=byte_limit
-    ).bytes
+    streams = StreamedIO(tuple(streamed_inputs))
+    space = space_of(graph, order, shared_in(graph, order, parts=False), streams=streams, budget=budget)
+    found = Trade([(space, budget)]).least_bytes(byte_limit)
+    return NEVER if found is None else found.path.bytes
 
 
 def _parts(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
