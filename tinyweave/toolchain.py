@@ -213,16 +213,19 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
     return entry / name
 
 
+LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
+
+
 @lru_cache
 def library(source: Path) -> ctypes.CDLL | None:
     """Return a C file of ours as functions to call, built once for this machine; None where nothing can build it."""
-    flags = ("-shared", "-fPIC", "-O3", "-std=c99")
+
+    def build(target: Path) -> None:
+        compile_c(compiler, [*LIBRARY_FLAGS, source, "-o", target])
+
     try:
         compiler = host()
-        name = source.with_suffix(".so").name
-        return ctypes.CDLL(
-            str(cached(name, compiler, flags, [source], lambda to: compile_c(compiler, [*flags, source, "-o", to])))
-        )
+        return ctypes.CDLL(str(cached(source.with_suffix(".so").name, compiler, LIBRARY_FLAGS, [source], build)))
     except (CompileError, OSError):
         return None
 

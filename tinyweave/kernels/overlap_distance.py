@@ -65,9 +65,15 @@ def elementwise(graph: Graph, op: Op) -> Distances:
         if x.elements == out.elements:
             found[index] = max(out.elements - 1, 0) * max(size - itemsize(x.dtype), 0)
         else:
-            read = np.broadcast_to(_numbered(x), out.shape).ravel()
-            found[index] = trailing(read * itemsize(x.dtype), np.arange(1, out.elements + 1) * size)
+            found[index] = _repeated(x.shape, out.shape, itemsize(x.dtype), size)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
+    """Return the distance of an operand that broadcasts; sizes of an element in bytes."""
+    read = np.broadcast_to(np.arange(prod(shape)).reshape(shape), out_shape).ravel()
+    return trailing(read * size, np.arange(1, len(read) + 1) * out_size)
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:

@@ -20,9 +20,9 @@ from tinyweave.ops.window import Window, same_padding
 from tinyweave.planning import Plan, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
 from tinyweave.planning.fuse.access import Access, RowGraph
-from tinyweave.planning.fuse.channels_once import best_channels_once
 from tinyweave.planning.fuse.rematerialise import _is_channelwise, candidates, is_rematerialised, with_channels_once
 from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.trade.channels_once import best_channels_once
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.words import twice_lines
 from tinyweave.simulate import compare

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,23 @@ from cases.graphs import Net
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
-from tinyweave import api
+from tinyweave import api, toolchain
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.window import Window
 from tinyweave.planning import Tile, front, plan, plan_in_stages
-from tinyweave.planning.alias.overlap import distances, saved_bytes, views
+from tinyweave.planning.alias.overlap import shared_in
+from tinyweave.planning.fuse import possible
 from tinyweave.planning.fuse import stages as fuse
 from tinyweave.planning.fuse.access import Access, RowGraph, joined, recomputed_macs, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.schedule import plan_macs, schedule_stage
-from tinyweave.planning.fuse.stages import best_stages, growing
-from tinyweave.planning.order.search import file_order, live_bytes
+from tinyweave.planning.fuse.stages import growing
+from tinyweave.planning.order.search import file_order
 from tinyweave.planning.plan import RowTiming
+from tinyweave.planning.trade.choose import Trade
+from tinyweave.planning.trade.spaces import StreamedIO, space_of
 
 SEEDS = range(30)
 
@@ -103,30 +105,15 @@ def testgrowing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_cuts_within_a_limit_are_the_best_ones_or_none(seed: int) -> None:
-    graph = by_row(seed)
-    row_graph, order, owner = row_graph_of(graph), file_order(graph), views(graph)
-    alone = live_bytes(graph, order, owner)
-    best = best_stages(row_graph, order, owner, alone)
-    found = {
-        most: best_stages(row_graph, order, owner, alone, byte_limit=most)
-        for most in range(max(alone), 0, -max(1, max(alone) // 50))
-    }
-    within = [most for most, (stages, *_) in found.items() if stages]
-    assert all(found[most] == best for most in within)
-    assert not within or all(not stages for most, (stages, *_) in found.items() if most < within[-1])
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     """All cuts of a small network, each planned: none needs less than what the dynamic programme found, but for placement."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
-    row_graph, order, owner = row_graph_of(graph), file_order(graph), views(graph)
-    variants = [variant_for(graph, op).name for op in graph.ops]
-    saved = partial(saved_bytes, graph, owner, distances(graph, variants, owner))
-    alone = live_bytes(graph, order, owner, (), saved)
-    found, tiles, _ = best_stages(row_graph, order, owner, alone)
-    chosen = plan_in_stages(graph, found, tiles=tiles)
+    row_graph, order = row_graph_of(graph), file_order(graph)
+    space = space_of(graph, order, shared_in(graph, order, parts=False), budget=0)
+    found = Trade([(space, 0)]).least_bytes()
+    assert found is not None
+    stages = found.path.stages
+    chosen = plan_in_stages(graph, [stage.ops for stage in stages], tiles=[tile for stage in stages for tile in stage.tiles])
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
         stages = [order[a:b] for a, b in itertools.pairwise(edges)]
@@ -220,17 +207,45 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
             grown.append(1)
             yield one
 
-    monkeypatch.setattr(fuse, "growing", counted)
-    plans, counts = [], []
+    monkeypatch.setattr(possible, "growing", counted)
+    monkeypatch.setattr(possible, "stages_in_c", lambda question: None)
+    bytes_, counts = list[int](), list[int]()
     for most in (fuse.MOST_GROWN, 10 * steps, 1):
-        monkeypatch.setattr(fuse, "MOST_GROWN", most)
+        monkeypatch.setattr(possible, "MOST_GROWN", most)
         grown.clear()
-        row_graph, order = row_graph_of(graph), file_order(graph)
-        plans.append(best_stages(row_graph, order, views(graph), live_bytes(graph, order, views(graph))))
+        space = space_of(graph, file_order(graph), shared_in(graph, file_order(graph), parts=False), budget=0)
+        found = Trade([(space, 0)]).least_bytes()
+        assert found is not None
+        bytes_.append(found.path.bytes)
         counts.append(len(grown))
     assert counts[0] > counts[1] > counts[2]
     assert counts[1] <= (10 + fuse.SHORT) * steps and counts[2] <= 2 * fuse.SHORT * steps
-    assert plans[0].bytes <= plans[1].bytes <= plans[2].bytes
+    assert bytes_ == sorted(bytes_)
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["stages", "blocks"])
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("seed", range(40))
+def test_c_and_python_find_the_same_stages(seed: int, brought: bool, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if toolchain.library(possible.SOURCE) is None:
+        pytest.skip("needs a C compiler")
+    graph = by_row(seed) if seed < 30 else random_network(seed, 16, growers=BY_ROW, live=3)
+    found = list[tuple[list[int], ...]]()
+
+    def compared(question: possible.Question) -> possible.Stages:
+        in_c, in_python = possible.stages_in_c(question), possible.stages_in_python(question)
+        assert in_c is not None
+        for name, column, other in zip(possible.Stages._fields, in_c, in_python, strict=True):
+            assert column.tolist() == other.tolist(), name
+        found.append(in_c.span.tolist())
+        return in_c
+
+    monkeypatch.setattr("tinyweave.planning.trade.space.possible_stages", compared)
+    shared = shared_in(graph, file_order(graph), parts=False)
+    streams = StreamedIO(graph.inputs if brought else ())
+    for budget in (0, macs(graph) // 4, 10 * macs(graph)):
+        space_of(graph, file_order(graph), shared, streams=streams, budget=budget, blocks=blocks)
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize("seed", SEEDS)

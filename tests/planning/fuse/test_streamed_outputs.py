@@ -6,7 +6,6 @@ import itertools
 import random
 import subprocess
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +21,12 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, from_json, front, plan, plan_in_stages, to_json
-from tinyweave.planning.alias.overlap import distances, saved_bytes, views
+from tinyweave.planning.alias.overlap import distances, shared_in, views
 from tinyweave.planning.fuse.access import RowGraph, accesses, streamable_outputs
 from tinyweave.planning.fuse.schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
-from tinyweave.planning.fuse.stages import best_stages
-from tinyweave.planning.order.search import file_order, live_bytes
+from tinyweave.planning.order.search import file_order
+from tinyweave.planning.trade.choose import Trade
+from tinyweave.planning.trade.spaces import StreamedIO, space_of
 from tinyweave.simulate import compare
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
@@ -124,11 +124,13 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     """As for whole outputs: of all cuts of a small network none needs less than what the dynamic programme found."""
     graph = random_network(seed, 6, growers=BY_ROW, live=2)
     streamed_outputs = streamable_outputs(row_graph_of(graph))
-    row_graph, order, owner = row_graph_of(graph, *streamed_outputs), file_order(graph), views(graph)
-    gone = replace(graph, outputs=tuple(name for name in graph.outputs if name not in streamed_outputs))
-    saved = partial(saved_bytes, gone, owner, distances(gone, row_graph.variants, owner))
-    found, tiles, _ = best_stages(row_graph, order, owner, live_bytes(gone, order, owner, (), saved))
-    chosen = plan_in_stages(graph, found, tiles=tiles, streamed_outputs=streamed_outputs)
+    row_graph, order = row_graph_of(graph, *streamed_outputs), file_order(graph)
+    shared = shared_in(graph, order, parts=False)
+    space = space_of(graph, order, shared, streams=StreamedIO((), streamed_outputs), budget=0)
+    found = Trade([(space, 0)]).least_bytes()
+    assert found is not None
+    stages, tiles = [stage.ops for stage in found.path.stages], [tile for stage in found.path.stages for tile in stage.tiles]
+    chosen = plan_in_stages(graph, stages, tiles=tiles, streamed_outputs=streamed_outputs)
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
         stages = [order[a:b] for a, b in itertools.pairwise(edges)]

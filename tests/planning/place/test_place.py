@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyweave import toolchain
+from tinyweave import planning, toolchain
 from tinyweave.planning.place import branch_and_bound as search
 from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
 from tinyweave.planning.plan import Buffer
@@ -114,7 +114,7 @@ def test_brute_force_sees_what_greedy_and_the_bound_miss() -> None:
 
 
 def test_search_in_c_and_in_python_is_the_same() -> None:
-    if search._compiled() is None:
+    if toolchain.library(search.SOURCE) is None:
         pytest.skip("needs a C compiler")
     kinds = set()
     for seed in range(3000):
@@ -133,15 +133,16 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
     assert kinds == {"found", "impossible", "gave up"}
 
 
-def test_the_search_in_c_compiles_without_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", sorted(Path(planning.__file__).parent.rglob("*.c")), ids=lambda source: source.name)
+def test_the_planner_in_c_compiles_without_a_warning(source: Path, tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-    toolchain.compile_c(toolchain.host(), [*search.FLAGS, *strict, search.SOURCE, "-o", tmp_path / "search.so"])
+    toolchain.compile_c(toolchain.host(), [*toolchain.LIBRARY_FLAGS, *strict, source, "-o", tmp_path / "planner.so"])
 
 
 def test_without_a_compiler_the_placement_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     buffers = hard_buffers()
     expected = place(buffers, tries=3000)
-    monkeypatch.setattr(search, "_compiled", lambda: None)
+    monkeypatch.setattr(toolchain, "library", lambda source: None)
     assert place(buffers, tries=3000) == expected
 
 

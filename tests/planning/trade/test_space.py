@@ -13,29 +13,29 @@ from tinyweave.planning import planner
 from tinyweave.planning.fuse.stages import NEVER
 from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
 from tinyweave.planning.trade.space import Space
+from tinyweave.planning.trade.spaces import space_of
 
 SEEDS = range(30)
 CORE = Kernels("cortex-m4")
 
 
-def space_of(seed: int, budget: int) -> tuple[Graph, Space]:
+def random_space(seed: int, budget: int) -> tuple[Graph, Space]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
     sources = planner._sources(graph, "best", "sram", planner.StreamedIO(), [FOR_ALL, CORE], overhead=None, fast=False)
     order = sources[-1].space.order
     shared = planner.shared_in(graph, order, parts=False)
-    made = planner._space(graph, order, shared, kernels=[FOR_ALL, CORE], streams=planner.StreamedIO(), budget=budget)
+    made = space_of(graph, order, shared, kernels=[FOR_ALL, CORE], budget=budget)
     return graph, made
 
 
 def all_paths(space: Space) -> list[tuple[int, int, int]]:
     """Return (bytes, cycles, work done again) of every path: each stage with each of its trades, each op with each kernel."""
-    for number in range(len(space.stages)):
+    stages, options = space.stages, dict[int, list[tuple[int, int, int, int]]]()
+    for number, span in enumerate(stages.span.tolist()):
         space._work_out(number)
-    options: dict[int, list[tuple[int, int, int, int]]] = {}
-    for number, stage in enumerate(space.stages):
-        for trade in stage.trades or ():
-            bytes_ = int(space.low[number]) + trade.bytes
-            options.setdefault(stage.begin, []).append((stage.end, bytes_, trade.cycles, stage.choice.macs))
+        for trade in space.trades[number]:
+            bytes_, again = int(space.low[number]) + trade.bytes, int(stages.again[number])
+            options.setdefault(int(stages.begin[span]), []).append((int(stages.end[span]), bytes_, trade.cycles, again))
     for single in space.singles:
         options.setdefault(single.step, []).append((single.step + 1, single.bytes, single.cycles, 0))
     reached = {0: {(0, 0, 0)}}
@@ -49,12 +49,12 @@ def all_paths(space: Space) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("budget", [0, 2000, 20_000])
 def test_no_path_is_faster_within_as_many_bytes(seed: int, budget: int) -> None:
     """Asked of a space of which nothing is worked out yet, from the most bytes down and from the fewest up."""
-    _, known = space_of(seed, budget)
+    _, known = random_space(seed, budget)
     every = [path for path in all_paths(known) if path[2] <= budget]
     limits = sorted({bytes_ for bytes_, _, _ in every})
     limits = [limits[0] - 1, *limits[:: max(len(limits) // 12, 1)], NEVER]
     for order in (limits, limits[::-1]):
-        _, space = space_of(seed, budget)
+        _, space = random_space(seed, budget)
         for limit in order:
             within = [cycles for bytes_, cycles, _ in every if bytes_ <= limit]
             found = space.fastest(limit, budget)

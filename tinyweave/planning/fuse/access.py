@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op, Tensor
 from ...kernels.table import BY_NAME
-from ...ops import SPECS
+from ...ops import SPECS, macs_per_op
 from ...ops.window import ONE_TO_ONE, Spans, Window, Windows, positions
 from ..plan import Tile
 
@@ -78,7 +78,7 @@ class RowGraph:
 
     def with_tiles(self, tiles: Collection[Tile]) -> RowGraph:
         """Return the same graph with these tiles; what is known of its ops stays known."""
-        _ = self.in_place, self.known_parts  # known before it is copied
+        _ = self.in_place, self.known_parts, self.taps_upto  # known before it is copied
         tiled = copy(self)
         object.__setattr__(tiled, "tiles", tiles)
         return tiled
@@ -93,6 +93,20 @@ class RowGraph:
     def windows(self) -> list[Windows | None]:
         """Return per op the windows that it reads; None where it has none."""
         return [SPECS[op.kind].windows(self.graph, op) for op in self.graph.ops]
+
+    @cached_property
+    def macs(self) -> list[int]:
+        """Return per op its multiply-accumulates, those outside the map left out."""
+        return list(macs_per_op(self.graph, clipped=True))
+
+    @cached_property
+    def taps_upto(self) -> list[tuple[NDArray[np.int64], ...]]:
+        """Return per op and axis how many taps of the windows before each row (or column) lie inside the map; nothing for ops
+        without windows or products."""
+        return [
+            tuple(_taps_upto(self.graph, op, windows, axis) for axis in (0, 1)) if macs and windows is not None else ()
+            for op, macs, windows in zip(self.graph.ops, self.macs, self.windows, strict=True)
+        ]
 
     @cached_property
     def sums(self) -> list[int]:
@@ -188,16 +202,10 @@ def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -
 
     rows: those that the last one computes in all; the whole map's if left out.
     """
-    key = tile.ops, axis, (tile.rows, tile.cols)[axis], rows, axis == 1 and tile.cached
-    if key not in row_graph.known_parts:
-        row_graph.known_parts[key] = _parts(row_graph, *key)
-    return row_graph.known_parts[key]
-
-
-def _parts(
-    row_graph: RowGraph, ops: Sequence[int], axis: int, step: int, rows: int | None, slides: bool
-) -> tuple[dict[int, Spans], dict[str, int]]:
-    graph, last = row_graph.graph, ops[-1]
+    graph, ops, last, step, slides = row_graph.graph, tile.ops, tile.ops[-1], (tile.rows, tile.cols)[axis], axis and tile.cached
+    known = row_graph.known_parts.get((ops, axis, step, rows, slides))
+    if known is not None:
+        return known
     count = graph.output(graph.ops[last]).shape[1 + axis] if rows is None else rows
     begin = np.arange(0, count, step)
     computed, largest = {last: (begin, np.minimum(begin + step, count))}, dict[str, int]()
@@ -210,6 +218,7 @@ def _parts(
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
         computed[index], largest[name] = slid((begin, end)) if slides else ((begin, end), int((end - begin).max()))
+    row_graph.known_parts[ops, axis, step, rows, slides] = computed, largest
     return computed, largest
 
 
@@ -262,26 +271,22 @@ def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) ->
 def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans | None) -> int:
     """Return the multiply-accumulates of an op that computes these rows and columns of its output, beyond computing each once;
     those outside the map are left out."""
-    total = SPECS[row_graph.graph.ops[index].kind].macs(row_graph.graph, row_graph.graph.ops[index], True)
+    total = row_graph.macs[index]
     if not total or row_graph.windows[index] is None:  # without one it runs by itself, each row once
         return 0
     once = done = 1
     for axis, spans in ((0, rows), (1, cols)):
         if spans is not None:
-            inside = _taps_inside(row_graph, index, axis)
-            upto = np.concatenate(([0], np.cumsum(inside)))
+            upto = row_graph.taps_upto[index][axis]
             once, done = once * int(upto[-1]), done * int((upto[spans[1]] - upto[spans[0]]).sum())
     return total * done // once - total
 
 
-def _taps_inside(row_graph: RowGraph, index: int, axis: int) -> NDArray[np.int64]:
-    """Return per row or column of an op's output how many taps of its window lie inside the map."""
-    op, windows = row_graph.graph.ops[index], row_graph.windows[index]
-    assert windows is not None
+def _taps_upto(graph: Graph, op: Op, windows: Windows, axis: int) -> NDArray[np.int64]:
+    """Return how many taps of the windows of the rows (or columns) before each one of an op's output lie inside the map."""
     extent, stride, pad = windows[axis]
-    size, out = row_graph.graph.input(op).shape[1 + axis], row_graph.graph.output(op).shape[1 + axis]
+    size, out = graph.input(op).shape[1 + axis], graph.output(op).shape[1 + axis]
     dilation = op.attrs.get("dilation", (1, 1))[axis]
     kernel = (extent - 1) // dilation + 1
     taps = positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=pad)
-    inside: NDArray[np.int64] = taps.sum(axis=1, dtype=np.int64)
-    return inside
+    return np.concatenate(([0], np.cumsum(taps.sum(axis=1, dtype=np.int64))))

@@ -92,7 +92,8 @@ def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, by
     """Return the bytes of the busiest stage in the file's order with portable kernels; NEVER if none fits in `byte_limit`."""
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))
-    space = space_of(graph, order, shared_in(graph, order, parts=False), streams=streams, budget=budget)
+    shared = shared_in(graph, order, parts=False)
+    space = space_of(graph, order, shared, streams=streams, budget=budget, has_cycles=False)
     found = Trade([(space, budget)]).least_bytes(byte_limit)
     return NEVER if found is None else found.path.bytes
 

@@ -256,7 +256,7 @@ class Space:
         """Return a tile with as many columns as it has, twice as many, and so on, if it may be wider."""
         width = self.row_graph.graph.output(self.row_graph.graph.ops[tile.ops[-1]]).shape[2]
         widths = [tile]
-        while self.widens and widths[-1].cols < width:
+        while self.cycles_of.core and self.widens and widths[-1].cols < width:
             widths.append(Tile(tile.ops, min(2 * widths[-1].cols, width), tile.rows, tile.cached))
         return widths
 

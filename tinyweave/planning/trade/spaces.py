@@ -42,9 +42,10 @@ def space_of(
     blocks: bool = False,
     overlap: bool = True,
     partition: Partition | None = None,
+    has_cycles: bool = True,
 ) -> Space:
     """Return the space of an order: the steps by themselves with each of these kernels, and with `fuses` its stages; `blocks`:
-    each of these is one tile."""
+    each of these is one tile. Without `has_cycles` only bytes are of interest."""
     portable = _by_rows(graph, streams, kernels[0])
     staying = _staying(graph, streams)
     per_op: list[list[Kernel]] = [[] for _ in graph.ops]
@@ -60,7 +61,7 @@ def space_of(
     row_graph = RowGraph(
         graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
     )
-    core = cost_model_core(kernels[-1].core)
+    core = cost_model_core(kernels[-1].core) if has_cycles else ""
     return Space(row_graph, order, shared.owner, per_op, core, budget=budget, fuses=fuses, blocks=blocks, partition=partition)
 
 

@@ -34,7 +34,8 @@ class Kernel(NamedTuple):
 
 
 class StageCycles:
-    """Cycles, whole numbers, of the ops of a graph; what was worked out is kept. kernels: per op, the portable one first."""
+    """Cycles, whole numbers, of the ops of a graph; what was worked out is kept. kernels: per op, the portable one first. core:
+    the one whose cycles are counted; "" for none, where all take 0."""
 
     def __init__(self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str) -> None:
         self.row_graph, self.kernels, self.core = row_graph, kernels, core
@@ -45,6 +46,8 @@ class StageCycles:
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
         """Return the cycles of one call of an op's kernel for a part of its output; 0 where they are not known."""
+        if not self.core:
+            return 0
         known = self._calls.get((index, name, part))
         if known is None:
             if (index, part) not in self._parts:
@@ -108,6 +111,8 @@ class StageCycles:
 
     def tiled(self, tile: Tile, rows: int | None = None) -> ByLevel:
         """Return the fewest cycles of all ops of a tile, per level."""
+        if not self.core:
+            return np.zeros(len(self.levels), np.int64)
         if (tile, rows) not in self._tiles:
             of_ops = (self._per_level(index, cycles) for index, cycles in self.in_tile(tile, rows).items())
             self._tiles[tile, rows] = sum(of_ops, start=np.zeros(len(self.levels), np.int64))
