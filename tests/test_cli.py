@@ -189,7 +189,7 @@ def test_plan_fits_and_does_not_fit(capsys, chain):
     assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
     assert run("plan", chain, "--ram", arena - 1, "--json", *size) == 1
     tight = json.loads(capsys.readouterr().out)
-    assert tight["fits"] is False and tight["excess"] == {"ram": 1, "flash": None}
+    assert tight["fits"] is False and tight["excess"] == {"ram": 1, "flash": None, "latency_ms": None}
     assert run("plan", chain, "--ram", arena, *size) == 0
     printed = capsys.readouterr().out
     assert "fits" in printed and "0 B left" in printed and "offset" in printed
@@ -288,11 +288,11 @@ def test_limits_of_a_device_and_their_overrides(capsys, chain):
     record = json.loads(capsys.readouterr().out)
     assert record["device"]["name"] == "stm32f746"
     memories = {"dtcm": 64 * 1024, "sram": 256 * 1024}
-    assert record["limits"] == {"ram": 320 * 1024, "memories": memories, "flash": 10 * 1024}
+    assert record["limits"] == {"ram": 320 * 1024, "memories": memories, "flash": 10 * 1024, "latency_ms": None}
     assert record["ram"]["memories"] == {"dtcm": record["ram"]["arena"]}
     assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--ram", "100k", "--json") == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["limits"] == {"ram": 100 * 1024, "memories": None, "flash": 1024 * 1024}
+    assert record["limits"] == {"ram": 100 * 1024, "memories": None, "flash": 1024 * 1024, "latency_ms": None}
     assert record["ram"]["memories"] == {"sram": record["ram"]["arena"]}
 
 
@@ -656,7 +656,7 @@ def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(cap
     assert run("plan", chain, "--device", "cortex-m4", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["device"] == {"name": "cortex-m4", "core": "cortex-m4", "clock_hz": None, "ram": None, "flash": None}
-    assert record["limits"] == {"ram": None, "memories": None, "flash": None} and record["fits"] is None
+    assert record["limits"] == {"ram": None, "memories": None, "flash": None, "latency_ms": None} and record["fits"] is None
     assert record["plan"]["cycles"] > 0 and record["plan"]["latency_ms"] is None
     assert run("plan", chain, "--device", "cortex-m4", "--ram", "64k") == 0
     printed = capsys.readouterr().out

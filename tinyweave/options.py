@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+LIMITS = ("ram", "flash", "latency_ms")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class PlanOptions:
     max_mac_overhead: multiply-accumulates at most so many times the network's, for less RAM; None: nothing is computed twice,
     but by `patch` and `msf`.
     ram, flash: limits in bytes, or as text such as "64k" or "1m"; None: those of the device, if one is given.
+    latency_ms: one inference takes at most so long, estimated; it needs a device whose core's timings are known.
     """
 
     schedule: str = "best"
@@ -26,3 +30,9 @@ class PlanOptions:
     max_mac_overhead: float | None = None
     ram: int | str | None = None
     flash: int | str | None = None
+    latency_ms: float | None = None
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Return those of the options that say what a plan must fit."""
+        return {name: getattr(self, name) for name in LIMITS}

@@ -20,6 +20,8 @@ from .simulate.instruction_timing import Cycles
 if TYPE_CHECKING:  # what `inspect` does not need
     from .simulate.compare import Verification
 
+ROUNDING = 1e-6  # cycles; of a product of milliseconds and a clock
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -98,11 +100,28 @@ class Profile:
 @dataclass(frozen=True)
 class Limits:
     """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
-    first), to be tried in this order; none where there is one memory, of `ram` bytes."""
+    first), to be tried in this order; none where there is one memory, of `ram` bytes. latency_ms: what one inference may take,
+    at `clock_hz`."""
 
     ram: int | None
     flash: int | None
     maps: tuple[Mapping[str, int], ...] = ()
+    latency_ms: float | None = None
+    clock_hz: float | None = None
+
+    @property
+    def cycles(self) -> int | None:
+        """Return the cycles that one inference may take."""
+        if self.latency_ms is None or self.clock_hz is None:
+            return None
+        return int(self.latency_ms * self.clock_hz / 1e3 + ROUNDING)
+
+    def latency_excess(self, cycles: int | None) -> float | None:
+        """Return the milliseconds that so many cycles take too long, 0 if none; None where nothing limits them or they are not
+        known."""
+        if self.cycles is None or self.clock_hz is None or cycles is None:
+            return None
+        return max(0, cycles - self.cycles) / self.clock_hz * 1e3
 
     def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
         """Return the map in which these arenas were planned."""
@@ -131,7 +150,7 @@ class FlashNeed(NamedTuple):
         return max(0, self.constants - limit)
 
 
-def verdict(over: Collection[int | None], *, is_open: bool) -> bool | None:
+def verdict(over: Collection[float | None], *, is_open: bool) -> bool | None:
     """Return whether nothing that is known exceeds its limit; None when nothing could be compared, or a question is open."""
     known = [value for value in over if value is not None]
     if any(known):
@@ -178,12 +197,12 @@ class Deployment:
 
     @property
     def fits(self) -> bool:
-        """Return whether RAM and Flash, as measured, are within the limits."""
+        """Return whether RAM, Flash and time, as measured, are within the limits."""
         return not any(self.excess.values())
 
     @property
-    def excess(self) -> dict[str, int]:
-        """Return bytes by which ram and flash exceed their limits, 0 where they fit."""
+    def excess(self) -> dict[str, float]:
+        """Return bytes and milliseconds by which ram, flash and latency_ms exceed their limits, 0 where they fit."""
         return excess(self.profile, self.limits)
 
 
@@ -203,7 +222,7 @@ class Fit:
         return Limits(self.device.ram, self.device.flash)  # one arena for all boards
 
     @property
-    def excess(self) -> dict[str, int]:
+    def excess(self) -> dict[str, float]:
         """Return bytes by which ram and flash exceed what the board has, 0 where they fit or the board does not say."""
         return excess(self.profile, self.limits)
 
@@ -212,10 +231,14 @@ class Fit:
         return not any(self.excess.values())
 
 
-def excess(profile: Profile, limits: Limits) -> dict[str, int]:
-    """Return bytes by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
-    flash = 0 if limits.flash is None else max(0, profile.flash - limits.flash)
-    return {"ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0, "flash": flash}
+def excess(profile: Profile, limits: Limits) -> dict[str, float]:
+    """Return bytes and milliseconds by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
+    likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
+    return {
+        "ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0,
+        "flash": 0 if limits.flash is None else max(0, profile.flash - limits.flash),
+        "latency_ms": limits.latency_excess(likely) or 0,
+    }
 
 
 def _said(fits: bool) -> str:

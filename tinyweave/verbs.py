@@ -17,7 +17,7 @@ from . import api
 from .devices import Device, find
 from .ir import CompileError
 from .manifest import generated_folder
-from .options import PlanOptions
+from .options import LIMITS, PlanOptions
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Reordering
 from .simulate.compare import Verification
@@ -55,7 +55,7 @@ def pareto(
     chosen, target = _changed(options, changes), _device(device)
     if chosen.schedule != "best":
         raise CompileError(f"there is no front of schedule {chosen.schedule}", "leave out the schedule")
-    limits, core = api.limits_of(target, chosen.ram, chosen.flash), target.core if target else api.DEFAULT_CORE
+    limits, core = api.limits_of(target, **chosen.limits), target.core if target else api.DEFAULT_CORE
     more = {name: value for name, value in _planning(chosen).items() if name != "schedule"}
     return api.front(_model(model), limits, core=core, **more)
 
@@ -133,7 +133,7 @@ def deploy(
             loaded,
             written.scratch,
             device=target,
-            limits=api.limits_of(target, chosen.ram, chosen.flash),
+            limits=api.limits_of(target, **chosen.limits),
             inputs=list(map(_arrays, inputs)),
             count=samples,
             seed=seed,
@@ -179,14 +179,14 @@ def _planned(
 ) -> tuple[Model, Device | None, Plan]:
     """Return the model, read if need be, the device, and the plan: the one that is given, or a new one."""
     loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
-    limits = api.limits_of(target, chosen.ram, chosen.flash)
+    limits = api.limits_of(target, **chosen.limits)
     core = target.core if target else api.DEFAULT_CORE
     return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **_planning(chosen))
 
 
 def _planning(options: PlanOptions) -> dict[str, Any]:
     """Return what `api.plan` takes of the options as it is."""
-    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in ("ram", "flash")}
+    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in LIMITS}
 
 
 def _arrays(sample: Sample) -> list[np.ndarray]:

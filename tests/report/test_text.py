@@ -67,7 +67,7 @@ def known(**changes):
         "plain_c": [],
         "macs": 1000,
         "instructions": 2500,
-        "limits": {"ram": 1000, "memories": None, "flash": 5000},
+        "limits": {"ram": 1000, "memories": None, "flash": 5000, "latency_ms": None},
         "excess": {"ram": 24, "flash": 0},
         "fits": False,
         "ram": {"total": 1024, "arena": 900, "memories": {"sram": 900}, "static": 0, "stack": 124},
@@ -139,10 +139,14 @@ def test_what_is_proved_is_said_of_these_buffers_alone():
 
 def test_the_verdict_without_flash_limit_and_without_limits():
     lines = verdict_lines(
-        known(limits={"ram": 2048, "memories": None, "flash": None}, excess={"ram": 0, "flash": None}, fits=True)
+        known(
+            limits={"ram": 2048, "memories": None, "flash": None, "latency_ms": None},
+            excess={"ram": 0, "flash": None},
+            fits=True,
+        )
     )
     assert lines[0] == "fits stm32f746" and "  Flash: 4,000 B, no limit known (pass --flash)" in lines
-    unlimited = {"ram": None, "memories": None, "flash": None}
+    unlimited = {"ram": None, "memories": None, "flash": None, "latency_ms": None}
     assert verdict_lines(known(limits=unlimited, fits=None))[0].startswith("no limit given")
 
 
@@ -214,6 +218,6 @@ def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str]
         "ram": ram | {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
         "flash": dict.fromkeys(("total", "weights", "tables", "code")),
-        "limits": {"ram": None, "memories": None, "flash": None},
+        "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},
     }
     assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from .plans import ablation as ablation
     from .plans import counted as counted
     from .plans import counted_chain as counted_chain
+    from .plans import cycles_needed as cycles_needed
     from .plans import device_limits as device_limits
     from .plans import explain as explain
     from .plans import flash_need as flash_need
     from .plans import front as front
+    from .plans import latency_excess as latency_excess
     from .plans import limits_of as limits_of
     from .plans import plan as plan
     from .plans import read_plan as read_plan
@@ -45,8 +47,8 @@ __getattr__ = attributes(
     {
         "advice": "advise",
         "models": "load look_at read with_edges",
-        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain device_limits explain flash_need front "
-        "limits_of plan read_plan reorder",
+        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
+        "latency_excess limits_of plan read_plan reorder",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },
 )

@@ -199,8 +199,9 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 
 def _judged(changes: Options, plan: Plan, board: Device | None, limits: results.Limits) -> Proposal:
     over, need = limits.ram_excess(plan.arena), plans.flash_need(plan, board)
-    too_much = need.excess(limits.flash)
-    fits = results.verdict((over, too_much), is_open=limits.flash is not None and too_much is None)
+    too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
+    is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)
+    fits = results.verdict((over, too_much, too_long), is_open=is_open)
     return Proposal(changes, plan, sum(plan.arena.values()), need, fits, not over)
 
 

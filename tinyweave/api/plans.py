@@ -6,6 +6,7 @@ In: a Model, a device or its limits, options. Out: checked Plans, and explanatio
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,9 +27,11 @@ from ..planning.ablation import ablation as planning_ablation
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
+from ..planning.kernels.cycles import CycleEstimate, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.order.search import best_order, each_its_own
 from ..results import FlashNeed, Limits, Model, Reordering
+from ..simulate.instruction_timing import TIMINGS
 from .models import check_kernels
 
 DEFAULT_CORE = "cortex-m4"
@@ -57,12 +60,12 @@ def plan(
     With `stream_inputs` a callback brings its inputs row by row, with `stream_outputs` one takes those outputs row by row of
     which that can be done: Plan.streamed_outputs says which. It executes at most `max_mac_overhead` times the
     multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
-    `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code. The
-    others have the fast kernels of `core`: of the plans within the limits `"speed"` is the one with the fewest cycles,
-    estimated, and `"balanced"` the one with the least product of bytes and cycles. Left out it is the fastest within a RAM
-    limit that is given, else balanced. Where kernels save cycles by more constants, these may fill the Flash, at `"balanced"`
-    no more than TFLite Micro needs with the model's file; other_flash: what lies there besides the constants of the layers,
-    estimated if left out.
+    `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code, unless
+    time is limited. The others have the fast kernels of `core`: of the plans within the limits `"speed"` is the one with the
+    fewest cycles, estimated, and `"balanced"` the one with the least product of bytes and cycles. Left out it is the fastest
+    within a RAM limit that is given, else balanced. Where kernels save cycles by more constants, these may fill the Flash, but
+    only at `"speed"` more of it than TFLite Micro needs with the model's file; other_flash: what lies there besides the
+    constants of the layers, estimated if left out.
     """
     check_kernels(model)
     allowed = limits or Limits(None, None)
@@ -74,8 +77,9 @@ def plan(
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=core_with_kernels(aim, core),
+        core=core_with_kernels(aim, core, allowed),
         ram_limit=allowed.ram,
+        cycle_limit=allowed.cycles,
         flash=_flash(model, aim, allowed),
         other_flash=other_flash,
         aim=aim,
@@ -103,7 +107,7 @@ def front(
     aim = aim_of(optimize, allowed)
     return planning.front(
         model.graph,
-        core=core_with_kernels(aim, core),
+        core=core_with_kernels(aim, core, allowed),
         flash=_flash(model, aim, allowed),
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
@@ -122,23 +126,48 @@ def aim_of(optimize: str | None, limits: Limits) -> Aim:
     raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
 
 
-def core_with_kernels(aim: Aim, core: str) -> str:
+def core_with_kernels(aim: Aim, core: str, limits: Limits) -> str:
     """Return the core whose fast kernels a plan may have, "" for none."""
-    return "" if aim == "size" else core
+    return "" if aim == "size" and limits.cycles is None else core
 
 
 def _flash(model: Model, aim: Aim, limits: Limits) -> int | None:
     """Return the bytes of Flash that kernels may fill with constants; None: any."""
-    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if aim == "balanced" else None]
+    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if aim != "speed" else None]
     return min((size for size in sizes if size is not None), default=None)
 
 
-def limits_of(device: Device | None, ram: int | str | None = None, flash: int | str | None = None) -> Limits:
-    """Return the limits that are given, in bytes or as text such as "64k", else those of the device, if there is one."""
+def limits_of(
+    device: Device | None,
+    ram: int | str | None = None,
+    flash: int | str | None = None,
+    latency_ms: float | None = None,
+) -> Limits:
+    """Return the limits that are given, in bytes or as text such as "64k", else those of the device, if there is one.
+
+    Raise CompileError for a `latency_ms` where cycles or the clock are not known.
+    """
     limits = device_limits(device) if device else Limits(None, None)
     if ram is not None:
         limits = replace(limits, ram=_bytes(ram), maps=())
-    return limits if flash is None else replace(limits, flash=_bytes(flash))
+    if flash is not None:
+        limits = replace(limits, flash=_bytes(flash))
+    return limits if latency_ms is None else replace(limits, latency_ms=latency_ms, clock_hz=_clock(device, latency_ms))
+
+
+def _clock(device: Device | None, latency_ms: float) -> float:
+    """Return the clock by which cycles are compared with a time limit."""
+    if not 0 < latency_ms < math.inf:
+        raise CompileError(f"--latency-ms {latency_ms:g} is no time", "give milliseconds above 0, for example 25")
+    if device is None:
+        raise CompileError("--latency-ms needs a clock", "name a board with --device")
+    if device.core not in TIMINGS:
+        known = ", ".join(TIMINGS)
+        why = f"the timings of a {device.core} are not known"
+        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {known}")
+    if device.clock_hz is None:
+        raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
+    return device.clock_hz
 
 
 def _bytes(size: int | str) -> int:
@@ -149,6 +178,19 @@ def device_limits(device: Device) -> Limits:
     """Return what a device has: nothing is limited where it is a core alone."""
     maps = device.memory_maps
     return Limits(sum(maps[0].values()) if maps else None, device.flash, maps)
+
+
+def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
+    """Return the cycles that a plan takes on a device, by its layers' shapes; None where the core's timings are not known."""
+    return plan_cycles(plan, device.core) if device is not None and device.core in TIMINGS else None
+
+
+def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
+    """Return the milliseconds that a plan takes too long by its layers' shapes, 0 if none; None where that is not known."""
+    needed = cycles_needed(plan, device)
+    if needed is None:
+        return None
+    return limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles)
 
 
 def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:

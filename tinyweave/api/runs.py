@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ from .. import planning
 from ..codegen import Origin, Source, emit
 from ..devices import Device, all_devices
 from ..ir import CompileError
-from ..kernels.table import foreign, own_kernels
+from ..kernels.layer_cycles import cost_model_core
+from ..kernels.table import foreign
 from ..passes import source as tensor_source
 from ..passes.edges import as_in_file, as_other_sign
 from ..planning import Plan, Progress
@@ -25,9 +27,9 @@ from ..results import Deployment, Fit, Limits, Model, Profile, excess
 from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
 from ..simulate.run import StepPart
-from .plans import DEFAULT_CORE, core_with_kernels, device_limits, plan
+from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, plan
 
-REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured
+REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too long
 Count = TypeVar("Count")
 
 
@@ -142,12 +144,13 @@ def compare_boards(
 ) -> list[Fit]:
     """Return the model on every known board, or on `devices`, with the options of `plan`.
 
-    It is planned once for cores that have the same kernels, built and run where the kernels taken or the emulated core differ.
+    It is planned once for cores whose plans are compared by the same cycles, built and run where the kernels taken or the
+    emulated core differ.
     """
     boards = all_devices() if devices is None else devices
-    with_kernels = {own_kernels(device.core): device.core for device in boards}
-    by_kernels = {kernels: plan(model, core=core, **chosen) for kernels, core in with_kernels.items()}
-    plans = {device.core: by_kernels[own_kernels(device.core)] for device in boards}
+    like = {device.core: cost_model_core(device.core) for device in boards}
+    planned = {core: plan(model, core=core, **chosen) for core in dict.fromkeys(like.values())}
+    plans = {core: planned[other] for core, other in like.items()}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
     profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
     for device, run in runs.items():
@@ -251,32 +254,52 @@ def deploy(
         plan,
         model,
         schedule,
-        allowed,
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
         optimize=optimize,
         core=kernels,
     )
-    planned, core, cases = planned or how(), emulated_core(device), samples(model, count, seed, inputs)
-    emitted = source(model, planned, command, device, kernel_prefix=kernel_prefix)
-    write(emitted, folder)
-    built = target.build(planned, folder, model.name, core)
-    for _ in range(REBUILDS if planning.trades_flash(model.graph, core_with_kernels(optimize, kernels)) else 0):
-        replanned = how(other_flash=_other_flash(built, kernels))
-        if replanned.variants == planned.variants:
-            break
-        planned = replanned
-        for name in emitted.files:
+    core, cases, emitted = emulated_core(device), samples(model, count, seed, inputs), list[str]()
+
+    def build(planned: Plan) -> target.Build:
+        for name in emitted:
             (folder / name).unlink()
-        emitted = source(model, planned, command, device, kernel_prefix=kernel_prefix)
-        write(emitted, folder)
-        built = target.build(planned, folder, model.name, core)
+        made = source(model, planned, command, device, kernel_prefix=kernel_prefix)
+        write(made, folder)
+        emitted[:] = made.files
+        return target.build(planned, folder, model.name, core)
+
+    built, other_flash = build(planned or how(limits=allowed)), None
+    trades_flash = planning.trades_flash(model.graph, core_with_kernels(aim_of(optimize, allowed), kernels, allowed))
+    for _ in range(REBUILDS if trades_flash else 0):
+        other_flash = _other_flash(built, kernels)
+        replanned = how(limits=allowed, other_flash=other_flash)
+        if replanned.variants == built.plan.variants:
+            break
+        built = build(replanned)
+    run = partial(compare.run_samples, cases=cases, progress=progress)
+    there = run(built, caches=_caches(core, device))
+    for _ in range(REBUILDS if allowed.cycles is not None else 0):
+        stricter = _stricter(allowed, there, device)
+        replanned = how(limits=stricter, other_flash=other_flash) if stricter else built.plan
+        if (replanned.stages, replanned.variants) == (built.plan.stages, built.plan.variants):
+            break
+        built = build(replanned)
+        there = run(built, caches=_caches(core, device))
     right = compare.truth(model.graph, cases, _litert(model), progress)
-    here = compare.run_samples(target.build(planned, folder, model.name, target.HOST), cases, progress=progress)
-    there = compare.run_samples(built, cases, caches=_caches(core, device), progress=progress)
+    here = run(target.build(built.plan, folder, model.name, target.HOST))
     verification = compare.verdict(right, cases, [here, there], progress)
-    return Deployment(model, planned, _profile(there, device), verification, device, allowed)
+    return Deployment(model, built.plan, _profile(there, device), verification, device, allowed)
+
+
+def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
+    """Return limits with less time where a run took too long, by as much as it took longer than its plan was estimated to."""
+    taken, foreseen = _profile(run, device, by_step=False).cycles, cycles_needed(run.build.plan, device)
+    if taken is None or foreseen is None or not foreseen.at_least or not limits.latency_excess(taken.likely):
+        return None
+    assert limits.latency_ms is not None, "it is exceeded"
+    return replace(limits, latency_ms=limits.latency_ms * foreseen.at_least / taken.likely)
 
 
 def _other_flash(built: target.Build, kernels: str) -> int:

@@ -35,6 +35,12 @@ DeviceName = Annotated[
 ]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
+Latency = Annotated[
+    float | None,
+    typer.Option(
+        "--latency-ms", metavar="X", help="Time limit of one inference in milliseconds, estimated for the device and its clock."
+    ),
+]
 Schedule = Annotated[
     str,
     typer.Option(
@@ -109,7 +115,7 @@ SAMPLES = 5
 SEED = 0
 
 
-def target_options(*, device: DeviceName = None, ram: Ram = None, flash: Flash = None) -> None:
+def target_options(*, device: DeviceName = None, ram: Ram = None, flash: Flash = None, latency_ms: Latency = None) -> None:
     """List the options that say what the network must fit."""
 
 
@@ -188,7 +194,7 @@ def option_words(options: Options) -> Iterator[str]:
         if value is not None and value != DEFAULTS.get(option):
             yield f"--{option.replace('_', '-')}"
             if value is not True:
-                yield str(value)
+                yield str(value).removesuffix(".0")
 
 
 def quoted(word: str) -> str:

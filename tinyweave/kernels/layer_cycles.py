@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..ir import Graph, Op
 from ..ops import SPECS
-from .table import BY_NAME
+from .table import BY_NAME, DSP, MVE
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
 Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
@@ -52,6 +52,13 @@ def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
             padding[axis] = (0, 0)
     attrs = {**op.attrs, "padding": tuple(padding)} if padding else op.attrs
     return Graph(graph.name, tensors, (alone := replace(op, attrs=attrs),), (), ()), alone
+
+
+def cost_model_core(core: str) -> str:
+    """Return the core whose cycles plans for `core` are compared by: its own, else one with the same kernels."""
+    if core in _constants():
+        return core
+    return "cortex-m55" if core in MVE else "cortex-m4" if core in DSP else "cortex-m3"
 
 
 @cache

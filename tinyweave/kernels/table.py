@@ -626,19 +626,9 @@ def without_kernel(graph: Graph) -> list[CompileError]:
     return reasons
 
 
-def own_kernels(core: str) -> frozenset[str]:
-    """The names of the kernels that `core` has besides those for all."""
-    return frozenset(row.name for row in VARIANTS if core in row.cores)
-
-
 def foreign(names: Iterable[str], core: str) -> list[str]:
     """Of the kernels with these names, the ones that need instructions of cores other than `core`, sorted."""
     return sorted({name for name in names if name and (cores := BY_NAME[name].cores) and core not in cores})
-
-
-def cost_model_core(core: str) -> str:
-    """Of the cores with the same kernels the one whose cycles are taken to compare plans, so that all get the same."""
-    return "cortex-m55" if core in MVE else "cortex-m4" if core in DSP else "cortex-m3"
 
 
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:

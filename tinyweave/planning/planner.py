@@ -75,8 +75,8 @@ def plan(
     fast: a short search for the order, none for the placement, no fused stages: for those who plan thousands of networks.
     core: use its fast kernels besides the portable ones; their scratch counts in the arena. aim: of the plans within the limits
     the one with the least arena, with the least product of arena and cycles, or with the fewest cycles; left out it is the
-    product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. The
-    smallest plan where none is within the limits.
+    product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. Where
+    no plan is within the limits, the fastest within `ram_limit`; where that does not fit either, the smallest.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
     constants to be faster share what is left. progress: called for each plan that is laid out.
 
@@ -189,7 +189,7 @@ def _chosen(
     cycle_limit: int = NEVER,
     progress: Progress | None = None,
 ) -> Plan:
-    """Return the plan that an aim chooses within limits, or the smallest."""
+    """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
     trade = Trade([(source.space, source.budget) for source in sources])
     cost, best, limit = COSTS[aim], None, byte_limit
     smallest: tuple[PlacedLayout, Found] | None = None
@@ -211,6 +211,8 @@ def _chosen(
             break
         trade.closed.add(found.space)  # in others a plan may be placed better
     best = best or smallest
+    if best is None and cycle_limit < NEVER:
+        return _chosen(sources, "speed", byte_limit=byte_limit, progress=progress)
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows

@@ -16,12 +16,12 @@ from .. import __version__, api, results
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import CompileError, Graph
-from ..kernels.table import cost_model_core
+from ..kernels.layer_cycles import cost_model_core
 from ..ops import macs, macs_original
 from ..planning import Plan
 from ..planning.fuse.schedule import plan_macs
-from ..planning.kernels.cycles import cycles_to_compare, plan_cycles
-from ..simulate.instruction_timing import TIMINGS, Cycles, millijoules, milliseconds
+from ..planning.kernels.cycles import cycles_to_compare
+from ..simulate.instruction_timing import Cycles, millijoules, milliseconds
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
 if TYPE_CHECKING:  # what `inspect` does not need
@@ -60,7 +60,10 @@ def record(
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": estimate.excess(limits.flash) if estimate else _excess(profile.flash if profile else None, limits.flash),
     }
+    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
+    over["latency_ms"] = None if too_long is None else math.ceil(too_long * 1e3) / 1e3
     is_open = estimate is not None and limits.flash is not None and over["flash"] is None
+    is_open |= plan is not None and limits.latency_ms is not None and too_long is None
     return {
         "tinyweave": __version__,
         "model": {
@@ -78,6 +81,7 @@ def record(
             "ram": sum(memories.values()) if memories else limits.ram,
             "memories": dict(memories) if memories else None,
             "flash": limits.flash,
+            "latency_ms": limits.latency_ms,
         },
         "excess": over,
         "fits": results.verdict(over.values(), is_open=is_open),
@@ -244,9 +248,9 @@ def _energy_mj(cycles: Cycles | None, profile: results.Profile | None, device: D
 
 def _foreseen(plan: Plan | None, device: Device | None) -> Record:
     """Return what follows from the shapes of a plan's layers of the time that it takes, where the core's timings are known."""
-    if plan is None or device is None or device.core not in TIMINGS:
+    foreseen = api.cycles_needed(plan, device) if plan else None
+    if foreseen is None:
         return dict.fromkeys(("cycles", "cycles_at_least", "cycles_missing", "latency_ms", "latency_ms_at_least"))
-    foreseen = plan_cycles(plan, device.core)
     return {
         "cycles": foreseen.cycles,
         "cycles_at_least": foreseen.at_least,

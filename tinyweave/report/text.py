@@ -253,7 +253,9 @@ def show_misfit(out: Console, record: Record) -> None:
     show_verdict(out, record)
     show_advice(out, record)
     out.print()
-    out.print(Text("nothing was built or written: no build can make this fit"))
+    by_time = not (record["excess"]["ram"] or record["excess"]["flash"])
+    why = "by the estimate it takes too long" if by_time else "no build can make this fit"
+    out.print(Text(f"nothing was built or written: {why}"))
 
 
 def show_instructions(out: Console, record: Record) -> None:

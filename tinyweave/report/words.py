@@ -259,7 +259,7 @@ def verdict_lines(record: Record) -> list[str]:
     """Fits or not, by how many bytes, where the peak is, and which boards would do."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else None
-    if limits["ram"] is limits["flash"] is None:
+    if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
         lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
     else:
         said = {True: "fits", False: "does not fit", None: "may not fit"}[record["fits"]]
@@ -278,11 +278,30 @@ def verdict_lines(record: Record) -> list[str]:
         if key == "ram" and len(limits["memories"] or {}) > 1:
             used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
             lines.append(f"    {', '.join(used)}")
+    if limits["latency_ms"] is not None:
+        lines.append(_latency_line(record))
     if record["peak"]:
         lines.append(f"  peak: {peak_text(record['peak'])}")
     if record["boards"] is not None:
         lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
     return lines
+
+
+def _latency_line(record: Record) -> str:
+    """Return the time that one inference takes and its limit; and that a plan that takes too long is the fastest."""
+    limits, over, plan = record["limits"], record["excess"]["latency_ms"], record["plan"]
+    limit = limits["latency_ms"]
+    if record["latency_ms"] is not None:
+        taken, note = record["latency_ms"], "estimated from the instructions that ran"
+    else:
+        taken, note = plan["latency_ms_at_least"], f"estimated from the layers' shapes for a {record['device']['core']}"
+    if taken is None:
+        return f"  time: not known of {limit:g} ms, {without_text(plan['cycles_missing'])}"
+    line = f"  time: {'at least' if over is None else 'about'} {duration(taken)} of {limit:g} ms"
+    if over and record["latency_ms"] is None and not record["excess"]["ram"]:
+        note += f"; the fastest plan {'' if limits['ram'] is None else 'in so much RAM '}with these options"
+    state = "" if over is None else f", {duration(over)} too long" if over else f", {duration(limit - taken)} left"
+    return f"{line}{state} ({note})"
 
 
 def flash_estimate_line(record: Record) -> str:

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ...ir import Graph, Op
-from ...kernels.layer_cycles import Extent, layer_cycles
-from ...kernels.table import BY_NAME, code_bytes, cost_model_core, variant_for
+from ...kernels.layer_cycles import Extent, cost_model_core, layer_cycles
+from ...kernels.table import BY_NAME, code_bytes, variant_for
 from ..alias.overlap import shared_in
 from ..kernel_choice import Kernels, variants_in
 from ..order.search import file_order

@@ -8,7 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ...ir import Graph
-from ...kernels.table import BY_NAME, cost_model_core
+from ...kernels.layer_cycles import cost_model_core
+from ...kernels.table import BY_NAME
 from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
 from ..alias.subtensors import Aliases
 from ..assemble import NO_OVERLAP

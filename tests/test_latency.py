@@ -1,0 +1,165 @@
+"""A limit of time: which plans it leaves, what is said where none is fast enough, what `deploy` does about the real time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tinyweave import api
+from tinyweave.cli import main
+from tinyweave.devices import Device, find
+from tinyweave.ir import CompileError
+from tinyweave.planning import Plan
+from tinyweave.results import Limits, Model
+from tinyweave.simulate import emulated
+
+DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+BOARD = find("stm32f412")
+ROUNDING = 2e-3  # milliseconds; of the cycles of each layer
+MODELS = ("mlcommons__tiny__kws_ref_model", "mlcommons__tiny__pretrainedResnet_quant", "mit-han-lab__tinyengine__vww")
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return api.load(DIGITS)
+
+
+def size(plan: Plan) -> int:
+    return sum(plan.arena.values())
+
+
+def ms(plan: Plan, board: Device = BOARD) -> float:
+    cycles = api.cycles_needed(plan, board)
+    assert cycles is not None and cycles.cycles is not None and board.clock_hz is not None
+    return cycles.cycles / board.clock_hz * 1e3
+
+
+def test_a_limit_in_cycles_is_that_of_the_clock() -> None:
+    limits = api.limits_of(BOARD, latency_ms=1.1)
+    assert limits.cycles == 110_000 and limits.latency_excess(110_000) == 0
+    assert limits.latency_excess(160_000) == pytest.approx(0.5) and limits.latency_excess(None) is None
+    assert Limits(None, None).cycles is None and Limits(None, None).latency_excess(10**9) is None
+
+
+def falls(model: Model, board: Device, parts: Sequence[float], **more: object) -> None:
+    """Whether for each aim what it chooses by never gets worse with more time, and no plan takes more than it may.
+
+    parts: of the way from the time of the fastest plan to that of the smallest.
+    """
+    by = {"size": size, "speed": lambda plan: ms(plan, board), "balanced": lambda plan: size(plan) * ms(plan, board)}
+    for optimize, quantity in by.items():
+        how = {"optimize": optimize, "core": board.core}
+        fastest = api.plan(model, limits=api.limits_of(board, latency_ms=1e-3, **more), **how)
+        least = api.plan(model, limits=api.limits_of(board, latency_ms=1e9, **more), optimize="size", core=board.core)
+        low, high = ms(fastest, board) + ROUNDING, ms(least, board)
+        limits = [low + (high - low) * part for part in parts]
+        plans = [api.plan(model, limits=api.limits_of(board, latency_ms=limit, **more), **how) for limit in limits]
+        assert all(ms(plan, board) <= limit + ROUNDING for plan, limit in zip(plans, limits, strict=True))
+        values = [quantity(plan) for plan in [*plans, api.plan(model, limits=api.limits_of(board, **more), **how)]]
+        assert all(after <= before * 1.0001 for before, after in pairwise(values)), (optimize, values)
+
+
+@pytest.mark.parametrize("name", ["stm32f412", "stm32f746", "stm32u575", "rp2040", "stm32f103"])
+def test_more_time_never_costs_what_is_chosen_by(model: Model, name: str) -> None:
+    board = find(name)
+    falls(model, board, [part / 6 for part in range(8)], ram="64k")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", MODELS)
+def test_more_time_never_costs_what_is_chosen_by_of_real_networks(name: str, shared: Path) -> None:
+    falls(api.load(shared / "models" / f"{name}.tflite", "int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))
+
+
+def test_the_fastest_is_shown_where_none_is_fast_enough(model: Model) -> None:
+    """Of those in the RAM; and the smallest, where that is too little too."""
+    core = BOARD.core
+    assert size(api.plan(model, limits=api.limits_of(BOARD, ram=100, latency_ms=1), core=core)) == size(
+        api.plan(model, optimize="size")
+    )
+    ram = size(api.plan(model, optimize="balanced"))
+    within = api.plan(model, limits=api.limits_of(BOARD, ram=ram), optimize="speed", core=core)
+    for optimize in api.OPTIMIZE:
+        late = api.plan(model, limits=api.limits_of(BOARD, ram=ram, latency_ms=1), optimize=optimize, core=core)
+        assert late.variants == within.variants and size(late) == size(within) <= ram and ms(late) > 1
+
+
+def test_the_verdict_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", DIGITS, "--device", "stm32f412", "--latency-ms", "60", "--optimize", "size", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["limits"]["latency_ms"] == 60 and record["excess"]["latency_ms"] == 0 and record["fits"] is True
+    assert 0 < record["plan"]["latency_ms"] <= 60 and record["ram"]["arena"] > 6528
+    assert run("plan", DIGITS, "--device", "stm32f412", "--latency-ms", "2.5", "--json") == 1
+    record = json.loads(capsys.readouterr().out)
+    taken = record["plan"]["latency_ms"]
+    assert record["fits"] is False and record["excess"]["latency_ms"] == pytest.approx(taken - 2.5, abs=2e-3)
+    assert run("plan", DIGITS, "--device", "stm32f412", "--latency-ms", "2.5") == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "does not fit stm32f412" in printed and "of 2.5 ms" in printed and "too long" in printed
+    assert "the fastest plan in so much RAM with these options" in printed
+
+
+def test_deploy_does_not_build_what_is_too_slow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ("deploy", DIGITS, "--device", "stm32f412", "--latency-ms", "2", "-o", tmp_path / "c")
+    assert run(*arguments) == 1
+    assert "nothing was built or written: by the estimate it takes too long" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_limit_is_in_the_command_of_the_c(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ("--device", "stm32f412", "--latency-ms", "60", "--optimize", "size", "-o", tmp_path)
+    assert run("compile", DIGITS, *arguments) == 0
+    said = "Command: tinyweave compile digits.tflite --device stm32f412 --latency-ms 60 --optimize size"
+    assert said in (tmp_path / "digits.c").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--latency-ms", "5"), "--latency-ms needs a clock; name a board with --device"),
+        (("--device", "cortex-m4", "--latency-ms", "5"), "'cortex-m4' has no clock; name a board"),
+        (("--device", "esp32", "--latency-ms", "5"), "the timings of a xtensa-lx6 are not known"),
+        (("--device", "m55m1", "--latency-ms", "5"), "the timings of a cortex-m55 are not known"),
+        (("--device", "stm32f412", "--latency-ms", "0"), "--latency-ms 0 is no time"),
+        (("--device", "stm32f412", "--latency-ms", "nan"), "--latency-ms nan is no time"),
+        (("--device", "stm32f412", "--latency-ms", "inf"), "--latency-ms inf is no time"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy"])
+def test_no_limit_without_a_clock_or_timings(verb: str, arguments: tuple, message: str, capsys) -> None:
+    assert run(verb, DIGITS, *arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and message in printed.err and printed.err.count("\n") == 1
+
+
+def test_a_board_of_ones_own_has_the_clock_that_its_file_says(model: Model, tmp_path: Path) -> None:
+    from tinyweave import plan as planned
+
+    shown = planned(model, "stm32f412", latency_ms=60, optimize="size")
+    assert ms(shown) <= 60 < ms(planned(model, "stm32f412", optimize="size"))
+    with pytest.raises(CompileError, match="needs a clock"):
+        planned(model, latency_ms=60)
+
+
+def test_deploy_plans_anew_where_the_code_takes_longer_than_its_shapes_say(model: Model, tmp_path: Path) -> None:
+    """For waits of the Flash among others: what is deployed takes no longer than it may, as it was measured."""
+    if reason := emulated.missing(BOARD.core):
+        pytest.skip(reason[0])
+    limits = api.limits_of(BOARD, latency_ms=49)
+    first = api.plan(model, limits=limits, optimize="size", core=BOARD.core)
+    late = api.profile(model, first, BOARD.core, device=BOARD)
+    assert late.cycles is not None and limits.cycles is not None and late.cycles.likely > limits.cycles >= ms(first) * 1e5
+    done = api.deploy(model, tmp_path, device=BOARD, limits=limits, optimize="size", count=1)
+    assert done.fits and done.verification.ok and done.excess["latency_ms"] == 0
+    assert done.profile.cycles is not None and done.profile.cycles.likely <= limits.cycles
+    assert size(done.plan) > size(first)
+    text = (tmp_path / "digits.c").read_text()
+    assert f"arena {size(done.plan)} B" in text.replace(",", "")
