@@ -16,8 +16,9 @@ from tinyweave import api
 from tinyweave.planning import Plan
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import cycles_to_compare
-from tinyweave.report import figure
-from tinyweave.report.record import front_record
+from tinyweave.report.figure import encoded
+from tinyweave.report.front import front_record
+from tinyweave.report.front_figure import front_svg
 from tinyweave.results import Limits, Model
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
@@ -84,7 +85,7 @@ def main() -> int:
                 options.figures.mkdir(parents=True, exist_ok=True)
                 picture = f"{name}{'_streamed' if streamed else ''}.svg"
                 record = front_record(model, plans, Limits(goal, None), CORE)
-                (options.figures / picture).write_bytes(figure.figure(record, picture))
+                (options.figures / picture).write_bytes(encoded(front_svg(record), picture))
         begun = time.process_time()
         fits = api.plan(model, stream_inputs=True, max_mac_overhead=OVERHEAD, core=CORE, limits=Limits(goal, None))
         spent = time.process_time() - begun

@@ -237,7 +237,7 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     assert run("plan", path, "--stream-outputs", "--explain", "wide") == 0
     assert "a network output, handed out by rows" in capsys.readouterr().out
     assert run("plan", path, "--stream-outputs", "--stream-inputs", "--pareto") == 0
-    assert "what RAM costs in cycles, inputs and outputs by rows" in capsys.readouterr().out
+    assert "what RAM costs in time, inputs and outputs by rows" in capsys.readouterr().out
     assert run("compile", path, "--stream-outputs", "-o", tmp_path / "c", "--json") == 0
     assert json.loads(capsys.readouterr().out)["ram"]["streamed_outputs"] == ["wide"]
     assert "--stream-outputs" in (tmp_path / "c" / "heads.h").read_text()
@@ -492,6 +492,7 @@ def test_compile_and_verify_take_limits(capsys, chain, tmp_path):
         (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),
         (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
         (("plan", "{chain}", "--flash", "1k", "--pareto"), "--flash is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize is of one plan, not of --pareto"),
         (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
         (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),
         (
@@ -963,7 +964,8 @@ def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys
     assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
     assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"{point['arena']:,} B" in printed for point in points) and "fits in" in printed
+    assert all(f"{point['arena']:,}" in printed for point in points) and "fits in" in printed
+    assert all(f"  {each['schedule']} " in printed for each in found["schedules"]) and "proved: no plan" in printed
     assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"] - 1) == 1
     assert "does not fit" in capsys.readouterr().out
     assert "leave out --schedule" in bad(capsys, "plan", chain, "--pareto", "--schedule", "layer")

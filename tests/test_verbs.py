@@ -75,6 +75,8 @@ def test_a_plan_is_the_one_of_the_command(model: tw.Model) -> None:
     fewest = [sum(plan.arena.values()) for plan in tw.pareto(model, "stm32l4r5")]
     assert fewest == sorted(fewest, reverse=True) == [sum(plan.arena.values()) for plan in api.front(model, limits)]
     assert sum(tw.plan(model, device).arena.values()) in fewest
+    with pytest.raises(tw.CompileError, match="optimize picks one plan"):
+        tw.pareto(model, optimize="balanced")
 
 
 def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path: Path) -> None:

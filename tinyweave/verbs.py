@@ -56,7 +56,9 @@ def pareto(
     if chosen.schedule != "best":
         raise CompileError(f"there is no front of schedule {chosen.schedule}", "leave out the schedule")
     limits, core = api.limits_of(target, **chosen.limits), target.core if target else api.DEFAULT_CORE
-    more = {name: value for name, value in _planning(chosen).items() if name != "schedule"}
+    if chosen.optimize is not None:
+        raise CompileError("optimize picks one plan, and the front is all of them", "leave it out, or use plan")
+    more = {name: value for name, value in _planning(chosen).items() if name not in ("schedule", "optimize")}
     return api.front(_model(model), limits, core=core, **more)
 
 

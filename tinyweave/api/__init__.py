@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .plans import plan as plan
     from .plans import read_plan as read_plan
     from .plans import reorder as reorder
+    from .plans import standing as standing
     from .runs import boards_that_fit as boards_that_fit
     from .runs import compare_boards as compare_boards
     from .runs import deploy as deploy
@@ -48,7 +49,7 @@ __getattr__ = attributes(
         "advice": "advise",
         "models": "load look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
-        "latency_excess limits_of plan read_plan reorder",
+        "latency_excess limits_of plan read_plan reorder standing",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },
 )

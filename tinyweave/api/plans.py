@@ -36,6 +36,7 @@ from .models import check_kernels
 
 DEFAULT_CORE = "cortex-m4"
 OPTIMIZE: tuple[Aim, ...] = ("balanced", "speed", "size")
+OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # how others plan
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 MAX_PLAN = 1 << 26  # bytes of a file
 COUNTS = {"live": views, "working_set": each_its_own}
@@ -94,17 +95,16 @@ def front(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
-    optimize: str | None = None,
     core: str = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> list[Plan]:
     """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
 
-    Options as for `plan`, which chooses one of them; those above the RAM limit are there too. All in one memory.
+    Options as for `plan`, which chooses one of them; those above the limits are there too. All in one memory.
     """
     check_kernels(model)
     allowed = limits or Limits(None, None)
-    aim = aim_of(optimize, allowed)
+    aim = aim_of(None, allowed)
     return planning.front(
         model.graph,
         core=core_with_kernels(aim, core, allowed),
@@ -114,6 +114,39 @@ def front(
         max_mac_overhead=max_mac_overhead,
         progress=progress,
     )
+
+
+def standing(
+    model: Model,
+    limits: Limits | None = None,
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
+    core: str = DEFAULT_CORE,
+    progress: Progress | None = None,
+) -> dict[str, Plan | CompileError]:
+    """Return the plan by each of the OTHER_SCHEDULES, whatever RAM and time it needs, or why there is none.
+
+    Options as for `front`; one that a schedule has no use for is left out.
+    """
+    flash, plans = Limits(None, limits.flash if limits else None), dict[str, Plan | CompileError]()
+    for number, schedule in enumerate(OTHER_SCHEDULES):
+        if progress:
+            progress(f"schedule {schedule}", number, len(OTHER_SCHEDULES))
+        try:
+            plans[schedule] = plan(
+                model,
+                schedule,
+                flash,
+                stream_inputs=stream_inputs,
+                stream_outputs=stream_outputs,
+                max_mac_overhead=max_mac_overhead if schedule in planning.RECOMPUTING else None,
+                core=core,
+            )
+        except CompileError as error:
+            plans[schedule] = error
+    return plans
 
 
 def aim_of(optimize: str | None, limits: Limits) -> Aim:

@@ -15,12 +15,13 @@ from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, tar
 
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, results
-    from ..report import columns, figure, text, words
+    from ..report import columns, figure, front, front_figure, text, words
     from ..report import record as records
 else:
     api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    columns, figure, records = map(lazy, ("report.columns", "report.figure", "report.record"))
-    text, words = map(lazy, ("report.text", "report.words"))
+    columns, figure, front, front_figure, records, text, words = (
+        lazy(f"report.{name}") for name in ("columns", "figure", "front", "front_figure", "record", "text", "words")
+    )
 
 MAX_RECORD = 1 << 26  # bytes of a file of `profile --json`
 
@@ -98,18 +99,19 @@ def show_front(
     """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    options = {name: value for name, value in scheduled(chosen).items() if name != "schedule"}
+    options = {name: value for name, value in scheduled(chosen).items() if name not in ("schedule", "optimize")}
     core = board.core if board else api.DEFAULT_CORE
     with progress_bar() as report:
         plans = api.front(model, limits, core=core, progress=report, **options)
-    record = records.front_record(model, plans, limits, core, board)
+        others = api.standing(model, limits, core=core, progress=report, **options)
+    record = front.front_record(model, plans, limits, core, board, standing=others)
     if picture is not None:
-        files.write_file(picture, figure.figure(record, picture.name))
+        files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     if as_json:
         print_json(record)
     else:
         text.show_front(text.console(), record)
-    return DOES_NOT_FIT if limits.ram is not None and not any(point["fits"] for point in record["points"]) else 0
+    return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import SCHEDULES, Progress, front, plan
+from .planner import RECOMPUTING, SCHEDULES, Progress, front, plan
 from .serialize import from_json, to_json
 from .trade.choose import Aim
 
 __all__ = [
+    "RECOMPUTING",
     "SCHEDULES",
     "Aim",
     "Buffer",

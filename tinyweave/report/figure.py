@@ -1,8 +1,8 @@
-"""Memory as a picture. In: the record of `reorder` or of `plan --pareto`. Out: an SVG's text, or a PNG's bytes with cairosvg.
+"""Memory over time as a picture. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes with cairosvg.
 
-Of `reorder`, memory over time. One panel per order, to one scale: a column per step, in it the live tensors on top of each
+One panel per order, to one scale: a column per step, in it the live tensors on top of each
 other, each as one band over the steps in which nothing below it changes. A line marks the peak; what is alive then is named
-beside the panel. Of `plan --pareto`, RAM over the cycles that it takes.
+beside the panel. The picture of `plan --pareto` is in front_figure.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from itertools import chain
 from ..ir import CompileError
 from .columns import clean
 from .record import Record
-from .words import by_rows
 
 WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the room for what is alive at the peak
 HEAD, FOOT = 34, 40  # of a panel: its title, and its steps
 LETTER = 6.2  # the width of a letter of 11 px, roughly
 MOST_NAMED = 12
-MOST_TICKS = 20
 TITLES = {"file": "order of the file", "best": "best order"}
 COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f1a2a9", "#967662", "#b8b0ac", "#d1615d")
 
@@ -34,13 +32,13 @@ def svg(record: Record) -> str:
     turned = _longest_name(record)
     each = HEAD + PANEL + FOOT + round(LETTER * turned)
     height = TOP + len(orders) * each
-    lines = _sheet(height, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
+    lines = sheet(height, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
     for number, (key, order) in enumerate(orders.items()):
         lines += _panel(TITLES[key], order, record["producers"], colour, largest=largest, top=TOP + number * each)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _sheet(height: int, title: str) -> list[str]:
+def sheet(height: int, title: str) -> list[str]:
     """Return the head of an SVG on white."""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
@@ -69,7 +67,7 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
     peak = bottom - PANEL * order["peak"] / largest
     at = order["step"] or 0
     lines = [f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>']
-    lines += _grid(largest, bottom, end, peak)
+    lines += grid(largest, bottom, end, peak)
     for name, first, count, below in _bands(steps):
         size = steps[first]["tensors"][name]
         x, y = LEFT + first * column, bottom - PANEL * (below + size) / largest
@@ -101,12 +99,12 @@ def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
     return sorted(bands, key=lambda band: (band[1], band[3]))
 
 
-def _grid(largest: int, bottom: int, end: int, peak: float) -> list[str]:
+def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -> list[str]:
     """Return faint lines at round numbers of bytes, named where the peak's figure does not stand."""
     unit = 1 << max(0, (largest // 3).bit_length() - 1)
     lines = []
     for count in range(0, largest + 1, unit):
-        y = bottom - PANEL * count / largest
+        y = bottom - panel * count / largest
         shown = f"{count // 1024} KiB" if unit >= 1024 and count else f"{count:,}"
         lines.append(f'<path d="M{LEFT} {y:.2f}H{end}" stroke="#dddddd"/>')
         if abs(y - peak) > 11:
@@ -150,41 +148,6 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
     return lines
 
 
-def front_svg(record: Record) -> str:
-    """Return a picture of RAM over cycles: a step per plan, down to its arena from its cycles on."""
-    points, bottom, end = record["points"], TOP + HEAD + PANEL, WIDTH - RIGHT - NAMES
-    largest = max(1, *(point["arena"] for point in points), record["limit"] or 0)
-    last = max(1.1, points[-1]["slowdown"] * 1.02)
-
-    def x(slowdown: float) -> float:
-        return LEFT + (slowdown - 1) / (last - 1) * (end - LEFT)
-
-    def y(size: int) -> float:
-        return bottom - PANEL * size / largest
-
-    title = f"{escape(clean(record['model']['name']))}: what RAM costs in cycles{by_rows(record)}"
-    lines = [*_sheet(bottom + FOOT + 8, title), *_grid(largest, bottom, end, -FOOT)]
-    lines.append(f'<path d="M{LEFT} {bottom}H{end}" stroke="black"/>')
-    every = next(step for step in (1, 2, 5, 10, 20, 50, 10**9) if (last - 1) * 10 / step <= MOST_TICKS)  # tenths
-    for tick in range(10, int(last * 10) + 1, every):
-        lines.append(f'<text x="{x(tick / 10):.2f}" y="{bottom + 16}" text-anchor="middle">{tick / 10:.1f}</text>')
-    about = "cycles, estimated, as a multiple of those of the fastest plan"
-    lines.append(f'<text x="{(LEFT + end) / 2:.0f}" y="{bottom + 34}" text-anchor="middle">{about}</text>')
-    if record["limit"] is not None:
-        lines.append(f'<path d="M{LEFT} {y(record["limit"]):.2f}H{end}" stroke="#c03028" stroke-dasharray="5 3"/>')
-    places = [(x(point["slowdown"]), y(point["arena"])) for point in points]
-    path = f"M{places[0][0]:.2f} {places[0][1]:.2f}" + "".join(f"H{at:.2f}V{height:.2f}" for at, height in places[1:])
-    lines.append(f'<path d="{path}H{end}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>')
-    for number, (point, (at, height)) in enumerate(zip(points, places, strict=True)):
-        shown = f"{point['slowdown']:.2f}: {point['arena']:,} B"
-        lines.append(f'<circle cx="{at:.2f}" cy="{height:.2f}" r="4" fill="{COLOURS[0]}"><title>{shown}</title></circle>')
-        if number < MOST_NAMED:
-            lines.append(f'<text x="{end + 14}" y="{TOP + HEAD + 18 * number + 10}">{shown}</text>')
-    if len(points) > MOST_NAMED:
-        lines.append(f'<text x="{end + 14}" y="{TOP + HEAD + 18 * MOST_NAMED + 10}">{len(points) - MOST_NAMED} more</text>')
-    return "\n".join([*lines, "</svg>"]) + "\n"
-
-
 def check_figure(name: str) -> None:
     """Raise CompileError, which says what to do, where a file of this name cannot be drawn here."""
     if not name.endswith((".svg", ".png")):
@@ -195,7 +158,7 @@ def check_figure(name: str) -> None:
 
 def figure(record: Record, name: str) -> bytes:
     """Return the bytes of a .svg or .png file."""
-    return encoded(front_svg(record) if "points" in record else svg(record), name)
+    return encoded(svg(record), name)
 
 
 def encoded(drawn: str, name: str) -> bytes:

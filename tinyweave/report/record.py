@@ -16,11 +16,8 @@ from .. import __version__, api, results
 from ..codegen.model import buffer_labels
 from ..devices import Device
 from ..ir import CompileError, Graph
-from ..kernels.layer_cycles import cost_model_core
 from ..ops import macs, macs_original
 from ..planning import Plan
-from ..planning.fuse.schedule import plan_macs
-from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import Cycles, millijoules, milliseconds
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
@@ -106,7 +103,7 @@ def record(
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
-        "mac_overhead": _overhead(executed, network_macs) if plan else None,
+        "mac_overhead": overhead(executed, network_macs) if plan else None,
         "instructions": profile.instructions if profile else None,
         "cycles": cycles.likely if cycles else None,
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
@@ -123,7 +120,7 @@ def record(
             "gap": plan.gap if plan else None,
             "channels_once": dict(plan.channels_once) if plan else None,
             "kept": dict(plan.channels_once) if plan else None,  # the old name, to go with 0.2
-            **_foreseen(plan, device),
+            **foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
         "advice": None,
@@ -199,39 +196,6 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
-def front_record(
-    model: results.Model, plans: Sequence[Plan], limits: results.Limits, core: str, device: Device | None = None
-) -> Record:
-    """Return RAM over cycles, those of a core like `core`, for `plan --pareto`; over work where no cycles are known."""
-    network_macs, points = macs(model.graph), []
-    costs = [cycles_to_compare(plan, cost_model_core(core)) for plan in plans]
-    if not all(costs):
-        costs = [float(sum(plan_macs(plan))) for plan in plans]
-    for plan, cost in zip(plans, costs, strict=True):
-        executed, arena = sum(plan_macs(plan)), sum(plan.arena.values())
-        over = limits.ram_excess(plan.arena, 0)
-        points.append(
-            {
-                "macs": executed,
-                "mac_overhead": _overhead(executed, network_macs),
-                "arena": arena,
-                "slowdown": round(cost / min(costs), 4) if min(costs) else 1.0,
-                **_foreseen(plan, device),
-                "fits": None if over is None else not over,
-            }
-        )
-    return {
-        "tinyweave": __version__,
-        "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
-        "streamed_inputs": list(plans[0].streamed_inputs),
-        "streamed_outputs": list(plans[0].streamed_outputs),
-        "streamed": list(plans[0].streamed_inputs),  # this and the next: old names, to go with 0.2
-        "handed": list(plans[0].streamed_outputs),
-        "limit": limits.ram,
-        "points": points,
-    }
-
-
 def _latency_ms(cycles: Cycles | None, profile: results.Profile | None, device: Device | None) -> float | None:
     """None where the emulated core is not the device's, or where the device is a core alone, without a clock."""
     if cycles is None or profile is None or device is None or device.clock_hz is None or device.core != profile.core:
@@ -246,17 +210,17 @@ def _energy_mj(cycles: Cycles | None, profile: results.Profile | None, device: D
     return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
 
 
-def _foreseen(plan: Plan | None, device: Device | None) -> Record:
+def foreseen(plan: Plan | None, device: Device | None) -> Record:
     """Return what follows from the shapes of a plan's layers of the time that it takes, where the core's timings are known."""
-    foreseen = api.cycles_needed(plan, device) if plan else None
-    if foreseen is None:
+    needed = api.cycles_needed(plan, device) if plan else None
+    if needed is None:
         return dict.fromkeys(("cycles", "cycles_at_least", "cycles_missing", "latency_ms", "latency_ms_at_least"))
     return {
-        "cycles": foreseen.cycles,
-        "cycles_at_least": foreseen.at_least,
-        "cycles_missing": list(foreseen.missing),
-        "latency_ms": _foreseen_ms(foreseen.cycles, device),
-        "latency_ms_at_least": _foreseen_ms(foreseen.at_least, device),
+        "cycles": needed.cycles,
+        "cycles_at_least": needed.at_least,
+        "cycles_missing": list(needed.missing),
+        "latency_ms": _foreseen_ms(needed.cycles, device),
+        "latency_ms_at_least": _foreseen_ms(needed.at_least, device),
     }
 
 
@@ -267,7 +231,7 @@ def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
     return round(milliseconds(cycles, device.clock_hz), 3)
 
 
-def _overhead(executed: int, network_macs: int) -> float | None:
+def overhead(executed: int, network_macs: int) -> float | None:
     """F, rounded up, so that it can be given as an option."""
     return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
 

@@ -32,12 +32,12 @@ from .columns import (
     size,
 )
 from .explanation import explanation_lines
+from .front import by_rows, front_lines, front_rows, published_rows, verdict_line
 from .record import Record, costs
 from .words import (
     ablation_rows,
     advice_title,
     bound_line,
-    by_rows,
     change_rows,
     comparison_lines,
     comparison_rows,
@@ -54,7 +54,6 @@ from .words import (
     target_text,
     twice_lines,
     verdict_lines,
-    without_text,
 )
 
 
@@ -182,33 +181,25 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Less RAM for more cycles: a row per plan, with a bar for its arena."""
-    points = record["points"]
-    heading(out, f"{record['model']['name']}: what RAM costs in cycles{by_rows(record)}")
-    largest, blocks = max(point["arena"] for point in points), _draws_blocks(out)
-    missing = list(dict.fromkeys(kind for point in points for kind in point["cycles_missing"] or ()))
-    at_least = "at least " if missing else ""
-    rows = [("arena", "cycles x", f"{at_least}ms", "MACs x", "")]
-    for point in points:
-        milliseconds, work = point["latency_ms_at_least"], point["mac_overhead"]
-        shown = "-" if milliseconds is None else f"{milliseconds:,.1f}"
-        drawn = bar(point["arena"], largest, MAX_BAR, blocks)
-        rows.append((f"{point['arena']:,} B", f"{point['slowdown']:.2f}", shown, "-" if work is None else f"{work:.3f}", drawn))
-    if all(point["latency_ms_at_least"] is None for point in points):
-        rows = [(*row[:2], *row[3:]) for row in rows]
-    for line, point in zip(align(rows, frozenset(range(len(rows[0]) - 1))), (None, *points), strict=True):
-        fits = point is not None and point["fits"]
-        out.print(Text(f"  {line}", style="bold" if point is None else "green" if fits else ""))
+    """Less RAM for more time: a row per plan, with a bar for its arena; then how others do with the same network."""
+    points, schedules = record["points"], [each for each in record["schedules"] if "arena" in each]
+    heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
+    rows = front_rows(record)
+    lines = beside_bars(rows, frozenset(range(1 if schedules else 0, len(rows[0]))), out.width - 2, ("MACs", "cycles x"))
+    largest, blocks = max(entry["arena"] for entry in [*points, *schedules]), _draws_blocks(out)
+    room = max(MIN_BAR, min(MAX_BAR, out.width - 3 - max(map(len, lines))))
+    for line, entry in zip(lines, (None, *points, *schedules), strict=True):
+        style = "bold" if entry is None else "green" if entry["fits"] else "dim" if "schedule" in entry else ""
+        out.print(Text(f"  {line} {bar(entry['arena'], largest, room, blocks) if entry else ''}".rstrip(), style=style))
     out.print()
-    show_lines(out, [f"cycles x: times those of the fastest plan, estimated{f', {without_text(missing)}' if missing else ''}"])
-    if record["limit"] is not None:
-        fitting = [point for point in points if point["fits"]]
-        said = f"in {record['limit']:,} B of RAM"
-        if fitting:
-            line = f"fits {said} with {fitting[0]['arena']:,} B at {fitting[0]['slowdown']:.2f} times the cycles (arena alone)"
-        else:
-            line = f"does not fit {said}: the least is {points[-1]['arena']:,} B"
-        show_lines(out, [line], "bold green" if fitting else "bold red")
+    if record["published"]:
+        heading(out, "the same network by other tools, published (nothing of it measured here)")
+        for line in hanging(published_rows(record), frozenset({0, 1}), out.width - 2):
+            out.print(Text(f"  {line}"))
+        out.print()
+    show_lines(out, front_lines(record))
+    if verdict := verdict_line(record):
+        show_lines(out, [verdict], "bold green" if verdict.startswith("fits") else "bold red")
 
 
 def show_explanation(out: Console, plan: Plan, explanation: Explanation) -> None:

@@ -184,12 +184,6 @@ def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
-def by_rows(record: Record) -> str:
-    """Return what of a front comes and goes by rows, to follow its title."""
-    streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
-    return f", {' and '.join(streamed)} by rows" if streamed else ""
-
-
 def _held(record: Record) -> str:
     """Return which of the network's inputs and outputs lie in the arena, and which do not."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]

@@ -1,0 +1,149 @@
+"""What RAM costs in time: the figures are those of the plans, published ones find their network, the picture is to scale."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from cases import tiny
+
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.ir import Graph
+from tinyweave.planning import constant_bytes
+from tinyweave.report import published
+from tinyweave.report.front import front_lines, front_record, front_rows, published_rows, verdict_line
+from tinyweave.report.front_figure import END, front_svg
+from tinyweave.report.record import Record
+from tinyweave.results import Limits
+
+DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+BOARD = find("stm32f412")
+FIGURE = {"tool": "Other & Co", "ram": 30_000, "instructions": {"cortex-m4": 9_600_000}, "cycles": {"cortex-m4": 5_000_000}}
+FIGURE |= {"note": "arena", "source": "a page"}
+FAR = {**FIGURE, "tool": "Far", "ram": 3_000_000, "cycles": {"cortex-m7": 1}}
+
+
+@pytest.fixture(scope="module")
+def model() -> api.results.Model:
+    return api.load(DIGITS)
+
+
+@pytest.fixture(scope="module")
+def record(model) -> Record:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "_figures", lambda: {published.fingerprint(model.original): {"figures": [FIGURE, FAR]}})
+        plans, others = api.front(model), api.standing(model)
+        limits = Limits(8000, None, latency_ms=100, clock_hz=BOARD.clock_hz)
+        return front_record(model, plans, limits, BOARD.core, BOARD, standing=others)
+
+
+def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Record) -> None:
+    points, others = record["points"], {each["schedule"]: each for each in record["schedules"]}
+    for point, plan in zip(points, api.front(model), strict=True):
+        assert (point["arena"], point["gap"]) == (sum(plan.arena.values()), plan.gap)
+        assert point["constants"] >= constant_bytes(plan.graph, plan.variants) > 0
+        cycles = api.cycles_needed(plan, BOARD)
+        assert cycles is not None and point["cycles"] == cycles.cycles
+        assert point["fits"] == (point["arena"] <= 8000 and point["latency_ms"] <= 100)
+    assert all(a["latency_ms"] < b["latency_ms"] for a, b in pairwise(points)), "in the order of the board's own time"
+    assert list(others) == ["layer", "patch", "msf", "stream2d"]
+    for name, each in others.items():
+        plan = api.plan(model, name)
+        assert (each["arena"], each["gap"]) == (sum(plan.arena.values()), plan.gap)
+        assert not any(each["arena"] < p["arena"] and each["slowdown"] < p["slowdown"] for p in points), "none beats the front"
+    assert others["layer"]["arena"] > points[0]["arena"] and others["patch"]["mac_overhead"] > 1
+
+
+def test_rows_and_lines_say_what_is_known(record: Record) -> None:
+    rows = front_rows(record)
+    assert rows[0][:5] == ("", "arena, B", "ms", "cycles x", "MACs") and len({len(row) for row in rows}) == 1
+    assert len(rows) == 1 + len(record["points"]) + 4 and [row[0] for row in rows[-4:]] == ["layer", "patch", "msf", "stream2d"]
+    has_gap = any(point["gap"] for point in record["points"])
+    assert ("gap, B" in rows[0]) == has_gap == any("with a gap" in line for line in front_lines(record))
+    assert any(line.startswith("proved: no plan of these orders") for line in front_lines(record))
+    gapped = {**record, "points": [{**record["points"][0], "gap": 1234}]}
+    assert "1,234" in front_rows(gapped)[1] and any("with a gap" in line for line in front_lines(gapped))
+    here, far = published_rows(record)
+    assert here[:3] == ("30,000 B", "50.0 ms", "Other & Co") and "9.6 M instructions on a cortex-m4" in here[3]
+    assert far[1] == "-", "the cycles of another core are no time of this one"
+    unknown = {**record, "cycles_of": "cortex-m3", "core": "rv32imc"}
+    assert "for a cortex-m3, since those of a rv32imc are not known" in front_lines(unknown)[0]
+    assert "no kernel's cycles are known" in front_lines({**record, "cycles_of": None})[0]
+
+
+def test_the_verdict_names_the_fastest_that_fits(record: Record) -> None:
+    fitting = [point for point in record["points"] if point["fits"]]
+    assert f"within 100 ms with {fitting[0]['arena']:,} B" in verdict_line(record)
+    none = {**record, "points": [{**point, "fits": False} for point in record["points"]]}
+    assert verdict_line(none).startswith(
+        "does not fit in 8,000 B of RAM within 100 ms: the least is 6,528 B, the fastest takes"
+    )
+    assert verdict_line({**record, "limit": None, "limit_ms": None}) == ""
+
+
+def test_the_picture_is_to_scale_and_names_what_is_far_off(record: Record) -> None:
+    drawn = front_svg(record)
+    root = ElementTree.fromstring(drawn)
+    dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
+    points = record["points"]
+    assert len(dots) == len(points)
+    for axis, values in ((0, [p["latency_ms"] for p in points]), (1, [p["arena"] for p in points])):
+        first, last = dots[0][axis], dots[-1][axis]
+        for dot, value in zip(dots, values, strict=True):
+            share = (value - values[0]) / (values[-1] - values[0])
+            assert dot[axis] == pytest.approx(first + (last - first) * share, abs=0.02)
+    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "ms on stm32f412, estimated" in texts and "* published, not measured here" in texts
+    assert "Other & Co" in texts and not any(text == "Far" for text in texts) and "3,000,000 B Far *" in texts
+    assert drawn.count('stroke-dasharray="5 3"') == 2, "both limits"
+    for x in re.findall(r'c[xy]="([\d.]+)"', drawn):
+        assert float(x) <= END
+
+
+def test_without_a_board_the_picture_is_of_cycles(model) -> None:
+    drawn = front_svg(front_record(model, api.front(model)[:1], Limits(None, None), BOARD.core))
+    assert "in multiples of those of the fastest plan" in drawn and "published" not in drawn
+    ElementTree.fromstring(drawn)
+
+
+def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
+    graph = tiny.chain()
+    known = published.fingerprint(graph)
+    names = {name: f"{name}_" for name in graph.tensors}
+    tensors = {
+        names[n]: replace(t, name=names[n], data=None if t.data is None else t.data * 0) for n, t in graph.tensors.items()
+    }
+    ops = tuple(
+        replace(
+            op, name=f"{op.name}_", inputs=tuple(n and names[n] for n in op.inputs), outputs=tuple(names[n] for n in op.outputs)
+        )
+        for op in graph.ops
+    )
+    other = Graph("other", tensors, ops, tuple(map(names.get, graph.inputs)), tuple(map(names.get, graph.outputs)))
+    assert published.fingerprint(other) == known
+    wider = {**graph.tensors, "image": replace(graph.tensors["image"], shape=(1, 9, 9, 1))}
+    assert published.fingerprint(replace(graph, tensors=wider)) != known != published.fingerprint(tiny.edges())
+    assert published.published(graph) == []
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "rams"),
+    [
+        ("mlcommons__tiny__vww_96_int8", [100_708]),
+        ("mlcommons__tiny__ad01_int8", [2_580, 3_328]),
+        ("mit-han-lab__tinyengine__vww", [219_808, 93_992, 93_992, 81_552]),
+        ("MohamedElhadidy0019__stm32ai-modelzoo__st_mnist_v1_28_tfs_int8", [14_438]),
+        ("mlcommons__tiny__pretrainedResnet_large_int8", []),
+    ],
+)
+def test_published_figures_find_their_network(name: str, rams: list[int], shared: Path) -> None:
+    model = api.read(shared / "models" / f"{name}.tflite")
+    figures = published.published(model.original)
+    assert [figure["ram"] for figure in figures] == rams
+    assert all(figure["source"] and figure["tool"] for figure in figures)

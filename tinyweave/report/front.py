@@ -1,0 +1,168 @@
+"""What RAM costs in time, for `plan --pareto`: its record, and the rows and lines that show it.
+
+In: the plans of a front, those of other schedules for the same network, limits. Out: a dict of plain values; cells and
+sentences of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import __version__, results
+from ..codegen import constant_bytes
+from ..devices import Device
+from ..ir import CompileError
+from ..kernels.layer_cycles import cost_model_core
+from ..ops import macs
+from ..planning import Plan
+from ..planning.fuse.schedule import plan_macs
+from ..planning.kernels.cycles import cycles_to_compare
+from ..simulate.instruction_timing import milliseconds
+from .columns import clean, rounded
+from .published import published
+from .record import Record, foreseen, overhead
+from .words import without_text
+
+Standing = Mapping[str, Plan | CompileError]
+
+
+def front_record(
+    model: results.Model,
+    plans: Sequence[Plan],
+    limits: results.Limits,
+    core: str,
+    device: Device | None = None,
+    *,
+    standing: Standing | None = None,
+) -> Record:
+    """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with the plans of other
+    schedules, by name, or why there is none, and what others have published of the same network."""
+    like, network_macs = cost_model_core(core), macs(model.graph)
+    costs = [cycles_to_compare(plan, like) for plan in plans]
+    by_work = not all(costs)
+    unit = min(map(_work, plans)) if by_work else min(costs)
+
+    def point(plan: Plan) -> Record:
+        cost, executed = _work(plan) if by_work else cycles_to_compare(plan, like), sum(plan_macs(plan))
+        known = foreseen(plan, device)
+        over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
+        return {
+            "macs": executed,
+            "mac_overhead": overhead(executed, network_macs),
+            "arena": sum(plan.arena.values()),
+            "gap": plan.gap,
+            "constants": constant_bytes(plan),
+            "slowdown": round(cost / unit, 4) if unit else 1.0,
+            **known,
+            "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
+        }
+
+    others = [
+        {"schedule": name} | ({"reason": plan.why} if isinstance(plan, CompileError) else point(plan))
+        for name, plan in (standing or {}).items()
+    ]
+    return {
+        "tinyweave": __version__,
+        "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
+        "device": device.name if device else None,
+        "core": core,
+        "cycles_of": None if by_work else like,
+        "streamed_inputs": list(plans[0].streamed_inputs),
+        "streamed_outputs": list(plans[0].streamed_outputs),
+        "streamed": list(plans[0].streamed_inputs),  # this and the next: old names, to go with 0.2
+        "handed": list(plans[0].streamed_outputs),
+        "limit": limits.ram,
+        "limit_ms": limits.latency_ms,
+        "points": [point(plan) for plan in plans],
+        "schedules": others,
+        "published": [_at_clock(figure, device) for figure in published(model.original)],
+    }
+
+
+def _work(plan: Plan) -> float:
+    return float(sum(plan_macs(plan)))
+
+
+def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
+    """Return published figures with the milliseconds that their cycles take on a device with the same core."""
+    cycles = figure["cycles"].get(device.core) if device else None
+    known = cycles is not None and device is not None and device.clock_hz is not None
+    return {**figure, "latency_ms": round(milliseconds(cycles, device.clock_hz), 3) if known else None}
+
+
+def by_rows(record: Record) -> str:
+    """Return what of a front comes and goes by rows, to follow its title."""
+    streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
+    return f", {' and '.join(streamed)} by rows" if streamed else ""
+
+
+def front_rows(record: Record) -> list[tuple[str, ...]]:
+    """Return a headed row per plan of the front and per other schedule: RAM, time, work, constants, what is not proved."""
+    missing = _missing(record)
+    rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
+    entries = [*record["points"], *(each for each in record["schedules"] if "arena" in each)]
+    for entry in entries:
+        time, work = entry["latency_ms_at_least"], entry["mac_overhead"]
+        rows.append(
+            (
+                entry.get("schedule", ""),
+                f"{entry['arena']:,}",
+                "-" if time is None else rounded(time),
+                f"{entry['slowdown']:.2f}",
+                f"{entry['macs']:,}",
+                "-" if work is None else f"{work:.3f}",
+                f"{entry['constants']:,}",
+                f"{entry['gap']:,}" if entry["gap"] and "schedule" not in entry else "-",
+            )
+        )
+    is_empty = [all(row[column] in ("", "-") for row in rows[1:]) for column in range(len(rows[0]))]
+    return [tuple(cell for cell, empty in zip(row, is_empty, strict=True) if not empty) for row in rows]
+
+
+def front_lines(record: Record) -> list[str]:
+    """Return what the columns mean, and what of the points is proved."""
+    missing, like = _missing(record), record["cycles_of"]
+    if like is None:
+        cost = "cycles x: MACs as a multiple of the least, for no kernel's cycles are known"
+    else:
+        cost = "cycles x: as a multiple of the fastest plan's, estimated from the layers' shapes"
+        cost += "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
+        cost += f", {without_text(missing)}" if missing else ""
+    proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
+    if any(point["gap"] for point in record["points"]):
+        proved += "; with a gap: in that many bytes less, for placing the buffers took more than the busiest step needs"
+    left_out = {each["schedule"]: each["reason"] for each in record["schedules"] if "reason" in each}
+    return [cost, proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
+
+
+def published_rows(record: Record) -> list[tuple[str, ...]]:
+    """Return a row per figure that others published: RAM, time where it is known, by which tool."""
+    rows = []
+    for figure in record["published"]:
+        time = figure["latency_ms"]
+        counts = [f"{count / 1e6:,.1f} M instructions on a {core}" for core, count in figure["instructions"].items()][:1]
+        counts += [f"{count / 1e6:,.1f} M cycles on a {core}" for core, count in figure["cycles"].items()][:1]
+        said = "; ".join([*counts, figure["note"], figure["source"]])
+        rows.append((f"{figure['ram']:,} B", "-" if time is None else f"{rounded(time)} ms", figure["tool"], said))
+    return rows
+
+
+def verdict_line(record: Record) -> str:
+    """Return which plan of the front fits the limits, or how far the nearest is from them; empty without a limit."""
+    points, ram, limit_ms = record["points"], record["limit"], record["limit_ms"]
+    within = [f"in {ram:,} B of RAM"] if ram is not None else []
+    within += [f"within {limit_ms:g} ms"] if limit_ms is not None else []
+    if not within:
+        return ""
+    fitting, said = [point for point in points if point["fits"] is not False], " ".join(within)
+    if fitting:
+        least = fitting[0]
+        return f"fits {said} with {least['arena']:,} B at {least['slowdown']:.2f} times the cycles (arena alone)"
+    least, fastest = points[-1], points[0]["latency_ms_at_least"]
+    time = f", the fastest takes {rounded(fastest)} ms" if limit_ms is not None and fastest is not None else ""
+    return f"does not fit {said}: the least is {least['arena']:,} B{time}"
+
+
+def _missing(record: Record) -> list[str]:
+    return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))

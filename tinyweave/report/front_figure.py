@@ -1,0 +1,135 @@
+"""What RAM costs in time as a picture. In: the record of `plan --pareto`. Out: an SVG's text.
+
+A step per plan of the front, down to its arena from its time on; beside it other schedules as squares, and figures that others
+have published as dotted lines, as far as they are not so far off that the front would look flat; those are only named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from html import escape
+from itertools import chain
+from typing import NamedTuple
+
+from .columns import clean, rounded
+from .figure import COLOURS, FOOT, HEAD, LEFT, MOST_NAMED, NAMES, PANEL, RIGHT, TOP, WIDTH, grid, sheet
+from .front import by_rows
+from .record import Record
+
+MOST_TICKS = 12
+FAR_OFF = 2.5  # times the most RAM or time of a front
+LINE = 18  # pixels
+LIMIT, OTHER, PUBLISHED = "#c03028", "#c07020", "#808080"
+END = WIDTH - RIGHT - NAMES
+
+
+class _Axes(NamedTuple):
+    """What lies where: times from `begin` to `last`, RAM up to `largest`."""
+
+    begin: float
+    last: float
+    largest: int
+    bottom: int
+
+    def x(self, time: float) -> float:
+        return LEFT + (time - self.begin) / (self.last - self.begin) * (END - LEFT)
+
+    def y(self, size: int) -> float:
+        return self.bottom - (self.bottom - TOP - HEAD) * size / self.largest
+
+
+def front_svg(record: Record) -> str:
+    """Return a picture of RAM over the milliseconds that it takes on a device, or over cycles where these are not known."""
+    points, others = record["points"], [each for each in record["schedules"] if "arena" in each]
+    has_ms = all(each["latency_ms_at_least"] is not None for each in [*points, *others])
+
+    def time(entry: Record) -> float:
+        return float(entry["latency_ms_at_least"] if has_ms else entry["slowdown"])
+
+    most = FAR_OFF * max(point["arena"] for point in points)
+    latest = FAR_OFF * max(map(time, points))
+    near = [each for each in others if each["arena"] <= most and time(each) <= latest]
+    figures = [figure for figure in record["published"] if figure["ram"] <= most]
+    ram = record["limit"] if record["limit"] and record["limit"] <= most else None
+    late = record["limit_ms"] if has_ms and record["limit_ms"] and record["limit_ms"] <= latest else None
+    times, sizes = [*map(time, [*points, *near]), late], [*(each["arena"] for each in [*points, *near]), ram]
+    legend = _legend(record, has_ms)
+    begin, last = (of(value for value in times if value is not None) for of in (min, max))
+    edge = max((last - begin) / 30, begin / 1000)
+    largest = max(1, *(size for size in sizes if size), *(figure["ram"] for figure in figures))
+    panel = max(PANEL, LINE * len(legend) - HEAD // 2)
+    axes = _Axes(max(begin - edge, 0), last + edge, largest, TOP + HEAD + panel)
+    title = f"{escape(clean(record['model']['name']))}: what RAM costs in time{by_rows(record)}"
+    about = f"ms on {record['device']}, estimated" if has_ms else "cycles, estimated, in multiples of those of the fastest plan"
+    lines = [
+        *sheet(axes.bottom + FOOT + 8, title),
+        *grid(largest, axes.bottom, END, -FOOT, panel),
+        f'<path d="M{LEFT} {axes.bottom}H{END}" stroke="black"/>',
+        *(f'<text x="{axes.x(tick):.2f}" y="{axes.bottom + 16}" text-anchor="middle">{tick:g}</text>' for tick in _ticks(axes)),
+        f'<text x="{(LEFT + END) / 2:.0f}" y="{axes.bottom + 34}" text-anchor="middle">{escape(about)}</text>',
+        *chain.from_iterable(_level(size, figures, axes) for size in dict.fromkeys(figure["ram"] for figure in figures)),
+    ]
+    dashed = f'stroke="{LIMIT}" stroke-dasharray="5 3"/>'
+    lines += [] if ram is None else [f'<path d="M{LEFT} {axes.y(ram):.2f}H{END}" {dashed}']
+    lines += [] if late is None else [f'<path d="M{axes.x(late):.2f} {axes.bottom}V{TOP + HEAD}" {dashed}']
+    lines += _steps(points, time, axes, has_ms)
+    lines += chain.from_iterable(_square(each, axes.x(time(each)), axes.y(each["arena"])) for each in near)
+    for number, (colour, text) in enumerate(legend):
+        lines.append(f'<text x="{END + 14}" y="{TOP + HEAD + LINE * number + 10}" fill="{colour}">{escape(text)}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, has_ms: bool) -> list[str]:
+    """Return the front as a line of steps, with a dot per plan."""
+    places = [(axes.x(time(point)), axes.y(point["arena"])) for point in points]
+    (first, top), *rest = places
+    path = f"M{first:.2f} {top:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in rest)
+    lines = [f'<path d="{path}H{END}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>']
+    for point, (x, y) in zip(points, places, strict=True):
+        shown = escape(_said(point, has_ms))
+        lines.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{COLOURS[0]}"><title>{shown}</title></circle>')
+    return lines
+
+
+def _square(entry: Record, x: float, y: float) -> list[str]:
+    """Return another schedule as a square with its name, on the side where there is room."""
+    anchor, beside = ("end", x - 8) if x > (LEFT + END) / 2 else ("start", x + 8)
+    return [
+        f'<rect x="{x - 4:.2f}" y="{y - 4:.2f}" width="8" height="8" fill="white" stroke="{OTHER}"/>',
+        f'<text x="{beside:.2f}" y="{y - 6:.2f}" text-anchor="{anchor}" fill="{OTHER}">{entry["schedule"]}</text>',
+    ]
+
+
+def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
+    """Return RAM that other tools need as a line, for their times are not of this device."""
+    y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
+    return [
+        f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',
+        f'<text x="{END - 4}" y="{y - 4:.2f}" text-anchor="end" fill="{PUBLISHED}">{escape(clean(tools))}</text>',
+    ]
+
+
+def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
+    """Return lines with their colours: the plans, other schedules, published figures."""
+    points = record["points"]
+    lines = [("black", _said(point, has_ms)) for point in points[:MOST_NAMED]]
+    lines += [("black", f"{len(points) - MOST_NAMED} more")] if len(points) > MOST_NAMED else []
+    lines += [(OTHER, f"{each['schedule']} {_said(each, has_ms)}") for each in record["schedules"] if "arena" in each]
+    lines += [(PUBLISHED, f"{figure['ram']:,} B {clean(figure['tool'], 26)} *") for figure in record["published"]]
+    return [*lines, (PUBLISHED, "* published, not measured here")] if record["published"] else lines
+
+
+def _said(entry: Record, has_ms: bool) -> str:
+    """Return time, RAM, and work where some of it is done again."""
+    time = f"{rounded(entry['latency_ms_at_least'])} ms" if has_ms else f"{entry['slowdown']:.2f}"
+    work = f", MACs x{entry['mac_overhead']:.2f}" if (entry["mac_overhead"] or 1) >= 1.005 else ""
+    return f"{time}: {entry['arena']:,} B{work}"
+
+
+def _ticks(axes: _Axes) -> list[float]:
+    """Return round numbers between the ends of the times, at most MOST_TICKS."""
+    span = axes.last - axes.begin
+    unit = 10.0 ** math.floor(math.log10(span)) / 100
+    step = next(unit * factor for factor in (1, 2, 5, 10, 20, 50, 100, 1000) if span <= MOST_TICKS * unit * factor)
+    return [round(count * step, 9) for count in range(math.ceil(axes.begin / step), math.floor(axes.last / step) + 1)]
