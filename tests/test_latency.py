@@ -74,6 +74,18 @@ def test_more_time_never_costs_what_is_chosen_by(model: Model, name: str) -> Non
 
 
 @pytest.mark.shared
+def test_moves_are_left_out_where_they_take_too_long(shared: Path) -> None:
+    """Placement adds them to paths whose cycles do not count them."""
+    real = api.load(shared / "models" / f"{MODELS[0]}.tflite")
+    fastest = api.plan(real, "layer", optimize="speed", core=BOARD.core)
+    moving = api.plan(real, optimize="speed", core=BOARD.core)
+    assert ms(fastest) < ms(moving) and size(moving) < size(fastest)
+    for limit in ((ms(fastest) + ms(moving)) / 2, 1):
+        found = api.plan(real, optimize="speed", core=BOARD.core, limits=api.limits_of(BOARD, latency_ms=limit))
+        assert ms(found) <= ms(fastest) + ROUNDING and size(found) <= size(fastest)
+
+
+@pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
 def test_more_time_never_costs_what_is_chosen_by_of_real_networks(name: str, shared: Path) -> None:
     falls(api.load(shared / "models" / f"{name}.tflite", "int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
+from ..kernels.layer_cycles import layer_cycles
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .assemble import NO_OVERLAP, PlacedLayout, draft, finish, lay_out, one_by_one
@@ -23,6 +24,7 @@ from .kernels.flash_budget import for_constants, kernels_within_flash
 from .memories import excess, spread
 from .order.search import MOST_SETS, file_order
 from .place.place import TRIES
+from .place.relocation_ops import is_move
 from .plan import Plan
 from .trade.channels_once import best_channels_once
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
@@ -143,8 +145,8 @@ class _Source(NamedTuple):
     fast: bool = False
     channels_once: Mapping[str, int] = {}
 
-    def laid_out(self, found: Found) -> PlacedLayout:
-        """Return the placed buffers of a path."""
+    def laid_out(self, found: Found, *, moves: bool = True) -> PlacedLayout:
+        """Return the placed buffers of a path; with `moves` between steps where these need less so."""
         graph, stages = self.space.row_graph.graph, found.path.stages
         kernels = _with_names(
             graph, self.kernels, {i: n for stage in stages for i, n in zip(stage.ops, stage.kernels, strict=True)}
@@ -161,7 +163,7 @@ class _Source(NamedTuple):
             max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
             **self.streams._asdict(),
         )
-        return draft(layout, moves=self.overlap and not self.fast, tries=0 if self.fast else TRIES)
+        return draft(layout, moves=moves and self.overlap and not self.fast, tries=0 if self.fast else TRIES)
 
 
 def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
@@ -190,29 +192,33 @@ def _chosen(
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
-    trade = Trade([(source.space, source.budget) for source in sources])
-    cost, best, limit = COSTS[aim], None, byte_limit
+    trade, core = Trade([(source.space, source.budget) for source in sources]), sources[0].space.cycles_of.core
+    cost, best, limit, allowed = COSTS[aim], None, byte_limit, cycle_limit
     smallest: tuple[PlacedLayout, Found] | None = None
     for number in range(MOST_LAYOUTS):
-        found = trade.best(aim, limit, cycle_limit)
-        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best))):
+        found = trade.best(aim, limit, allowed)
+        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best, core))):
             break
         if progress:
             progress("plans laid out", number, 0)
         placed = sources[found.space].laid_out(found)
         if smallest is None or placed.bytes < smallest[0].bytes:
             smallest = placed, found
-        if placed.bytes > byte_limit:
-            limit = found.path.bytes - 1  # the next one, which should need less
+        over = _as_placed(placed, found, core).path.cycles - cycle_limit
+        if over > 0 and (without := sources[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
+            placed, over = without, 0  # moves would take too long
+        if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
+            limit = found.path.bytes - 1 if placed.bytes > byte_limit else limit
+            allowed = found.path.cycles - over if over > 0 else allowed
             continue
-        if best is None or cost(_as_placed(placed, found)) < cost(_as_placed(*best)):
+        if best is None or cost(_as_placed(placed, found, core)) < cost(_as_placed(*best, core)):
             best = placed, found
         if placed.bytes <= found.path.bytes:
             break
         trade.closed.add(found.space)  # in others a plan may be placed better
     best = best or smallest
-    if best is None and cycle_limit < NEVER:
-        return _chosen(sources, "speed", byte_limit=byte_limit, progress=progress)
+    if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
+        return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=found.path.cycles, progress=progress)
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
@@ -221,9 +227,12 @@ def _chosen(
     return finish(best[0], sources[best[1].space].channels_once)
 
 
-def _as_placed(placed: PlacedLayout, found: Found) -> Found:
-    """Return what was found with the bytes that it needs when it is laid out."""
-    return found._replace(path=found.path._replace(bytes=placed.bytes))
+def _as_placed(placed: PlacedLayout, found: Found, core: str) -> Found:
+    """Return what was found with the bytes that it needs when it is laid out, and the cycles of moves that placement adds."""
+    graph, variants = placed.layout.row_graph.graph, placed.layout.row_graph.variants
+    moves = [(op, name) for op, name in zip(graph.ops, variants, strict=True) if is_move(op)]
+    cycles = sum(round(layer_cycles(graph, op, name, core) or 0) for op, name in moves)
+    return found._replace(path=found.path._replace(bytes=placed.bytes, cycles=found.path.cycles + cycles))
 
 
 def _sources(

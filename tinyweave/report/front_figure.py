@@ -74,7 +74,11 @@ def front_svg(record: Record) -> str:
     lines += [] if ram is None else [f'<path d="M{LEFT} {axes.y(ram):.2f}H{END}" {dashed}']
     lines += [] if late is None else [f'<path d="M{axes.x(late):.2f} {axes.bottom}V{TOP + HEAD}" {dashed}']
     lines += _steps(points, time, axes, has_ms)
-    lines += chain.from_iterable(_square(each, axes.x(time(each)), axes.y(each["arena"])) for each in near)
+    names: dict[tuple[float, int], list[str]] = {}
+    for each in near:
+        names.setdefault((time(each), each["arena"]), []).append(each["schedule"])
+    for (at, size), schedules in names.items():
+        lines += _square(", ".join(schedules), axes.x(at), axes.y(size))
     for number, (colour, text) in enumerate(legend):
         lines.append(f'<text x="{END + 14}" y="{TOP + HEAD + LINE * number + 10}" fill="{colour}">{escape(text)}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -92,12 +96,12 @@ def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, h
     return lines
 
 
-def _square(entry: Record, x: float, y: float) -> list[str]:
+def _square(name: str, x: float, y: float) -> list[str]:
     """Return another schedule as a square with its name, on the side where there is room."""
     anchor, beside = ("end", x - 8) if x > (LEFT + END) / 2 else ("start", x + 8)
     return [
         f'<rect x="{x - 4:.2f}" y="{y - 4:.2f}" width="8" height="8" fill="white" stroke="{OTHER}"/>',
-        f'<text x="{beside:.2f}" y="{y - 6:.2f}" text-anchor="{anchor}" fill="{OTHER}">{entry["schedule"]}</text>',
+        f'<text x="{beside:.2f}" y="{y - 6:.2f}" text-anchor="{anchor}" fill="{OTHER}">{name}</text>',
     ]
 
 
