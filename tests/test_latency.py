@@ -20,6 +20,7 @@ from tinyweave.simulate import emulated
 DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
 BOARD = find("stm32f412")
 ROUNDING = 2e-3  # milliseconds; of the cycles of each layer
+MOVES = 1.01  # what placement adds to the cycles of a path, which are what a plan is chosen by
 MODELS = ("mlcommons__tiny__kws_ref_model", "mlcommons__tiny__pretrainedResnet_quant", "mit-han-lab__tinyengine__vww")
 
 
@@ -64,7 +65,7 @@ def falls(model: Model, board: Device, parts: Sequence[float], **more: object) -
         plans = [api.plan(model, limits=api.limits_of(board, latency_ms=limit, **more), **how) for limit in limits]
         assert all(ms(plan, board) <= limit + ROUNDING for plan, limit in zip(plans, limits, strict=True))
         values = [quantity(plan) for plan in [*plans, api.plan(model, limits=api.limits_of(board, **more), **how)]]
-        assert all(after <= before * 1.0001 for before, after in pairwise(values)), (optimize, values)
+        assert all(after <= before * (1.0001 if optimize == "size" else MOVES) for before, after in pairwise(values)), optimize
 
 
 @pytest.mark.parametrize("name", ["stm32f412", "stm32f746", "stm32u575", "rp2040", "stm32f103"])
