@@ -146,8 +146,8 @@ class _Source(NamedTuple):
     channels_once: Mapping[str, int] = {}
 
     def laid_out(self, found: Found, *, moves: bool = True) -> PlacedLayout:
-        """Return the placed buffers of a path: with `moves`, which take time, between steps where less is needed so; else placed
-        in the first way that is tried."""
+        """Return the placed buffers of a path: with `moves`, which take time, between steps where less is needed so; else as
+        they are placed without a search."""
         graph, stages = self.space.row_graph.graph, found.path.stages
         kernels = _with_names(
             graph, self.kernels, {i: n for stage in stages for i, n in zip(stage.ops, stage.kernels, strict=True)}
