@@ -49,6 +49,51 @@ def segmentation(stride: int = 1, head: str = "conv_2d") -> Graph:
     return graph("segmentation", tensors, ops, ("image",), ("classes",))
 
 
+UP = ("resize_nearest_neighbor", "resize_bilinear", "transpose_conv")
+
+
+def neck(kind: str, side: int = 16, channels: int = 8) -> Graph:
+    """A map made smaller, made larger again by ops of a kind in UP, and joined with what was there, twice, as in a U-Net."""
+    tensors = [activation("image", (1, side, side, 3), 0.02, -128)]
+    ops: list[Op] = []
+
+    def add(kind: str, inputs: tuple[str | None, ...], shape: tuple[int, ...], attrs: dict, quant: tuple[float, int]) -> str:
+        name = f"{kind}_{len(ops)}"
+        tensors.append(activation(f"{name}_out", shape, *quant))
+        ops.append(Op(name, kind, inputs, (f"{name}_out",), attrs))
+        return f"{name}_out"
+
+    def conv(x: str, count: int, attrs: dict) -> str:
+        _, h, w, depth = next(tensor for tensor in tensors if tensor.name == x).shape
+        tensors.append(constant(weights := f"weights_{len(ops)}", ramp((count, 3, 3, depth), 29 + len(ops)), (0.004,)))
+        step = attrs["stride"][0]
+        return add("conv_2d", (x, weights, None), (1, h // step, w // step, count), attrs, (0.05, -20))
+
+    def larger(x: str) -> str:
+        h, quant = next((tensor.shape[1], tensor.quant) for tensor in tensors if tensor.name == x)
+        shape, (scale,), (zero,) = (1, 2 * h, 2 * h, channels), quant.scale, quant.zero_point
+        if kind == "transpose_conv":
+            weights, wanted = f"weights_{len(ops)}", f"shape_{len(ops)}"
+            tensors.extend(
+                (constant(weights, ramp((channels, 3, 3, channels), 41), (0.01,)), constant(wanted, np.int32(shape)))
+            )
+            attrs = {"stride": (2, 2), "padding": ((0, 1), (0, 1)), "activation": "none"}
+            return add(kind, (wanted, weights, x, None), shape, attrs, (0.1, 3))
+        tensors.append(constant(wanted := f"size_{len(ops)}", np.array(shape[1:3], np.int32)))
+        attrs = {"align_corners": False, "half_pixel_centers": kind == "resize_bilinear"}
+        return add(kind, (x, wanted), shape, attrs, (scale, zero))
+
+    stem = conv("image", channels, SAME)
+    small = conv(stem, channels, HALF)
+    least = conv(conv(small, channels, HALF), channels, SAME)
+    skip = next(tensor.shape for tensor in tensors if tensor.name == small)
+    sum_ = add("add", (small, larger(least)), skip, {"activation": "relu"}, (0.1, -30))
+    body = conv(larger(conv(sum_, channels, SAME)), channels, SAME)
+    sum_ = add("add", (stem, body), (1, side, side, channels), {"activation": "none"}, (0.1, 5))
+    out = conv(sum_, 2, SAME)
+    return graph("neck", tensors, ops, ("image",), (out,))
+
+
 def heads() -> Graph:
     """Two maps, one of which is read as well, a view of a map, and a vector: only `wide` can be handed out by rows."""
     tensors = [

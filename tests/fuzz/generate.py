@@ -588,6 +588,7 @@ BY_ROW: Growers = {
     for kind in (
         *("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "sub", "mul", "maximum", "concatenation"),
         *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish"),
+        *("resize_bilinear", "resize_nearest_neighbor", "transpose_conv"),
     )
 }
 

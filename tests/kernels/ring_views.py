@@ -316,6 +316,20 @@ def transpose_conv(rng: Rng) -> Trial:
     return Trial([call], [operand(rng, (h, w, depth), reads)], out, (weights, bias, multiplier, shift))
 
 
+def resize_nearest(rng: Rng) -> Trial:
+    inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
+    channels = int(rng.integers(1, 6))
+    rows, cols = (np.sort(rng.integers(0, size, count)).astype(np.int32) for size, count in zip(inside, out, strict=True))
+
+    def reads(span: Span) -> Span:
+        shown = rows[span.top : span.bottom], cols[span.left : span.right]
+        return Span(*(int(edge) for at in shown for edge in (at[0], at[-1] + 1)))
+
+    params = build("tw_resize_nearest", row=rows, col=cols, **{"in": (*inside, channels), "out": (*out, channels)})
+    call = Call("tw_resize_nearest_neighbor_s8", params, (0,))
+    return Trial([call], [operand(rng, (*inside, channels), reads)], (*out, channels), (rows, cols))
+
+
 def resize_bilinear(rng: Rng, name: str) -> Trial:
     inside, out = (tuple(int(n) for n in rng.integers(1, 12, 2)) for _ in range(2))
     channels, centers = int(rng.integers(1, 6)), bool(rng.integers(2))
@@ -542,6 +556,7 @@ TRIALS: dict[str, Callable[[Rng], Trial]] = {
     "tw_depthwise_conv_2d_s8_w4": lambda rng: with_int4_weights(convolution(rng, True)),
     "tw_fully_connected_s8_w4": lambda rng: with_int4_weights(fully_connected(rng)),
     **{name: partial(resize_bilinear, name=name) for name in ("tw_resize_bilinear_s8", "tw_resize_bilinear_s8_float")},
+    "tw_resize_nearest_neighbor_s8": resize_nearest,
     "tw_transpose_conv_s8": transpose_conv,
     "tw_mean_s8": mean,
     "tw_pad_s8": pad,

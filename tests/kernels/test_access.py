@@ -24,7 +24,7 @@ SOME = 10  # cases of a row
 WATCHED = [row for row in VARIANTS if row.files]  # the others are the C library's memcpy
 CORE = "cortex-m4"
 # the core's own memmove goes byte by byte, in the direction that overwrites nothing it still reads
-MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy", "tw_move")
+MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy", "tw_resize_nearest_neighbor_s8", "tw_move")
 BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only where the other one is negative
 
 

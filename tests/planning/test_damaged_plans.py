@@ -458,7 +458,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
             schedule=RowSchedule(
                 {node: timing for node, timing in rows_of(p).timings.items() if node != 4},
                 {name: rows for name, rows in rows_of(p).rings.items() if name != "small"},
-                {"small": (6, 6)},
+                {"small": (1, 6)},
             ),
         ),
         "resize_bilinear_5 has no window",

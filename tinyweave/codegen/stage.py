@@ -92,7 +92,9 @@ def _tile(
         if not set(inner).isdisjoint(op.inputs):
             windows, read = SPECS[op.kind].windows(graph, op), next(name for name in inner if name in op.inputs)
             assert windows is not None
-            reads = ", ".join(map(c.value, (*zip(*windows, strict=True), graph.tensors[read].shape[1:3])))
+            reads = ", ".join(
+                map(c.value, (*zip(*(window[:3] for window in windows), strict=True), graph.tensors[read].shape[1:3]))
+            )
             fields.append(f"static const tw_field {op.name}_field = {{{reads}}};")
     for op in ops[:-1]:
         tensor, (rows, cols) = graph.output(op), sizes[op.outputs[0]]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
+from ..ops.data_movement import pieces
 from ..ops.window import extent, positions
 from . import copies, geometry
 from .dsp import depthwise
@@ -427,6 +428,15 @@ def listed(graph: Graph, op: Op) -> dict[int, Steps]:
     return {SPECS[op.kind].data: _runs(begins, [piece.run for piece in pieces])}
 
 
+def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
+    """resize_nearest_neighbor: each pixel is read whole before it is written."""
+    (images, rows, cols, channels), size = pieces(graph, op)[0], graph.output(op).pixel_bytes
+    if len(images) != 1:
+        return {}
+    reads = (rows[:, None] + cols).ravel() // len(channels) * size
+    return {0: Steps(reads, np.arange(1, len(reads) + 1) * size)}
+
+
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
     """pad: of each row, or where channels are padded of each pixel, the padding before it is written, then it is copied."""
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
@@ -487,6 +497,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (joined, ("tw_concatenation_s8",)),
     (strided, ("tw_strided_copy",)),
     (listed, ("tw_table_copy",)),
+    (pixels, ("tw_resize_nearest_neighbor_s8",)),
     (any_way, ("tw_move",)),
     (elements, ("tw_add_s8_mve", "tw_add_s8_dsp", "tw_add_s8", "tw_add_s4", "tw_add_s16", "tw_mul_s8_dsp", "tw_mul_s8")),
     (elements, ("tw_extremum_s8", "tw_prelu_s8", "tw_leaky_relu_s16", "tw_lookup_s8", "tw_cast", "tw_requantize_any")),

@@ -42,7 +42,7 @@ def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
     for axis, (size, window) in enumerate(zip(part, windows, strict=True)):
         if size == out.shape[1 + axis]:
             continue
-        seen = (size - 1) * window.stride + window.extent
+        seen = -(-(size - 1) * window.stride // window.up) + window.extent
         for name, tensor in tensors.items():
             if tensor.data is None:
                 shape = list(tensor.shape)

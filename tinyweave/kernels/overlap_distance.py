@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
-from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
+from ..ops import SPECS, batch_matmul, data_movement, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.window import Windows
 from . import copies
 
@@ -115,8 +115,18 @@ def resized(graph: Graph, op: Op) -> Distances:
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
-    rows, cols = resize.first_neighbours(graph, op)
+    (rows, _), (cols, _) = resize.neighbours(graph, op)
     return {0: _channels((rows[:, None] * x.shape[2] + cols).ravel(), x.shape[3], x.shape[3])}
+
+
+def shown(graph: Graph, op: Op) -> Distances:
+    """resize_nearest_neighbor: pixel by pixel."""
+    x = graph.input(op)
+    if x.shape[0] != 1:
+        return {}
+    rows, cols = data_movement.nearest_neighbours(graph, op)
+    first = (rows[:, None] * x.shape[2] + cols).ravel()
+    return {0: trailing(first * x.pixel_bytes, (np.arange(len(first)) + 1) * x.pixel_bytes)}
 
 
 def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:

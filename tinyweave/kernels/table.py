@@ -466,6 +466,14 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("tw_pad_s8", ("pad", "padv2"), "tw_pad", ANY, applies=_pads, distance=distance.padded),
     Variant("tw_concatenation_s8", ("concatenation", "pack"), "tw_concatenation", ANY, distance=distance.joined),
     Variant(
+        "tw_resize_nearest_neighbor_s8",
+        ("resize_nearest_neighbor",),
+        "tw_resize_nearest",
+        ANY,
+        distance=distance.shown,
+        timed_as="tw_table_copy",
+    ),
+    Variant(
         "tw_strided_copy",
         tuple(PIECES),
         "tw_strides",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
+from .window import Windows, window_around
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
@@ -163,10 +164,32 @@ def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
     return np.asarray(np.clip(chosen.astype(np.int64), 0, size - 1))
 
 
+def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
+    """Return how many of `size` rows go with how many of `out` rows."""
+    return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
+
+
 def resize(graph: Graph, op: Op) -> list[Positions]:
-    shape, (h, w) = _x(graph, op), _integers(graph, op, 1)
-    attrs = dict(op.attrs)
-    return [_along(shape, {1: nearest(shape[1], h, attrs), 2: nearest(shape[2], w, attrs)})]
+    rows, cols = nearest_neighbours(graph, op)
+    return [_along(_x(graph, op), {1: rows, 2: cols})]
+
+
+def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which row of the input each row of the output shows, and which column each column."""
+    (_, h, w, _), (rows, cols), attrs = _x(graph, op), _integers(graph, op, 1), dict(op.attrs)
+    return nearest(h, rows, attrs), nearest(w, cols, attrs)
+
+
+def resize_windows(graph: Graph, op: Op) -> Windows | None:
+    """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
+    if _x(graph, op)[0] != 1:
+        return None
+    sizes, aligned = _x(graph, op)[1:3], bool(op.attrs["align_corners"])
+    rows, cols = (
+        window_around(at, at, *resize_ratio(size, len(at), align_corners=aligned))
+        for size, at in zip(sizes, nearest_neighbours(graph, op), strict=True)
+    )
+    return None if rows is None or cols is None else (rows, cols)
 
 
 # transpose, strided_slice
@@ -458,9 +481,12 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 }
 
 
+WINDOWS: dict[str, Callable[[Graph, Op], Windows | None]] = {"resize_nearest_neighbor": resize_windows}
+
+
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1) -> OpSpec:
-    rules = (arity(inputs, outputs=outputs), *COPIES, *constraints)
-    return OpSpec(kind, PIECES[kind][0], reference, rules, data=DATA.get(kind, 0))
+    rules, windows = (arity(inputs, outputs=outputs), *COPIES, *constraints), WINDOWS.get(kind, lambda graph, op: None)
+    return OpSpec(kind, PIECES[kind][0], reference, rules, windows=windows, data=DATA.get(kind, 0))
 
 
 SPECS = (

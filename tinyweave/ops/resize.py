@@ -6,6 +6,7 @@ Input and output share their quantisation. Source: TFLite reference resize_bilin
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
-from .data_movement import infer_resize, resize_is_spatial
+from .data_movement import infer_resize, resize_is_spatial, resize_ratio
 from .spec import Arrays, OpSpec, OptionalArrays, operand
+from .window import Window, Windows, window_around
 
 ONE = 1 << 10
 
@@ -33,7 +35,8 @@ class FloatLine(NamedTuple):
     first: np.float32
 
 
-Mixture = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # low and high neighbour, how much of the high one
+Numbers = NDArray[np.int64]
+Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # low and high neighbour, how much of the high one
 
 
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
@@ -75,14 +78,13 @@ def is_unsigned(op: Op) -> bool:
     return bool(op.attrs.get("unsigned"))
 
 
-def first_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the lower row that each output row is mixed from, and the lower column of each output column."""
+def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
+    """Return the lower and the upper row that each output row is mixed from, and the two columns of each output column."""
     if is_unsigned(op):
-        (top, *_), (left, *_) = map(_mixture, _extents(graph, op), float_lines(graph, op))
-        return top, left
-    places = (np.arange(out) * at.scale + at.offset for (_, out), at in zip(_extents(graph, op), lines(graph, op), strict=True))
-    rows, cols = (np.maximum(at // ONE, 0) for at in places)
-    return rows, cols
+        (top, bottom, _), (left, right, _) = map(_mixture, _extents(graph, op), float_lines(graph, op))
+        return (top, bottom), (left, right)
+    (top, bottom, _), (left, right, _) = map(_neighbours, _extents(graph, op), lines(graph, op))
+    return (top, bottom), (left, right)
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -91,13 +93,19 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return [_mixed_floats(graph, op, x)]
     mixed = x.astype(np.int64)
     for axis, (size, out), where in zip((1, 2), _extents(graph, op), lines(graph, op), strict=True):
-        at = np.arange(out, dtype=np.int64) * where.scale + where.offset
-        low = np.maximum(at // ONE, 0)
-        high = np.minimum((at + ONE - 1) // ONE, size - 1)
-        part = (at - low * ONE).reshape(-1, *(1,) * (3 - axis))
+        low, high, part = _neighbours((size, out), where)
+        part = part.reshape(-1, *(1,) * (3 - axis))
         mixed = mixed.take(low, axis) * (ONE - part) + mixed.take(high, axis) * part
     # divided by 2^20, rounded half away from zero
     return [np.asarray(np.sign(mixed) * ((np.abs(mixed) + (1 << 19)) >> 20), np.int8)]
+
+
+def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
+    """Per place its low and its high neighbour, and how many 1024ths of the high one are in it."""
+    size, out = extents
+    at = np.arange(out, dtype=np.int64) * where.scale + where.offset
+    low, high = np.maximum(at // ONE, 0), np.minimum((at + ONE - 1) // ONE, size - 1)
+    return low, high, at - low * ONE
 
 
 def _mixed_floats(graph: Graph, op: Op, x: NDArray[np.int8]) -> NDArray[np.int8]:
@@ -119,6 +127,24 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
     return low, high, at - low.astype(np.float32)
 
 
+def windows(graph: Graph, op: Op) -> Windows | None:
+    """Return the neighbours of each place; None of several images, and where rows fall together again after many only."""
+    if graph.input(op).shape[0] != 1:
+        return None
+    how = op.attrs["align_corners"], op.attrs["half_pixel_centers"], is_unsigned(op)
+    rows, cols = (_window(*extents, *how) for extents in _extents(graph, op))
+    return None if rows is None or cols is None else (rows, cols)
+
+
+@lru_cache(maxsize=1 << 10)
+def _window(size: int, out: int, align_corners: bool, half_pixel_centers: bool, unsigned: bool) -> Window | None:
+    if unsigned:
+        low, high, _ = _mixture((size, out), float_line(size, out, align_corners, half_pixel_centers))
+    else:
+        low, high, _ = _neighbours((size, out), line(size, out, align_corners, half_pixel_centers))
+    return window_around(low, high, *resize_ratio(size, out, align_corners=align_corners))
+
+
 def places_are_inside(graph: Graph, op: Op) -> bool:
     """the output must not be so much larger than the input that rounded places leave it"""
     if is_unsigned(op):
@@ -137,4 +163,4 @@ CONSTRAINTS = (
     places_are_inside,
 )
 
-SPECS = (OpSpec("resize_bilinear", infer_resize, reference, CONSTRAINTS),)
+SPECS = (OpSpec("resize_bilinear", infer_resize, reference, CONSTRAINTS, windows=windows),)

@@ -23,7 +23,7 @@ from .constraints import (
 from .conv import rescaled, wide_sums_fit
 from .fixed_point import quantize_multipliers
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
-from .window import MOST_PADDED, MOST_POSITIONS, positions
+from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, window_around
 
 DATA, BIAS = 2, 3
 
@@ -68,13 +68,37 @@ def _reach(graph: Graph, op: Op) -> Shape:
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
-    x, weights, out = graph.input(op, DATA), graph.input(op, 1), graph.output(op)
+    x, weights = graph.input(op, DATA), graph.input(op, 1)
     total = x.shape[0] * weights.shape[0] * weights.shape[3]
     for axis in (0, 1):
-        steps, kernel, before = x.shape[1 + axis], weights.shape[1 + axis], op.attrs["padding"][axis][0]
-        inside = positions(out.shape[1 + axis], steps, kernel=kernel, stride=op.attrs["stride"][axis], before=before)
-        total *= int(inside.sum()) if clipped else kernel * steps
+        total *= int(taps_inside(graph, op, axis).sum()) if clipped else weights.shape[1 + axis] * x.shape[1 + axis]
     return total
+
+
+def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
+    """Return per row (axis 0) or column (axis 1) of the output how many taps of inputs fall on it."""
+    steps, kernel, before = (
+        graph.input(op, DATA).shape[1 + axis],
+        graph.input(op, 1).shape[1 + axis],
+        op.attrs["padding"][axis][0],
+    )
+    count = graph.output(op).shape[1 + axis]
+    fall = (np.arange(steps)[:, None] * op.attrs["stride"][axis] - before + np.arange(kernel)).ravel()
+    return np.bincount(fall[(fall >= 0) & (fall < count)], minlength=count)
+
+
+def windows(graph: Graph, op: Op) -> Windows | None:
+    """Return the inputs of which some tap falls on an output; None of several images, and of very long strides."""
+    if graph.input(op, DATA).shape[0] != 1:
+        return None
+    attrs, kernel = op.attrs, graph.input(op, 1).shape[1:3]
+    rows, cols = (_window(attrs["stride"][axis], kernel[axis], attrs["padding"][axis][0]) for axis in (0, 1))
+    return None if rows is None or cols is None else (rows, cols)
+
+
+def _window(stride: int, kernel: int, pad: int) -> Window | None:
+    at = np.arange(stride) + pad
+    return window_around((at - kernel) // stride + 1, at // stride, 1, stride)
 
 
 def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
@@ -133,4 +157,4 @@ CONSTRAINTS = (
     sums_fit_int16,
 )
 
-SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, data=DATA),)
+SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA),)

@@ -6,8 +6,8 @@ Sizes are (h, w), paddings ((top, bottom), (left, right)).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
-from typing import Any, NamedTuple
+from math import gcd, prod
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 # Bounds on what one op can make the references and the counts of positions allocate.
 MOST_PADDED = 1 << 25  # elements of a map with its padding
 MOST_POSITIONS = 1 << 24  # windows times taps along one axis
+MOST_STEPS = 64  # ticks until rows of an output and of its input begin together again
 
+IntOrInts = TypeVar("IntOrInts", int, NDArray[np.int64])
 Size = tuple[int, int]
 Padding = tuple[Size, Size]
 Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -23,22 +25,40 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Window(NamedTuple):
-    """What position i of an output reads along one axis of an input: [i * stride - pad, i * stride - pad + extent).
+    """What position i of an output reads along one axis of an input: `extent` positions from first(i) on.
 
-    With a stride of 0 all positions read the same. What lies outside the axis is not read.
+    first(i) = (i * stride + phase) // up - pad: `up` positions of an output that is larger than the input go with `stride` of
+    the input, which have no common divisor. With a stride of 0 all positions read the same. What lies outside the axis is not
+    read.
     """
 
     extent: int = 1
     stride: int = 1
     pad: int = 0
+    up: int = 1
+    phase: int = 0
 
     @property
     def reach(self) -> int:
-        """Return the last position that position 0 reads, or would if the axis were as long."""
+        """Return the last position that position 0 reads, or would if the axis were as long; `phase` apart."""
         return self.extent - 1 - self.pad
 
+    def first(self, position: IntOrInts) -> IntOrInts:
+        """Return the first position that an output's position reads, or would if the axis began earlier."""
+        return (position * self.stride + self.phase) // self.up - self.pad
+
+    def wait(self, ticks: int) -> int:
+        """Return how long after position 0 of the input position 0 of the output may follow, where those of the input follow
+        each other in so many ticks and those of the output as evenly; with `up` they can be divided by it."""
+        return ticks * self.reach + ticks // self.up * self.phase
+
+    def kept(self, ticks: int, waited: int) -> int:
+        """Return how many positions of the input lie from the oldest that is read to the newest that is there, where those of
+        the output wait so long."""
+        return -((self.phase - waited // (ticks // self.up)) // self.up) + self.pad + 1
+
     def compose(self, inner: Window) -> Window:
-        """Return what an output reads through a map whose own window on the input is `inner`."""
+        """Return what an output reads through a map whose own window on the input is `inner`; both step by whole positions."""
         return Window(
             (self.extent - 1) * inner.stride + inner.extent, self.stride * inner.stride, self.pad * inner.stride + inner.pad
         )
@@ -51,9 +71,24 @@ class Window(NamedTuple):
     def read(self, spans: Spans, size: int) -> Spans:
         """Return what spans of positions read of an axis of `size` positions."""
         begin, end = spans
-        first = np.minimum(np.maximum(begin * self.stride - self.pad, 0), size)  # np.clip takes ten times as long
-        after = np.maximum(np.minimum((end - 1) * self.stride - self.pad + self.extent, size), first)
+        first = np.minimum(np.maximum(self.first(begin), 0), size)  # np.clip takes ten times as long
+        after = np.maximum(np.minimum(self.first(end - 1) + self.extent, size), first)
         return first, np.where(begin < end, after, first)
+
+
+def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int, up: int) -> Window | None:
+    """Return the least window in which output i of several reads positions first[i] to last[i] of the input, where `up` of the
+    output go with `stride` of the input; None where that takes many steps (MOST_STEPS)."""
+    divisor = gcd(stride, up)
+    stride, up = stride // divisor, up // divisor
+    if stride * up > MOST_STEPS:
+        return None
+    steps, found = np.arange(len(first)) * stride, list[Window]()
+    for phase in range(up):
+        base = (steps + phase) // up
+        pad, reach = int((base - first).max()), int((last - base).max())
+        found.append(Window(reach + pad + 1, stride, pad, up, phase))
+    return min(found, key=lambda window: (window.extent, window.wait(up)))
 
 
 Windows = tuple[Window, Window]

@@ -150,7 +150,8 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
         for reader in (other for other in run if out.name in graph.ops[other].inputs):
             windows = SPECS[graph.ops[reader].kind].windows(graph, graph.ops[reader])
             assert windows is not None
-            extent, stride, pad = windows[0]
+            extent, stride, pad, up, _ = windows[0]
+            assert up == 1
             first = [r * stride - pad for r in needed[reader]]
             needed[index] |= {r for top in first for r in range(top, top + extent) if 0 <= r < out.shape[1]}
     return [needed[index] for index in run]

@@ -174,6 +174,8 @@ def compare(made: Plan, calls: list[Call]) -> int:
     while calls:
         if calls[0].rows:
             _compare_callback(graph, calls.pop(0), events)
+        elif _does_nothing(calls[0]):
+            calls.pop(0)
         else:
             op = graph.ops[ops[events[0].op]] if events else None
             assert op is not None, f"{calls[0].name} runs after all that the check follows"
@@ -181,6 +183,11 @@ def compare(made: Plan, calls: list[Call]) -> int:
         count += 1
     assert not events, f"the C does not do this: {events[0]}"
     return count
+
+
+def _does_nothing(call: Call) -> bool:
+    """Of nothing but padding a tile needs no rows of what is padded."""
+    return not call.pointers and (call.range[0] == call.range[1] or call.range[2] == call.range[3])
 
 
 def _compare_callback(graph: Graph, call: Call, events: list[Touched]) -> None:

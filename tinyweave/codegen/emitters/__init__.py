@@ -38,6 +38,7 @@ from .movement import (
     emit_pad,
     emit_resize_bilinear,
     emit_resize_bilinear_float,
+    emit_resize_nearest,
     emit_strided_copy,
     emit_table_copy,
 )
@@ -85,6 +86,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_mean": emit_mean,
     "tw_reduce_extremum": emit_reduce_extremum,
     "tw_arg_max": emit_arg_max,
+    "tw_resize_nearest": emit_resize_nearest,
     "tw_resize_bilinear": emit_resize_bilinear,
     "tw_resize_bilinear_float": emit_resize_bilinear_float,
     "tw_pad": emit_pad,

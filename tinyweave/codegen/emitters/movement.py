@@ -18,6 +18,13 @@ from ..layer import Code, Layer
 from .calls import Members, call, image_calls, image_shapes, loop, plain_call
 
 
+def emit_resize_nearest(layer: Layer) -> Code:
+    size = itemsize(layer.output.dtype)
+    shapes = {key: (h, w, c * size) for key, (h, w, c) in image_shapes(layer).items()}
+    tables = zip(("row", "col"), data_movement.nearest_neighbours(layer.graph, layer.op), strict=True)
+    return Code(layer.struct(shapes, {name: layer.table(name, numbers) for name, numbers in tables}), image_calls(layer))
+
+
 def emit_resize_bilinear(layer: Layer) -> Code:
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     params = layer.struct(image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})

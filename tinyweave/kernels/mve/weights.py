@@ -159,7 +159,7 @@ def taps_distances(graph: Graph, op: Op) -> distance.Distances:
             0: distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
         }
     # some pixels at once where all of their windows are inside
-    extent, _, pad = windows[1]
+    extent, pad = windows[1].extent, windows[1].pad
     end = min(w, x.shape[2] - extent + pad + 1)
     together = range(pad, end - at_once + 1, at_once)
     cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]

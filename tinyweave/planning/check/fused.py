@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir import Graph, Op
+from ...ir import Op
 from ...kernels.access import distance
 from ...kernels.table import BY_NAME
 from ...ops import SPECS
 from ...ops.window import Windows
 from ..plan import Plan, RowSchedule, Stage, Tile, scratch_name
 from .regions import Region, UnsoundPlanError, activations, area_of, demand, disjoint, region_of, scratch_of
+from .resampled import RESAMPLED
 
 Rectangle = tuple[range, range]  # rows and columns of a map
 SUMS = -2  # what a byte of sums holds
@@ -49,9 +50,17 @@ class _Fused:
     written: Mapping[str, np.ndarray]
     watch: Watch | None
     first: dict[str, tuple[int, int]] = field(default_factory=dict)  # tensor in a tile -> the row and column at its start
+    known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # see `reach`
 
     def op(self, index: int) -> Op:
         return self.plan.graph.ops[index]
+
+    def reach(self, op: Op) -> tuple[Windows | None, Sequence[range] | None]:
+        """Return the windows of an op, and if it is in RESAMPLED the rows that each of its rows reads."""
+        if id(op) not in self.known:
+            graph, rows = self.plan.graph, RESAMPLED.get(op.kind)
+            self.known[id(op)] = SPECS[op.kind].windows(graph, op), rows(graph, op) if rows else None
+        return self.known[id(op)]
 
     def height(self, name: str) -> int:
         shape = self.plan.graph.tensors[name].shape
@@ -210,26 +219,30 @@ def _hand_out(fused: _Fused, name: str, rows: range) -> None:
 def _run_row(fused: _Fused, index: int, row: int) -> None:
     """Compute a row of the output from the rows of its window."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
-    out, windows = op.outputs[0], SPECS[op.kind].windows(graph, op)
-    region, only_row = _target(fused, out, row), windows is not None and windows[0].extent == 1
+    out = op.outputs[0]
+    region = _target(fused, out, row)
     if area := scratch_of(fused.plan, index):
         if not disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
         fused.tell(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
-        for other in _rows_read(fused, op, name, windows, row):
+        rows = _rows_read(fused, op, name, row)
+        for other in rows:
             read = _read(fused, op, name, other)
-            in_place = only_row and region[1] <= read[1]  # then each byte must be read before the same one is written
+            in_place = len(rows) == 1 and region[1] <= read[1]  # then each byte must be read before the same one is written
             if not disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
                 raise UnsoundPlanError(f"row {row} of {op.name} is written over row {other} of '{name}', which it reads")
     fused.tell(op, out, row, region, writes=True)
     fused.write(region, fused.number[out] + row)
 
 
-def _rows_read(fused: _Fused, op: Op, name: str, windows: Windows | None, row: int) -> range:
+def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
     """Return the rows of an operand that a row of the output reads: all, where the op has no window."""
-    if _repeats(fused.plan.graph, op, name):
+    windows, resampled = fused.reach(op)
+    if resampled is not None:
+        return resampled[row]
+    if _repeats(fused, op, name):
         return range(1)
     if windows is None:
         return range(fused.height(name))
@@ -305,13 +318,13 @@ def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] 
 
 def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
     """Return the rows and columns of an operand that a part of the output reads."""
-    windows = SPECS[op.kind].windows(fused.plan.graph, op)
-    if windows is None:
-        raise UnsoundPlanError(f"{op.name} has no window, and so cannot run in a tile")
-    if _repeats(fused.plan.graph, op, name):
+    windows, _ = fused.reach(op)
+    if windows is None or any(window.up > 1 for window in windows):
+        raise UnsoundPlanError(f"{op.name} has no window that steps by whole pixels, and so cannot run in a tile")
+    if _repeats(fused, op, name):
         return range(1), range(1)
     spans = []
-    for (extent, stride, pad), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
+    for (extent, stride, pad, *_), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
         begin = min(max(span.start * stride - pad, 0), size)
         last = (span.stop - 1) * stride - pad + extent if span else begin
         spans.append(range(begin, min(max(last, begin), size)))
@@ -380,8 +393,9 @@ def _marks(fused: _Fused, name: str, part: Rectangle) -> np.ndarray:
     return fused.number[name] + CELL + rows[:, None] * fused.width(name) + cols
 
 
-def _repeats(graph: Graph, op: Op, name: str) -> bool:
+def _repeats(fused: _Fused, op: Op, name: str) -> bool:
     """Whether an operand is one pixel, which goes with each of a map: of ops that read the pixel at the place of their own."""
-    windows, tensor = SPECS[op.kind].windows(graph, op), graph.tensors[name]
+    (windows, _), graph = fused.reach(op), fused.plan.graph
+    tensor = graph.tensors[name]
     is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
     return is_pointwise and tensor.elements == tensor.shape[-1] < graph.output(op).elements

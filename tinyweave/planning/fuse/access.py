@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op, Tensor
 from ...kernels.table import BY_NAME
-from ...ops import SPECS, macs_per_op
+from ...ops import SPECS, macs_per_op, transpose_conv
 from ...ops.window import ONE_TO_ONE, Spans, Window, Windows, positions
 from ..plan import Tile
 
@@ -36,7 +36,11 @@ def row_bytes(tensor: Tensor) -> int:
     return tensor.shape[2] * tensor.pixel_bytes
 
 
-RESAMPLERS = ("resize_bilinear", "transpose_conv")  # without a window: their rows may read any row
+RESAMPLERS = (
+    "resize_nearest_neighbor",
+    "resize_bilinear",
+    "transpose_conv",
+)  # where they have no window, their rows may read any row
 
 
 def accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Access, ...] | None:
@@ -169,7 +173,7 @@ def _is_elementwise(accesses: tuple[Access, ...] | None) -> bool:
 def joined(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] | None:
     """Return what so many rows of the output of ops that run together read of what others make; None where they cannot run so.
 
-    In a tile only ops of it may read what all but the last one make.
+    In a tile only ops of it may read what all but the last one make, and none makes a map larger.
     """
     if len(run) == 1:
         return row_graph.accesses[run[0]]
@@ -180,7 +184,8 @@ def joined(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Acce
         if (
             accesses is None
             or row_graph.sums[index]
-            or row_graph.windows[index] is None
+            or (windows_of := row_graph.windows[index]) is None
+            or any(window.up > 1 for window in windows_of)
             or (name in within and not row_graph.users[name].issubset(run))
         ):
             return None
@@ -284,7 +289,9 @@ def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans |
 
 def _taps_upto(graph: Graph, op: Op, windows: Windows, axis: int) -> NDArray[np.int64]:
     """Return how many taps of the windows of the rows (or columns) before each one of an op's output lie inside the map."""
-    extent, stride, pad = windows[axis]
+    if op.kind == "transpose_conv":
+        return np.append(0, np.cumsum(transpose_conv.taps_inside(graph, op, axis)))
+    extent, stride, pad, *_ = windows[axis]
     size, out = graph.input(op).shape[1 + axis], graph.output(op).shape[1 + axis]
     dilation = op.attrs.get("dilation", (1, 1))[axis]
     kernel = (extent - 1) // dilation + 1

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import toolchain
+from ...ops.window import Window
 from ..liveness import Life
 from ..plan import Tile
 from .access import Access, RowGraph, row_bytes
@@ -196,7 +197,7 @@ def stages_in_c(question: Question) -> Stages | None:
 
 
 NUMBERS = ("steps", "tensors", "longest", "choices", "floor", "blocks", "most_ticks")
-READS = ("tensor", "extent", "stride", "pad")
+READS = ("tensor", *Window._fields)
 ARRAYS = (
     *("height", "row_bytes", "bytes", "first_user", "last_user", "is_streamed", "life_begin", "life_end", "is_kept"),
     *("out", "sums", "rows", "alone", "is_by_rows", "read_at", *(f"read_{name}" for name in READS)),

@@ -4,7 +4,8 @@ In: a Graph as rows and which of its ops. Out: at which tick each of them comput
 
 One tick is the time of the most frequent row. Row r of an op falls due at tick first + r * every, as late as all rows of its
 window need: with a stride s a row of the output takes s times as long as one of the input, and it waits for k - 1 - p more rows
-of the input, for a window of k rows of which p lie above the map. An operand that comes earlier than the others, a skip, waits
+of the input, for a window of k rows of which p lie above the map. Where the output has more rows than the input, u for every
+s, a row of the input takes u / s times as long as one of it. An operand that comes earlier than the others, a skip, waits
 in its ring. Nothing is computed twice but in tiles: ops that run together for some columns of a row at a time, so that of what
 they pass on, often the widest maps of all, only a few columns of the rows that this row needs are there; the next row computes
 them anew, or the next few rows do. Generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion
@@ -22,6 +23,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ...ops import macs_per_op
+from ...ops.window import Window
 from ..alias.overlap import distances as distances_of_ops
 from ..alias.overlap import rules
 from ..place.place import Rule
@@ -42,10 +44,10 @@ def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | 
     scheduled = schedule_rows(row_graph, ops)
     if scheduled is None:
         return None
-    readers: dict[str, list[tuple[int, int]]] = {}
+    readers: dict[str, list[tuple[int, Window]]] = {}
     for index, reads in scheduled.accesses.items():
         for read in reads:
-            readers.setdefault(read.tensor, []).append((index, read.window.pad))
+            readers.setdefault(read.tensor, []).append((index, read.window))
     timings = scheduled.schedule.timings
     node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in timings}
     inner = {name: node for name, node in node_of.items() if row_graph.users[name] <= set(ops) and node != ops[-1]}
@@ -82,13 +84,13 @@ def schedule_rows(row_graph: RowGraph, ops: Sequence[int]) -> ScheduledStage | N
     for index in reversed(list(reads)):
         if index not in every:
             return None  # nothing here reads what it makes
-        for x, (_, stride, _) in reads[index]:
+        for x, window in reads[index]:
             source = node_of.get(x)
             if source is None:
                 continue
-            if not stride:
+            if not window.stride:
                 return None  # no row of it may come before all of the source
-            ticks = every[index] // stride * rows_per_iteration[source]
+            ticks = every[index] // window.stride * window.up * rows_per_iteration[source]
             if every.setdefault(source, ticks) != ticks:
                 return None  # two ways of different strides lead to it
     rows = rows_needed(row_graph, reads, node_of, inner, rows_per_iteration)
@@ -128,10 +130,10 @@ def rows_needed(
     rows[last] = row_graph.steps[last]
     for index in reversed(list(reads)):
         more = rows_per_iteration.get(index, 1) - 1
-        for x, (extent, stride, pad) in reads[index]:
+        for x, window in reads[index]:
             if (source := node_of.get(x)) is not None:
-                step = stride // (more + 1)  # from a row to the next
-                last_row = (rows[index] - 1) * step - pad + extent - more * step
+                by_row = window._replace(stride=window.stride // (more + 1))  # the window is that of all rows of an iteration
+                last_row = by_row.first(rows[index] - 1 - more) + window.extent
                 rows[source] = max(rows[source], min(row_graph.height[x], last_row))
     return rows
 
@@ -156,10 +158,11 @@ def _timings(
     for node in nodes:
         needed = [read for read in reads.get(node, ()) if read.tensor in node_of] if isinstance(node, int) else []
         begins = []
-        for x, (extent, stride, pad) in needed:
-            source, row = node_of[x], extent - 1 - pad
+        for x, window in needed:
+            source = node_of[x]
             assert isinstance(node, int)
-            ticks = step[source] * (row - row % gcd(stride, timings[source].rows_per_iteration))
+            early = window.reach % gcd(window.stride, timings[source].rows_per_iteration) if window.up == 1 else 0
+            ticks = window.wait(step[source]) - step[source] * early
             waits[source].append((node, ticks))
             begins.append(first[source] + ticks)
         first[node] = max(begins, default=0)
@@ -171,16 +174,19 @@ def _timings(
     return {node: timings[node]._replace(first=first[node] - begin, every=timings[node].every // divisor) for node in nodes}
 
 
-def _ring(readers: Sequence[tuple[int, int]], timings: Mapping[Node, RowTiming], source: Node) -> int:
+def _ring(readers: Sequence[tuple[int, Window]], timings: Mapping[Node, RowTiming], source: Node) -> int:
     """Return how many rows of an inner tensor are kept: when a reader runs, from the oldest read to the newest written.
 
-    readers: (node, rows of its window that lie above the map).
+    readers: (node, its window).
     """
     timing, rows = timings[source], 1
-    for index, pad in readers:
-        ahead = (timings[index].first - timing.first) // timing.ticks_per_row
-        ahead -= ahead % gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
-        rows = max(rows, ahead + timing.rows_per_iteration + pad)
+    for index, window in readers:
+        waited = timings[index].first - timing.first
+        if window.up == 1:  # the newest is the last of an iteration
+            waited -= waited % (
+                timing.ticks_per_row * gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
+            )
+        rows = max(rows, window.kept(timing.ticks_per_row, waited) + timing.rows_per_iteration - 1)
     return min(rows, timing.rows)
 
 
@@ -222,7 +228,7 @@ def _distance(row_graph: RowGraph, scheduled: ScheduledStage, ops: Sequence[int]
         else:
             begun = (last.first + iterations * last.every - timing.first) // timing.every + 1
             done = np.minimum(np.maximum(begun, 0), timing.iterations)
-        oldest = np.clip(done * read.window.stride - read.window.pad, 0, row_graph.height[x])
+        oldest = np.clip(read.window.first(done), 0, row_graph.height[x])
         distance = max(distance, int(np.where(done < timing.iterations, written - oldest * size, 0).max()))
     return distance
 

@@ -19,10 +19,10 @@ typedef struct {
     const num *height, *row_bytes, *bytes, *first_user, *last_user, *is_streamed; /* per tensor */
     const num *life_begin, *life_end, *is_kept;                                   /* per tensor; an end of 0: it owns no bytes */
     const num *out, *sums, *rows, *alone, *is_by_rows;                            /* per step */
-    const num *read_at, *read_tensor, *read_extent, *read_stride, *read_pad;
+    const num *read_at, *read_tensor, *read_extent, *read_stride, *read_pad, *read_up, *read_phase;
     const num *candidate_at; /* per step the candidates that end with it */
     const num *candidate_begin, *candidate_rows, *candidate_bytes, *candidate_macs;
-    const num *reads_at, *reads_tensor, *reads_extent, *reads_stride, *reads_pad; /* of candidates */
+    const num *reads_at, *reads_tensor, *reads_extent, *reads_stride, *reads_pad, *reads_up, *reads_phase; /* of candidates */
 } tables;
 
 /* The stages: `Stages` of stages.py, column by column. */
@@ -36,8 +36,14 @@ typedef struct {
     num every, first, start, ring_rows, is_lead, group, is_in, is_unread;
 } map;
 
+/* `Window` of ops/window.py. */
 typedef struct {
-    num lead, reader, reach, pad;
+    num extent, stride, pad, up, phase;
+} window;
+
+typedef struct {
+    num lead, reader;
+    window of;
 } wait;
 
 typedef struct {
@@ -88,6 +94,25 @@ static num common(num a, num b)
     return a;
 }
 
+static window read_of(const tables *t, num r)
+{
+    return (window){t->read_extent[r], t->read_stride[r], t->read_pad[r], t->read_up[r], t->read_phase[r]};
+}
+
+static window reads_of(const tables *t, num r)
+{
+    return (window){t->reads_extent[r], t->reads_stride[r], t->reads_pad[r], t->reads_up[r], t->reads_phase[r]};
+}
+
+/* Ticks that a reader waits. */
+static num wait_of(window w, num ticks) { return ticks * (w.extent - 1 - w.pad) + ticks / w.up * w.phase; }
+
+/* Rows that are kept for it when it has waited so long. */
+static num rows_kept(window w, num ticks, num waited)
+{
+    return w.pad + 1 - quotient(w.phase - quotient(waited, ticks / w.up), w.up);
+}
+
 static void enter(growth *g, num x, num every, num first, num is_lead, num group)
 {
     map *const m = &g->maps[x];
@@ -96,9 +121,9 @@ static void enter(growth *g, num x, num every, num first, num is_lead, num group
 }
 
 /* Two groups of tensors meet: their ticks become those of one. False when they cannot. */
-static int meet(growth *g, num x, num x_stride, num y, num y_stride)
+static int meet(growth *g, num x, window of_x, num y, window of_y)
 {
-    const num own = g->maps[x].every * x_stride, other = g->maps[y].every * y_stride;
+    const num own = g->maps[x].every / of_x.up * of_x.stride, other = g->maps[y].every / of_y.up * of_y.stride;
     const num lead = g->maps[x].group, joined = g->maps[y].group;
     if (lead == joined) return own == other; /* two ways of different strides lead to the same rows */
     const num divisor = common(own, other);
@@ -120,12 +145,33 @@ static void put_off(growth *g, num x)
     map *const m = &g->maps[x];
     num first = INT64_MAX, rows = 0;
     for (num k = 0; k < g->wait_count; k++)
-        if (g->waits[k].lead == x) first = least(first, g->maps[g->waits[k].reader].first - g->waits[k].reach * m->every);
+        if (g->waits[k].lead == x) first = least(first, g->maps[g->waits[k].reader].first - wait_of(g->waits[k].of, m->every));
     for (num k = 0; k < g->wait_count; k++)
         if (g->waits[k].lead == x)
-            rows = most(rows, quotient(g->maps[g->waits[k].reader].first - first, m->every) + g->waits[k].pad + 1);
+            rows = most(rows, rows_kept(g->waits[k].of, m->every, g->maps[g->waits[k].reader].first - first));
     m->ring_rows = rows;
     m->start = first;
+}
+
+/* Ticks become so much finer that rows of an output that is larger than what it is made of can share them out; false when they
+ * become too many. */
+static int refine(growth *g, num begin, num end)
+{
+    const tables *const t = g->t;
+    num up = 1;
+    for (num r = begin; r < end; r++)
+        if (g->maps[t->read_tensor[r]].is_in) up = up / common(up, t->read_up[r]) * t->read_up[r];
+    for (num k = 0; k < g->ins && up > 1; k++) {
+        map *const m = &g->maps[g->in[k]];
+        num r = begin;
+        while (r < end && !(g->maps[t->read_tensor[r]].is_in && g->maps[t->read_tensor[r]].group == m->group)) r++;
+        if (r == end) continue;
+        m->every *= up;
+        m->first *= up;
+        m->start *= up;
+        if (m->every > t->most_ticks || m->first > t->most_ticks) return 0;
+    }
+    return 1;
 }
 
 /* Let the stage grow by a step; false when it cannot. */
@@ -142,19 +188,22 @@ static int grow(growth *g, num step)
     }
     for (num r = begin; r < end; r++)
         if (g->maps[t->read_tensor[r]].is_in && !t->read_stride[r]) return 0;
+    if (!refine(g, begin, end)) return 0;
     for (num r = one + 1; one >= 0 && r < end; r++)
         if (g->maps[t->read_tensor[r]].is_in &&
-            !meet(g, t->read_tensor[one], t->read_stride[one], t->read_tensor[r], t->read_stride[r]))
+            !meet(g, t->read_tensor[one], read_of(t, one), t->read_tensor[r], read_of(t, r)))
             return 0;
     num first = 0, every = 1;
     for (num r = begin; r < end; r++) {
         const map *const m = &g->maps[t->read_tensor[r]];
         num ticks;
         if (!m->is_in) continue;
-        if (__builtin_mul_overflow(m->every, t->read_extent[r] - 1 - t->read_pad[r], &ticks)) return 0;
+        if (__builtin_mul_overflow(m->every, t->read_extent[r] - t->read_pad[r], &ticks)) return 0;
+        ticks = wait_of(read_of(t, r), m->every);
         first = r == one ? m->first + ticks : most(first, m->first + ticks);
     }
-    if (one >= 0 && __builtin_mul_overflow(g->maps[t->read_tensor[one]].every, t->read_stride[one], &every)) return 0;
+    if (one >= 0 && __builtin_mul_overflow(g->maps[t->read_tensor[one]].every / t->read_up[one], t->read_stride[one], &every))
+        return 0;
     if (every > t->most_ticks || first > t->most_ticks) return 0;
     enter(g, out, every, first, one < 0, one < 0 ? out : g->maps[t->read_tensor[one]].group);
     for (num r = begin; r < end; r++) {
@@ -164,9 +213,9 @@ static int grow(growth *g, num step)
         g->unread -= m->is_unread;
         m->is_unread = 0;
         if (m->is_lead)
-            g->waits[g->wait_count++] = (wait){x, out, t->read_extent[r] - 1 - t->read_pad[r], t->read_pad[r]};
+            g->waits[g->wait_count++] = (wait){x, out, read_of(t, r)};
         else
-            m->ring_rows = most(m->ring_rows, quotient(first - m->first, m->every) + t->read_pad[r] + 1);
+            m->ring_rows = most(m->ring_rows, rows_kept(read_of(t, r), m->every, first - m->first));
     }
     for (num r = begin; r < end; r++)
         if (g->maps[t->read_tensor[r]].is_in && g->maps[t->read_tensor[r]].is_lead && t->read_tensor[r] != out)
@@ -189,12 +238,12 @@ static num saved_by(const growth *g, num c, num end)
     }
     for (num r = t->reads_at[c]; r < t->reads_at[c + 1]; r++) {
         const map *const m = &g->maps[t->reads_tensor[r]];
-        if (m->is_in) tick = most(tick, m->start + m->every * (t->reads_extent[r] - 1 - t->reads_pad[r]));
+        if (m->is_in) tick = most(tick, m->start + wait_of(reads_of(t, r), m->every));
     }
     for (num r = t->reads_at[c]; r < t->reads_at[c + 1]; r++) {
         const map *const m = &g->maps[t->reads_tensor[r]];
         if (!m->is_in) continue;
-        const num rows = quotient(tick - m->start, m->every) + t->reads_pad[r] + 1;
+        const num rows = rows_kept(reads_of(t, r), m->every, tick - m->start);
         saved -= grown(t, t->reads_tensor[r], m->ring_rows, most(m->ring_rows, rows));
     }
     if (t->candidate_rows[c] > 1) {
@@ -311,7 +360,8 @@ static void rows_needed(growth *g, num begin, num end)
         for (num r = t->read_at[step]; r < t->read_at[step + 1]; r++) {
             const num x = t->read_tensor[r];
             if (!g->maps[x].is_in) continue;
-            const num last = (g->needed[t->out[step]] - 1) * t->read_stride[r] - t->read_pad[r] + t->read_extent[r];
+            const window w = read_of(t, r);
+            const num last = quotient((g->needed[t->out[step]] - 1) * w.stride + w.phase, w.up) - w.pad + w.extent;
             g->needed[x] = most(g->needed[x], least(t->height[x], last));
         }
 }

@@ -7,10 +7,11 @@ stages.c does the same in C.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, lcm
 from typing import NamedTuple
 
 from ...ir import CompileError, Tensor
+from ...ops.window import Window
 from ..alias.overlap import shared_bytes
 from ..liveness import Life
 from ..plan import Tile
@@ -149,9 +150,9 @@ def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, 
         tensor = graph.output(graph.ops[index])
         saved += min(stage[tensor.name].ring_rows, tensor.shape[1]) * row_bytes(tensor)
     inside = [(read, source) for read in candidate.reads if (source := stage.get(read.tensor)) is not None]
-    tick = max((source.start + source.every * read.window.reach for read, source in inside), default=0)  # its first row's
+    tick = max((source.start + read.window.wait(source.every) for read, source in inside), default=0)  # its first row's
     for read, source in inside:
-        rows = (tick - source.start) // source.every + read.window.pad + 1
+        rows = read.window.kept(source.every, tick - source.start)
         saved -= _grown(graph.tensors[read.tensor], source.ring_rows, max(source.ring_rows, rows))
     if more := candidate.tile.rows - 1:
         out = graph.output(graph.ops[candidate.tile.ops[-1]])
@@ -180,7 +181,7 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
     makes)."""
     maps: dict[str, StageMap] = {}
     group: dict[str, str] = {}  # tensors whose ticks are known relative to each other
-    waits: dict[str, list[tuple[str, int, int]]] = {}  # lead -> (reader's output, rows that it waits, rows above its window)
+    waits: dict[str, list[tuple[str, Window]]] = {}  # lead -> (reader's output, its window)
     unread: set[str] = set()
     for end in range(begin + 1, len(order) + 1):
         reads = row_graph.accesses[order[end - 1]]
@@ -195,8 +196,15 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
                 inside.append(read)
         if any(not read.window.stride for read in inside):
             return
+        if (up := lcm(*(read.window.up for read in inside))) > 1:  # ticks that rows of a larger output can share out
+            finer = {group[read.tensor] for read in inside}
+            for name in [name for name, number in group.items() if number in finer]:
+                every, first, start = (up * tick for tick in (maps[name].every, maps[name].first, maps[name].start))
+                if max(every, first) > MOST_TICKS:
+                    return
+                maps[name] = maps[name]._replace(every=every, first=first, start=start)
         for read in inside[1:]:
-            own, other = maps[inside[0].tensor].every * inside[0].window.stride, maps[read.tensor].every * read.window.stride
+            own, other = (maps[x].every // window.up * window.stride for x, window in (inside[0], read))
             lead, joined = group[inside[0].tensor], group[read.tensor]
             if lead == joined and own != other:
                 return  # two ways of different strides lead to the same rows
@@ -208,8 +216,8 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
                     if max(every, first) > MOST_TICKS:
                         return
                     maps[name] = maps[name]._replace(every=every, first=first, start=start)
-        at = [maps[read.tensor].first + maps[read.tensor].every * read.window.reach for read in inside]
-        every = maps[inside[0].tensor].every * inside[0].window.stride if inside else 1
+        at = [maps[read.tensor].first + read.window.wait(maps[read.tensor].every) for read in inside]
+        every = maps[inside[0].tensor].every // inside[0].window.up * inside[0].window.stride if inside else 1
         first = max(at, default=0)
         if max(every, first) > MOST_TICKS:
             return
@@ -219,14 +227,14 @@ def growing(row_graph: RowGraph, order: Sequence[int], begin: int) -> Iterator[t
             source = maps[read.tensor]
             unread.discard(read.tensor)
             if source.lead:
-                waits.setdefault(read.tensor, []).append((out, read.window.reach, read.window.pad))
+                waits.setdefault(read.tensor, []).append((out, read.window))
             else:
-                rows = (maps[out].first - source.first) // source.every + read.window.pad + 1
+                rows = read.window.kept(source.every, maps[out].first - source.first)
                 maps[read.tensor] = source._replace(ring_rows=max(source.ring_rows, rows))
         for name in {read.tensor for read in inside if maps[read.tensor].lead}:  # a lead runs no earlier than it is needed
             step, readers = maps[name].every, waits[name]
-            first = min(maps[reader].first - waited * step for reader, waited, _ in readers)
-            rows = max((maps[reader].first - first) // step + pad + 1 for reader, _, pad in readers)
+            first = min(maps[reader].first - window.wait(step) for reader, window in readers)
+            rows = max(window.kept(step, maps[reader].first - first) for reader, window in readers)
             maps[name] = maps[name]._replace(ring_rows=rows, start=first)
         yield end, not unread, maps
         if row_graph.sums[order[end - 1]]:

@@ -1,4 +1,4 @@
-/* tw_resize.h - an int8 map stretched or shrunk, each output pixel mixed of the four around its place.
+/* tw_resize.h - a map stretched or shrunk: each output pixel is one of the input, or mixed of the four around its place.
  *
  * A _part form computes a range of the output, from and to parts of maps.
  */
@@ -6,6 +6,17 @@
 #define TW_RESIZE_H
 
 #include "tw.h"
+
+/* Output (y, x) is the input's pixel (row[y], col[x]). For elements of more than one byte count bytes in c. */
+typedef struct {
+    tw_shape in, out;
+    const int32_t *row;  /* out.h of them */
+    const int32_t *col;  /* out.w of them */
+} tw_resize_nearest;
+
+/* Needs no scratch. */
+void tw_resize_nearest_neighbor_s8(const tw_resize_nearest *p, const void *in, void *out);
+void tw_resize_nearest_neighbor_s8_part(const tw_resize_nearest *p, tw_view in, tw_view out, tw_range range);
 
 /* Output (y, x) lies at input row (y * scale.h + offset.h) / 1024, column (x * scale.w + offset.w) / 1024. */
 typedef struct {
