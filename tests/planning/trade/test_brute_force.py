@@ -1,0 +1,54 @@
+"""The front of small networks against all plans that there are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from fuzz.generate import BY_ROW, random_network
+from planning.trade.brute_force import WORD, Network
+
+from tinyweave.ir import Graph
+from tinyweave.ops import macs
+from tinyweave.planning import planner
+from tinyweave.planning.alias.overlap import shared_in
+from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
+from tinyweave.planning.trade.choose import Trade
+
+CORE = "cortex-m4"
+USUAL, IN_SWEEPS = 12, 60
+OVERHEADS = (0.0, 0.05, 0.3, 1.0)
+
+
+def graph_of(seed: int) -> Graph:
+    return random_network(seed, random.Random(seed).randint(2, 5), growers=BY_ROW, live=2)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.sweep] * (n >= USUAL)) for n in range(IN_SWEEPS)])
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
+    """Nor does the front promise what no cut, no tiles and no kernels give."""
+    graph = graph_of(seed)
+    order = tuple(range(len(graph.ops)))
+    streamed = tuple(name for name in graph.inputs if len(graph.consumers.get(name, ())) == 1) if brought else ()
+    if brought and not streamed:
+        return  # with several readers the ops cannot run one by one, which all else is compared with
+    network = Network(graph, order, CORE, streamed)
+    space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
+    for overhead in OVERHEADS:
+        budget = int(overhead * macs(graph))
+        kernels = [FOR_ALL, Kernels(CORE), Kernels(CORE, flash_heavy=frozenset(op.name for op in graph.ops))]
+        space = planner._space(
+            graph,
+            order,
+            shared_in(graph, order, parts=False),
+            kernels=kernels,
+            streams=planner.StreamedIO(streamed),
+            budget=budget,
+        )
+        front = [(found.path.bytes, found.path.cycles) for found in Trade([(space, budget)]).front()]
+        for bytes_, cycles, again in space_points:
+            assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)
+        for bytes_, cycles in front:
+            words = WORD * len(graph.tensors)  # to which a plan aligns tensors and distances
+            assert any(b <= bytes_ + words and c <= cycles and a <= budget for b, c, a in every), (bytes_, cycles)
