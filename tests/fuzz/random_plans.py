@@ -1,9 +1,10 @@
 """Random networks under random plans: whatever a plan may be, its C gives the numpy reference's bytes.
 
 In: seeds. Out: what differs. A plan is a random order that respects state, views or copies, moves of live tensors, a random
-subset of the rules by which outputs may overlap operands, and any placement that these allow, not only a good one. Many plans
-are built into one library; each runs in an arena of its own exact size, full of noise, between guards. The same seed gives the
-same plans.
+subset of the rules by which outputs may overlap operands, and any placement that these allow, not only a good one; or it is a
+random point of a front. Many plans are built into one library; each runs in an arena of its own exact size, full of noise,
+between guards, and again with the complement of that noise: a byte that is the same afterwards was written. The same seed gives
+the same plans.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from __future__ import annotations
 import ctypes
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from fuzz.formats import ALL
-from fuzz.generate import FILTERED, Growth, random_network, random_order
+from fuzz.generate import BY_ROW, FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import Buffer, Plan, check
+from tinyweave.planning import Buffer, Plan, check, front
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
@@ -57,11 +58,12 @@ BRANCHING["twin"] = (4, twin)
 
 @dataclass(frozen=True)
 class Trial:
-    """A plan of the network of `seed`, named as its C is."""
+    """A plan of the network of `seed`, named as its C is. is_exact: whether the last byte of its arena is written."""
 
     seed: int
     name: str
     plan: Plan
+    is_exact: bool = False
 
     @property
     def overlaps(self) -> int:
@@ -83,6 +85,21 @@ def trials(seed: int) -> list[Trial]:
     rng, graph = random.Random(seed), network(seed)
     graph = replace(graph, outputs=tuple(rng.sample(graph.outputs, rng.randint(1, min(4, len(graph.outputs))))))
     return [Trial(seed, f"net_{seed}_{number}", random_plan(graph, rng)) for number in range(PLANS)]
+
+
+def front_trials(seed: int) -> list[Trial]:
+    """Random points of a front of a network of this seed, with random options."""
+    rng = random.Random(seed)
+    growers, live = rng.choice(((BY_ROW, 2), (BY_ROW, 4), (BRANCHING, 8)))
+    graph = random_network(seed, rng.randint(5, 18), growers=growers, live=live)
+    options = {"core": rng.choice(CORES), "max_mac_overhead": rng.choice((None, 1.1, 1.5, 2.0))}
+    streams = {"stream_inputs": rng.random() < 0.4, "stream_outputs": rng.random() < 0.4}
+    try:
+        points = front(graph, **options, **streams)
+    except CompileError:  # something cannot come or go by rows
+        points = front(graph, **options)
+    chosen = rng.sample(points, min(PLANS, len(points)))
+    return [Trial(seed, f"net_{seed}_{number}", plan, is_exact=True) for number, plan in enumerate(chosen)]
 
 
 def random_plan(graph: Graph, rng: random.Random) -> Plan:
@@ -153,15 +170,40 @@ def build(folder: Path, wanted: Sequence[Trial]) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
+class Rows(ctypes.Structure):
+    """The callbacks that a model takes."""
+
+    CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int32] * 3, ctypes.c_void_p)
+    _fields_ = (("user", ctypes.c_void_p), ("read_rows", CALLBACK), ("write_rows", CALLBACK))
+
+
 def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
-    """What the C of a trial does wrong, None when all outputs are right and the arena's neighbours untouched."""
-    plan, rng = trial.plan, np.random.default_rng(trial.seed)
-    graph, size = plan.graph, plan.arena["sram"]
+    """What the C of a trial does wrong, None when all outputs are right and of the bytes around the arena none was written."""
+    samples = compare.samples(trial.plan.graph, 3 + SAMPLES, trial.seed)[3:]  # without the edge values, which saturate
+    size = trial.plan.arena["sram"]
+    noise = np.random.default_rng(trial.seed).integers(0, 256, (SAMPLES, size + 2 * GUARD), dtype=np.uint8)
+    left = list[np.ndarray]()
+    for fill in (noise, ~noise):
+        text = run(library, trial, samples, fill, left)
+        if text:
+            return text
+    written = np.flatnonzero(left[0] == left[1]) - GUARD
+    if written.size and not 0 <= written[0] <= written[-1] < size:
+        return "writes outside of its arena"
+    touched = written[-1] + 1 if written.size else 0
+    return f"claims {size:,} B and touches {touched:,} B" if trial.is_exact and touched != size else None
+
+
+def run(
+    library: ctypes.CDLL, trial: Trial, samples: Sequence[Sequence[np.ndarray]], fill: np.ndarray, left: list
+) -> str | None:
+    """Run the C of a trial on samples, on memory filled so before each one; what it does wrong. The memory goes to `left`, with
+    its guards."""
+    plan, graph, size = trial.plan, trial.plan.graph, trial.plan.arena["sram"]
     state = ops.initial_state(graph)
-    samples = compare.samples(graph, 3 + SAMPLES, trial.seed)[3:]  # without the edge values, which saturate
-    block = rng.integers(0, 256, size + 2 * GUARD + 64, dtype=np.uint8)
+    block = np.empty(fill.shape[1] + 64, np.uint8)
     begin = GUARD + -(block.ctypes.data + GUARD) % 64
-    before = block.copy()
+    block[begin - GUARD : begin + size + GUARD] = fill[0]
     memory = (ctypes.c_size_t * 2)(block.ctypes.data + begin, size)  # {data, bytes} of the one memory
 
     def function(verb: str, result: type = ctypes.c_int) -> Callable[..., int]:
@@ -173,30 +215,53 @@ def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
     if function("init")(memory):
         return "init refuses the memory"
     for number, sample in enumerate(samples):
-        if not state:
-            block[begin : begin + size] = rng.integers(0, 256, size, dtype=np.uint8)
+        if number and not state:
+            block[begin : begin + size] = fill[number][GUARD : GUARD + size]
         for index, array in enumerate(sample):
-            ctypes.memmove(address["input"](memory, index), array.tobytes(), array.nbytes)
-        if function("invoke")(memory, None):
-            return "invoke returns an error"
+            if graph.inputs[index] not in plan.streamed_inputs:
+                ctypes.memmove(address["input"](memory, index), array.tobytes(), array.nbytes)
+        come = {index: bytearray() for index, name in enumerate(graph.outputs) if name in plan.streamed_outputs}
+        if function("invoke")(memory, ctypes.byref(by_rows(graph, sample, come))):
+            return "invoke returns an error, or asks for rows that there are not"
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         for index, name in enumerate(graph.outputs):
             tensor = graph.tensors[name]
-            raw = ctypes.string_at(address["output"](memory, index), tensor.bytes)
+            raw = bytes(come[index]) if index in come else ctypes.string_at(address["output"](memory, index), tensor.bytes)
+            if len(raw) != tensor.bytes:
+                return f"sample {number}, output '{name}': {len(raw)} of {tensor.bytes} B came"
             text = compare.difference(values[name], np.frombuffer(raw, tensor.dtype).reshape(tensor.shape))
             if text:
                 return f"sample {number}, output '{name}': {text}"
-    before[begin : begin + size] = block[begin : begin + size]
-    return None if np.array_equal(before, block) else "writes outside of its arena"
+    left.append(block[begin - GUARD : begin + size + GUARD])
+    return None
 
 
-def failures(seeds: Sequence[int]) -> tuple[list[Trial], list[str]]:
+def by_rows(graph: Graph, sample: Sequence[np.ndarray], come: Mapping[int, bytearray]) -> Rows:
+    """The callbacks that bring the rows of a sample, and add those that are handed out, in order, to `come`."""
+
+    def read(_: object, index: int, first: int, count: int, destination: int) -> int:
+        row = sample[index].nbytes // sample[index].shape[1]
+        rows = sample[index].tobytes()[first * row : (first + count) * row]
+        ctypes.memmove(destination, rows, len(rows))
+        return int(len(rows) != count * row)
+
+    def write(_: object, index: int, first: int, count: int, source: int) -> int:
+        tensor = graph.tensors[graph.outputs[index]]
+        row = tensor.bytes // tensor.shape[1]
+        is_next = first * row == len(come[index])
+        come[index] += ctypes.string_at(source, count * row)
+        return int(not is_next)
+
+    return Rows(None, Rows.CALLBACK(read), Rows.CALLBACK(write))
+
+
+def failures(seeds: Sequence[int], make: Callable[[int], list[Trial]] = trials) -> tuple[list[Trial], list[str]]:
     """All trials of these seeds, and a line for each that fails."""
     wanted: list[Trial] = []
     refused = []
     for seed in seeds:
         try:
-            wanted += trials(seed)
+            wanted += make(seed)
         except (UnsoundPlanError, CompileError) as error:
             refused.append(f"seed {seed}: {error}")
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:

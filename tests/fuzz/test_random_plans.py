@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.random_plans import CORES, build, failure, failures, network, trials
+from fuzz.random_plans import CORES, build, failure, failures, front_trials, network, trials
 
 from tinyweave.kernels.table import VARIANTS, variant_for
 
@@ -36,6 +36,12 @@ def test_any_plan_gives_the_same_bytes(seeds: range) -> None:
     assert len(orders) >= 2 * len(seeds)
 
 
+def test_any_point_of_a_front_gives_the_same_bytes_and_claims_what_it_touches(seeds: range) -> None:
+    tried, failed = failures(seeds, front_trials)
+    assert not failed, "\n".join(failed)
+    assert len(tried) > len(seeds) and any(stage.schedule for trial in tried for stage in trial.plan.stages)
+
+
 def test_a_seed_names_the_same_plans() -> None:
     assert [trial.plan.offsets for trial in trials(3)] == [trial.plan.offsets for trial in trials(3)]
     assert trials(3)[0].plan.offsets != trials(3)[1].plan.offsets
@@ -52,6 +58,10 @@ def test_wrong_plans_are_noticed(tmp_path: Path) -> None:
     short = replace(trial, plan=replace(trial.plan, arena={"sram": trial.plan.arena["sram"] - 8}))
     (tmp_path / "short").mkdir()
     assert failure(build(tmp_path / "short", [short]), short) == "writes outside of its arena"
+    more = replace(trial, plan=replace(trial.plan, arena={"sram": trial.plan.arena["sram"] + 1}), is_exact=True)
+    (tmp_path / "more").mkdir()
+    size = trial.plan.arena["sram"]
+    assert failure(build(tmp_path / "more", [more]), more) == f"claims {size + 1:,} B and touches {size:,} B"
 
 
 def _flattened(plan):
