@@ -13,7 +13,7 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Stage, check, from_json, plan, to_json
+from tinyweave.planning import Plan, Stage, check, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.check import UnsoundPlanError
 
 
@@ -52,6 +52,17 @@ def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None
         distance = distances.get(op.inputs.index(x)) if x in op.inputs else None
         apart = at + best.graph.tensors[y].bytes <= begin or end <= at or best.places[x].buffer == best.places[y].buffer
         assert apart or variant == "tw_move" or (distance is not None and at + distance <= begin), (x, y, at, begin, distance)
+
+
+def test_what_pads_a_map_of_one_pixel_does_not_wait_for_it() -> None:
+    """The rows above the pixel read nothing, and may be handed out before it is there."""
+    tensors = [activation(name, (1, 1, 1, 4)) for name in ("image", "pixel")] + [activation("padded", (1, 4, 2, 4))]
+    tensors.append(constant("paddings", np.array([[0, 0], [2, 1], [1, 0], [0, 0]], np.int32)))
+    ops = [Op("relu_0", "relu", ("image",), ("pixel",)), Op("pad_1", "pad", ("pixel", "paddings"), ("padded",))]
+    graph = tiny("padded", tensors, ops, ("image",), ("padded",))
+    made = plan_in_stages(graph, [(0, 1)], streamed_outputs=("padded",))
+    schedule = made.stages[0].schedule
+    assert schedule is not None and schedule.timings[0].first == 2 * schedule.timings[1].every
 
 
 def test_a_value_computed_in_the_state_lies_over_no_input() -> None:

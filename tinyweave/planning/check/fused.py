@@ -394,8 +394,9 @@ def _marks(fused: _Fused, name: str, part: Rectangle) -> np.ndarray:
 
 
 def _repeats(fused: _Fused, op: Op, name: str) -> bool:
-    """Whether an operand is one pixel, which goes with each of a map: of ops that read the pixel at the place of their own."""
+    """Whether an operand is one pixel, which goes with each of another operand; what pads a map of one pixel reads it once."""
     (windows, _), graph = fused.reach(op), fused.plan.graph
-    tensor = graph.tensors[name]
+    out, tensor = graph.output(op), graph.tensors[name]
+    has_map = any(graph.tensors[other].shape == out.shape for other in activations(graph, op))
     is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
-    return is_pointwise and tensor.elements == tensor.shape[-1] < graph.output(op).elements
+    return has_map and is_pointwise and tensor.elements == tensor.shape[-1] < out.elements
