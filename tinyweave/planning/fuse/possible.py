@@ -199,7 +199,18 @@ def stages_in_c(question: Question) -> Stages | None:
 NUMBERS = ("steps", "tensors", "longest", "choices", "floor", "blocks", "most_ticks")
 READS = ("tensor", *Window._fields)
 ARRAYS = (
-    *("height", "row_bytes", "bytes", "first_user", "last_user", "is_streamed", "life_begin", "life_end", "is_kept"),
+    *(
+        "height",
+        "row_bytes",
+        "bytes",
+        "first_user",
+        "last_user",
+        "is_streamed",
+        "is_handed_out",
+        "life_begin",
+        "life_end",
+        "is_kept",
+    ),
     *("out", "sums", "rows", "alone", "is_by_rows", "read_at", *(f"read_{name}" for name in READS)),
     *("candidate_at", "candidate_begin", "candidate_rows", "candidate_bytes", "candidate_macs"),
     *("reads_at", *(f"reads_{name}" for name in READS)),
@@ -230,6 +241,7 @@ def _tables(question: Question) -> _Tables:
         "first_user": [min(of, default=OUTSIDE) for of in users],
         "last_user": [max(of, default=-1) for of in users],
         "is_streamed": [name in row_graph.streamed_inputs for name in number],
+        "is_handed_out": [name in row_graph.streamed_outputs for name in number],
         "life_begin": [life.begin for life in spans],
         "life_end": [life.end for life in spans],
         "is_kept": [life.persistent for life in spans],

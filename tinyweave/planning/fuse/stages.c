@@ -16,7 +16,7 @@ typedef struct {
 /* What is known of the ops and their tensors: `Tables` of stages.py. `x_at` says where the entries of each begin. */
 typedef struct {
     num steps, tensors, longest, choices, floor, blocks, most_ticks;
-    const num *height, *row_bytes, *bytes, *first_user, *last_user, *is_streamed; /* per tensor */
+    const num *height, *row_bytes, *bytes, *first_user, *last_user, *is_streamed, *is_handed_out; /* per tensor */
     const num *life_begin, *life_end, *is_kept;                                   /* per tensor; an end of 0: it owns no bytes */
     const num *out, *sums, *rows, *alone, *is_by_rows;                            /* per step */
     const num *read_at, *read_tensor, *read_extent, *read_stride, *read_pad, *read_up, *read_phase;
@@ -47,7 +47,7 @@ typedef struct {
 } wait;
 
 typedef struct {
-    num saved, tile, macs, count, before, candidate; /* before: the choice with one tile less */
+    num saved, tile, macs, if_read, count, before, candidate; /* before: the choice with one tile less */
 } choice;
 
 typedef struct {
@@ -228,7 +228,7 @@ static num grown(const tables *t, num x, num rows, num more)
     return (least(more, t->height[x]) - least(rows, t->height[x])) * t->row_bytes[x];
 }
 
-static num saved_by(const growth *g, num c, num end)
+static num saved_by(const growth *g, num c, num end, num *if_read)
 {
     const tables *const t = g->t;
     num saved = 0, tick = INT64_MIN;
@@ -246,11 +246,10 @@ static num saved_by(const growth *g, num c, num end)
         const num rows = rows_kept(reads_of(t, r), m->every, tick - m->start);
         saved -= grown(t, t->reads_tensor[r], m->ring_rows, most(m->ring_rows, rows));
     }
-    if (t->candidate_rows[c] > 1) {
-        const num x = t->out[end - 1], rows = g->maps[x].ring_rows;
-        saved -= grown(t, x, rows, rows + t->candidate_rows[c] - 1);
-    }
-    return saved;
+    const num out = t->out[end - 1], rows = g->maps[out].ring_rows;
+    const num taller = grown(t, out, rows, rows + t->candidate_rows[c] - 1);
+    *if_read = t->is_handed_out[out] ? 0 : taller;
+    return saved - taller + *if_read;
 }
 
 static num cost(const choice *c) { return c->tile - c->saved; }
@@ -273,7 +272,9 @@ static num most_saving(const choice **options, num count, choice *front, num kep
     for (num k = 0, taken = 0; k < count && taken < most_kept; k++) {
         const choice *const c = options[k];
         num f = 0;
-        while (f < kept && !(front[f].saved >= c->saved && front[f].tile <= c->tile && front[f].macs <= c->macs)) f++;
+        while (f < kept && !(front[f].saved - most(front[f].if_read - c->if_read, 0) >= c->saved && front[f].tile <= c->tile &&
+                             front[f].macs <= c->macs))
+            f++;
         if (f < kept) continue;
         front[kept++] = *c;
         taken++;
@@ -300,23 +301,28 @@ static int grow_choices(growth *g, num begin, num end)
     num count = 0, kept = 0;
     const num grown_by = end - begin;
     if (!t->blocks)
-        for (num k = g->front_at[grown_by - 1]; k < g->front_at[grown_by]; k++)
-            if (!offer(g, &count, g->known[k])) return 0;
+        for (num k = g->front_at[grown_by - 1]; k < g->front_at[grown_by]; k++) {
+            choice longer = g->known[k];
+            longer.saved -= longer.if_read;
+            longer.if_read = 0;
+            if (!offer(g, &count, longer)) return 0;
+        }
     for (num c = t->candidate_at[end - 1]; c < t->candidate_at[end]; c++) {
         const num first = t->candidate_begin[c] - begin;
         if (first < 0 || (t->blocks && first > 0)) continue;
-        const num saved = saved_by(g, c, end);
+        num if_read;
+        const num saved = saved_by(g, c, end, &if_read);
         if (saved <= 0 && !t->blocks) continue;
         for (num k = g->front_at[first]; k < g->front_at[first + 1]; k++) {
             const choice *const b = &g->known[k];
-            const choice one = {b->saved + saved, most(b->tile, t->candidate_bytes[c]), b->macs + t->candidate_macs[c],
-                                b->count + 1, k, c};
+            const choice one = {b->saved - b->if_read + saved, most(b->tile, t->candidate_bytes[c]),
+                                b->macs + t->candidate_macs[c], if_read, b->count + 1, k, c};
             if (!offer(g, &count, one)) return 0;
         }
     }
     if (t->blocks) {
         for (; kept < count; kept++) g->front[kept] = g->options[kept];
-        if (grown_by == 1) g->front[kept++] = (choice){0, 0, 0, 0, -1, -1};
+        if (grown_by == 1) g->front[kept++] = (choice){0, 0, 0, 0, 0, -1, -1};
     } else {
         const choice **const sorted = malloc(((size_t)count + 1) * sizeof *sorted);
         num has_macs = 0, without = 0;
@@ -330,7 +336,7 @@ static int grow_choices(growth *g, num begin, num end)
         free(sorted);
         num f = 0;
         while (f < kept && g->front[f].count) f++;
-        if (f == kept) g->front[kept++] = (choice){0, 0, 0, 0, -1, -1};
+        if (f == kept) g->front[kept++] = (choice){0, 0, 0, 0, 0, -1, -1};
     }
     if (g->known_count + kept > g->known_room) {
         const num room = 2 * g->known_room + kept;
@@ -432,7 +438,7 @@ static void grow_from(growth *g, num begin)
     num below = t->alone[begin];
     for (num k = 0; k < g->ins; k++) memset(&g->maps[g->in[k]], 0, sizeof *g->maps);
     g->ins = g->unread = g->wait_count = 0;
-    g->known[0] = (choice){0, 0, 0, 0, -1, -1};
+    g->known[0] = (choice){0, 0, 0, 0, 0, -1, -1};
     g->known_count = 1;
     g->front_at[0] = 0;
     g->front_at[1] = 1;

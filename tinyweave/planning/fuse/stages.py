@@ -29,17 +29,24 @@ MOST_TICKS = 1 << 50  # of a row: beyond it no map has so many rows
 
 
 class TileChoice(NamedTuple):
-    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again."""
+    """Tiles of a stage. saved: bytes of rings that they spare. tile: bytes of the largest. macs: what they compute again.
+    if_read: bytes that they spare less where the output of the last one, which ends the stage, is read in it: then it is a ring
+    as well."""
 
     saved: int
     tile: int
     macs: int
     tiles: tuple[Tile, ...] = ()
+    if_read: int = 0
 
-    def with_tile(self, candidate: TileCandidate, saved: int) -> TileChoice:
-        """Return the choice with one more tile, which saves so many bytes of rings."""
+    def with_tile(self, candidate: TileCandidate, saved: int, if_read: int = 0) -> TileChoice:
+        """Return the choice of a longer stage with one more tile, which saves so many bytes of rings."""
         tile, macs = max(self.tile, candidate.bytes), self.macs + candidate.macs
-        return TileChoice(self.saved + saved, tile, macs, (*self.tiles, candidate.tile))
+        return TileChoice(self.saved - self.if_read + saved, tile, macs, (*self.tiles, candidate.tile), if_read)
+
+    def longer(self) -> TileChoice:
+        """Return the choice of a stage that goes on."""
+        return self._replace(saved=self.saved - self.if_read, if_read=0) if self.if_read else self
 
 
 class Partition(NamedTuple):
@@ -111,12 +118,12 @@ def grow_choices(
 ) -> list[TileChoice]:
     """Return the choices of tiles in a stage that has grown by an op, of which no other saves more with less; fronts: those
     before."""
-    options = list(fronts[-1])
+    options = [choice.longer() for choice in fronts[-1]]
     for candidate in candidates:
         if candidate.begin >= first:
-            saved = saved_by(row_graph, candidate, stage)
+            saved, if_read = saved_by(row_graph, candidate, stage)
             if saved > 0:
-                options += [choice.with_tile(candidate, saved) for choice in fronts[candidate.begin - first]]
+                options += [choice.with_tile(candidate, saved, if_read) for choice in fronts[candidate.begin - first]]
     front = _most_saving([choice for choice in options if not choice.macs], (), choices)
     front += _most_saving([choice for choice in options if choice.macs], front, choices)
     return front if any(not choice.tiles for choice in front) else [*front, TileChoice(0, 0, 0)]
@@ -128,7 +135,10 @@ def _most_saving(options: Iterable[TileChoice], others: Sequence[TileChoice], mo
     for choice in sorted(options, key=lambda c: (-c.saved + c.tile, c.macs, c.tile, len(c.tiles))):
         if len(front) == most:
             break
-        beaten = (c.saved >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs for c in (*others, *front))
+        beaten = (
+            c.saved - max(c.if_read - choice.if_read, 0) >= choice.saved and c.tile <= choice.tile and c.macs <= choice.macs
+            for c in (*others, *front)
+        )
         if not any(beaten):
             front.append(choice)
     return front
@@ -139,12 +149,12 @@ def grow_block(
 ) -> list[TileChoice]:
     """Return the choice of a stage that is one tile, or one op."""
     whole = [each for each in candidates if each.begin == first]
-    options = [TileChoice(0, 0, 0).with_tile(each, saved_by(row_graph, each, stage)) for each in whole]
+    options = [TileChoice(0, 0, 0).with_tile(each, *saved_by(row_graph, each, stage)) for each in whole]
     return [TileChoice(0, 0, 0)] if is_op else options
 
 
-def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, StageMap]) -> int:
-    """Return bytes that the rings of a stage need less when ops run together."""
+def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, StageMap]) -> tuple[int, int]:
+    """Return bytes that the rings of a stage need less when its last ops run together, and how many less where it goes on."""
     graph, saved = row_graph.graph, 0
     for index in candidate.tile.ops[:-1]:
         tensor = graph.output(graph.ops[index])
@@ -154,10 +164,9 @@ def saved_by(row_graph: RowGraph, candidate: TileCandidate, stage: Mapping[str, 
     for read, source in inside:
         rows = read.window.kept(source.every, tick - source.start)
         saved -= _grown(graph.tensors[read.tensor], source.ring_rows, max(source.ring_rows, rows))
-    if more := candidate.tile.rows - 1:
-        out = graph.output(graph.ops[candidate.tile.ops[-1]])
-        saved -= _grown(out, stage[out.name].ring_rows, stage[out.name].ring_rows + more)
-    return saved
+    out = graph.output(graph.ops[candidate.tile.ops[-1]])
+    taller = _grown(out, stage[out.name].ring_rows, stage[out.name].ring_rows + candidate.tile.rows - 1)
+    return (saved - taller, 0) if out.name in row_graph.streamed_outputs else (saved, taller)
 
 
 def _grown(tensor: Tensor, rows: int, more: int) -> int:

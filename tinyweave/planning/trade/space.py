@@ -179,12 +179,13 @@ class Space:
             if is_fused(row_graph, ops):
                 choice, maps = TileChoice(0, 0, 0), dict[str, StageMap]()
                 for upto, _, maps in growing(row_graph, self.order[:end], begin):
+                    choice = choice.longer()
                     tile = by_last.get(self.order[upto - 1])
                     if tile is not None:
                         again = sum(recomputed_macs(row_graph, tile).values())
                         reads = joined(row_graph, tile.ops, tile.rows) or ()
                         candidate = TileCandidate(upto - len(tile.ops), tile, self._words_of(tile), again, reads)
-                        choice = choice.with_tile(candidate, saved_by(row_graph, candidate, maps))
+                        choice = choice.with_tile(candidate, *saved_by(row_graph, candidate, maps))
                 memory = stage_memory(row_graph, self.order, self.lives, maps, (begin, end))
                 assert memory is not None, "its planner has seen to streamed inputs"
                 spans.append(Span(begin, end, memory, [choice]))
