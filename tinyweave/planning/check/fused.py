@@ -51,6 +51,8 @@ class _Fused:
     watch: Watch | None
     first: dict[str, tuple[int, int]] = field(default_factory=dict)  # tensor in a tile -> the row and column at its start
     known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # see `reach`
+    repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # see `repeats`
+    areas: dict[int, Region | None] = field(default_factory=dict)  # see `scratch`
 
     def op(self, index: int) -> Op:
         return self.plan.graph.ops[index]
@@ -61,6 +63,23 @@ class _Fused:
             graph, rows = self.plan.graph, RESAMPLED.get(op.kind)
             self.known[id(op)] = SPECS[op.kind].windows(graph, op), rows(graph, op) if rows else None
         return self.known[id(op)]
+
+    def repeats(self, op: Op, name: str) -> bool:
+        """Whether an operand is one pixel, which goes with each of another operand; what pads a map of one pixel reads it
+        once."""
+        if (id(op), name) not in self.repeated:
+            (windows, _), graph = self.reach(op), self.plan.graph
+            out, tensor = graph.output(op), graph.tensors[name]
+            has_map = any(graph.tensors[other].shape == out.shape for other in activations(graph, op))
+            is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
+            self.repeated[id(op), name] = has_map and is_pointwise and tensor.elements == tensor.shape[-1] < out.elements
+        return self.repeated[id(op), name]
+
+    def scratch(self, index: int) -> Region | None:
+        """Return where the scratch of an op lies, if it needs any."""
+        if index not in self.areas:
+            self.areas[index] = scratch_of(self.plan, index)
+        return self.areas[index]
 
     def height(self, name: str) -> int:
         shape = self.plan.graph.tensors[name].shape
@@ -221,7 +240,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out = op.outputs[0]
     region = _target(fused, out, row)
-    if area := scratch_of(fused.plan, index):
+    if area := fused.scratch(index):
         if not disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
         fused.tell(op, "", 0, area, writes=True)
@@ -242,7 +261,7 @@ def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
     windows, resampled = fused.reach(op)
     if resampled is not None:
         return resampled[row]
-    if _repeats(fused, op, name):
+    if fused.repeats(op, name):
         return range(1)
     if windows is None:
         return range(fused.height(name))
@@ -299,7 +318,7 @@ def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] 
     """Compute a part of an op's output in its tile or, for the last op, in the rows at `targets`."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
-    if area := scratch_of(fused.plan, index):
+    if area := fused.scratch(index):
         if not all(disjoint(area, region) for region in regions):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its part")
         fused.tell(op, "", 0, area, writes=True)
@@ -321,7 +340,7 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
     windows, _ = fused.reach(op)
     if windows is None or any(window.up > 1 for window in windows):
         raise UnsoundPlanError(f"{op.name} has no window that steps by whole pixels, and so cannot run in a tile")
-    if _repeats(fused, op, name):
+    if fused.repeats(op, name):
         return range(1), range(1)
     spans = []
     for (extent, stride, pad, *_), size, span in zip(windows, fused.plan.graph.tensors[name].shape[1:3], part, strict=True):
@@ -391,12 +410,3 @@ def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
 def _marks(fused: _Fused, name: str, part: Rectangle) -> np.ndarray:
     rows, cols = (np.arange(span.start, span.stop, dtype=np.int64) for span in part)
     return fused.number[name] + CELL + rows[:, None] * fused.width(name) + cols
-
-
-def _repeats(fused: _Fused, op: Op, name: str) -> bool:
-    """Whether an operand is one pixel, which goes with each of another operand; what pads a map of one pixel reads it once."""
-    (windows, _), graph = fused.reach(op), fused.plan.graph
-    out, tensor = graph.output(op), graph.tensors[name]
-    has_map = any(graph.tensors[other].shape == out.shape for other in activations(graph, op))
-    is_pointwise = windows is not None and all(window[:2] == (1, 1) for window in windows)
-    return has_map and is_pointwise and tensor.elements == tensor.shape[-1] < out.elements

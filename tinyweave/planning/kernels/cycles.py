@@ -5,9 +5,10 @@ In: a Plan. Out: per op how often its kernel is called for parts of so many rows
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from ...kernels.layer_cycles import Extent, layer_cycles
 from ...kernels.table import variant_for
@@ -85,4 +86,6 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
 def lengths(spans: Spans) -> list[tuple[int, int]]:
     """Return lengths of spans that are not empty, and how many are so long."""
     begin, end = spans
-    return sorted(Counter((end - begin)[end > begin].tolist()).items())
+    counts = np.bincount(np.maximum(end - begin, 0), minlength=1)
+    counts[0] = 0
+    return [(length, int(counts[length])) for length in np.flatnonzero(counts).tolist()]

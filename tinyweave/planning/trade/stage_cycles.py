@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class StageCycles:
         self.levels = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
         self._calls: dict[tuple[int, str, Extent], int] = {}
         self._parts: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
+        self._lengths: dict[Any, dict[int, list[tuple[int, int]]]] = {}
         self._tiles: dict[tuple[Tile, int | None], ByLevel] = {}
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
@@ -88,12 +89,11 @@ class StageCycles:
 
     def in_tile(self, tile: Tile, rows: int | None = None) -> dict[int, dict[str, int]]:
         """Return per op of a tile its cycles by kernel. rows: those of the last op that are needed, if not all."""
-        down, across = (parts(self.row_graph, tile, axis, rows if axis == 0 else None)[0] for axis in (0, 1))
+        down = self._lengths_of(tile, 0, tile.rows, rows)
+        across = self._lengths_of(tile, 1, tile.cols, None)
         calls = {
             index: [
-                ((height, width), iterations * blocks)
-                for height, iterations in lengths(down[index])
-                for width, blocks in lengths(across[index])
+                ((height, width), iterations * blocks) for height, iterations in down[index] for width, blocks in across[index]
             ]
             for index in tile.ops
         }
@@ -104,6 +104,13 @@ class StageCycles:
             }
             for index, of_op in calls.items()
         }
+
+    def _lengths_of(self, tile: Tile, axis: int, step: int, rows: int | None) -> dict[int, list[tuple[int, int]]]:
+        """Return per op of a tile how many rows (or columns) its calls compute, and how many compute so many."""
+        key = tile.ops, axis, step, rows, tile.cached
+        if key not in self._lengths:
+            self._lengths[key] = {index: lengths(spans) for index, spans in parts(self.row_graph, tile, axis, rows)[0].items()}
+        return self._lengths[key]
 
     def untiled(self, index: int, rows: int | None = None) -> ByLevel:
         """Return the fewest cycles of an op that runs row by row, per level."""
