@@ -31,7 +31,7 @@ from ..planning.kernels.cycles import CycleEstimate, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.order.search import best_order, each_its_own
 from ..results import FlashNeed, Limits, Model, Reordering
-from ..simulate.instruction_timing import TIMINGS
+from ..simulate.instruction_timing import TIMINGS, milliseconds
 from .models import check_kernels
 
 DEFAULT_CORE = "cortex-m4"
@@ -68,22 +68,64 @@ def plan(
     only at `"speed"` more of it than TFLite Micro needs with the model's file; other_flash: what lies there besides the
     constants of the layers, estimated if left out.
     """
-    check_kernels(model)
     allowed = limits or Limits(None, None)
-    aim = aim_of(optimize, allowed)
-    return planning.plan(
-        model.graph,
+    made = choices(
+        model,
         schedule,
-        maps=allowed.maps,
+        allowed,
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        core=core_with_kernels(aim, core, allowed),
-        ram_limit=allowed.ram,
-        cycle_limit=allowed.cycles,
-        flash=_flash(model, aim, allowed),
+        optimize=optimize,
+        core=core,
         other_flash=other_flash,
-        aim=aim,
+    )
+    return chosen(made, allowed, optimize, progress=progress)
+
+
+def choices(
+    model: Model,
+    schedule: str,
+    limits: Limits,
+    *,
+    stream_inputs: bool,
+    stream_outputs: bool,
+    max_mac_overhead: float | None,
+    optimize: str | None,
+    core: str,
+    other_flash: int | None = None,
+) -> planning.Choices:
+    """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, and whether time is
+    limited."""
+    check_kernels(model)
+    aim = aim_of(optimize, limits)
+    return planning.Choices(
+        model.graph,
+        schedule,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        core=core_with_kernels(aim, core, limits),
+        flash=_flash(model, aim, limits),
+        other_flash=other_flash,
+    )
+
+
+def chosen(
+    choices: planning.Choices,
+    limits: Limits,
+    optimize: str | None,
+    *,
+    checked: bool = True,
+    progress: Progress | None = None,
+) -> Plan:
+    """Return the plan that `plan` chooses; not `checked`, it is to be judged and not to be used."""
+    return choices.plan(
+        aim_of(optimize, limits),
+        maps=limits.maps,
+        ram_limit=limits.ram,
+        cycle_limit=limits.cycles,
+        checked=checked,
         progress=progress,
     )
 
@@ -216,6 +258,14 @@ def device_limits(device: Device) -> Limits:
 def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
     """Return the cycles that a plan takes on a device, by its layers' shapes; None where the core's timings are not known."""
     return plan_cycles(plan, device.core) if device is not None and device.core in TIMINGS else None
+
+
+def latency_ms(plan: Plan, device: Device | None) -> float | None:
+    """Return the milliseconds that a plan takes on a device by its layers' shapes, without kernels that have no timings."""
+    needed = cycles_needed(plan, device)
+    if needed is None or needed.at_least is None or device is None or device.clock_hz is None:
+        return None
+    return milliseconds(needed.at_least, device.clock_hz)
 
 
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:

@@ -4,7 +4,7 @@ from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import RECOMPUTING, SCHEDULES, Progress, front, plan
+from .planner import RECOMPUTING, SCHEDULES, Choices, Progress, front, plan
 from .serialize import from_json, to_json
 from .trade.choose import Aim
 
@@ -13,6 +13,7 @@ __all__ = [
     "SCHEDULES",
     "Aim",
     "Buffer",
+    "Choices",
     "Place",
     "Plan",
     "Progress",

@@ -240,28 +240,27 @@ def _carry_out(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str
     return moved, known
 
 
-def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({})) -> Plan:
-    """Return the checked plan of a placed layout; channels_once: as of a Plan."""
+def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True) -> Plan:
+    """Return the plan of a placed layout, `checked` or to be checked; channels_once: as of a Plan."""
     layout, row_graph = placed.layout, placed.layout.row_graph
     graph, schedules = row_graph.graph, schedule_stages(row_graph, layout.stages)
-    return check(
-        Plan(
-            graph=graph,
-            stages=tuple(
-                Stage(ops)
-                if scheduled is None
-                else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
-                for ops, scheduled in zip(layout.stages, schedules, strict=True)
-            ),
-            variants=tuple(row_graph.variants),
-            buffers=layout.buffers,
-            places=layout.places,
-            offsets=placed.offsets,
-            arena={layout.memory: placed.bytes},
-            scratch=max(scratch_of(graph, row_graph.variants), default=0),
-            lower_bound=placed.lower_bound,
-            streamed_inputs=tuple(row_graph.streamed_inputs),
-            channels_once=channels_once,
-            streamed_outputs=tuple(row_graph.streamed_outputs),
-        )
+    made = Plan(
+        graph=graph,
+        stages=tuple(
+            Stage(ops)
+            if scheduled is None
+            else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
+            for ops, scheduled in zip(layout.stages, schedules, strict=True)
+        ),
+        variants=tuple(row_graph.variants),
+        buffers=layout.buffers,
+        places=layout.places,
+        offsets=placed.offsets,
+        arena={layout.memory: placed.bytes},
+        scratch=max(scratch_of(graph, row_graph.variants), default=0),
+        lower_bound=placed.lower_bound,
+        streamed_inputs=tuple(row_graph.streamed_inputs),
+        channels_once=channels_once,
+        streamed_outputs=tuple(row_graph.streamed_outputs),
     )
+    return check(made) if checked else made

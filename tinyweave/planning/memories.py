@@ -25,16 +25,18 @@ def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
-def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
+def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: bool = True) -> Plan:
     """Return `plan` with its buffers in `memories` (name -> bytes, the fastest first), all in the first one if that holds them.
 
     Where no division that was tried fits, the one that exceeds its memories by the fewest bytes. `overlap` as the plan had it.
+    The plan that is returned is `checked`, or to be checked.
     """
     heat, allowed = traffic(plan), rules_of(plan) if overlap else []
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
     if whole <= capacity or len(memories) == 1:
-        return check(_renamed(plan, fastest))
+        renamed = _renamed(plan, fastest)
+        return check(renamed) if checked else renamed
     ways: list[dict[str, str]] = [_divided(plan.buffers, allowed, memories, key) for key in _orders(heat)]
     plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in ways]
     plans += [_renamed(plan, name) for name in memories]
@@ -47,7 +49,7 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool) -> Plan:
     if len(best.arena) > 1:
         repacked = _placed(plan, {b.name: b.memory for b in best.buffers}, allowed, memories, None)
         best = min(repacked, best, key=cost)
-    return check(best)
+    return check(best) if checked else best
 
 
 def traffic(plan: Plan) -> dict[str, int]:

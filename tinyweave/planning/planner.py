@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -84,25 +84,79 @@ def plan(
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.
     """
-    streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
-    kernels = _kernels(graph, core, flash, other_flash)
-    planned = _chosen(
-        _sources(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast),
-        aim or ("balanced" if core else "size"),
-        byte_limit=max(limits, default=NEVER),
-        cycle_limit=NEVER if cycle_limit is None else cycle_limit,
-        progress=progress,
+    choices = Choices(
+        graph,
+        schedule,
+        memory,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        fast=fast,
+        core=core,
+        flash=flash,
+        other_flash=other_flash,
     )
-    if _works_too_much(graph, planned, max_mac_overhead):
-        raise _too_little_work(max_mac_overhead)
-    spreads: list[Plan] = []
-    for memories in maps:
-        spreads.append(spread(planned, memories, overlap=schedule != "layer"))
-        if not excess(spreads[-1].arena, memories):
-            return spreads[-1]
-    over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
-    return spreads[over.index(min(over))] if over else planned
+    aim = aim or ("balanced" if core else "size")
+    return choices.plan(aim, maps=maps, ram_limit=ram_limit, cycle_limit=cycle_limit, progress=progress)
+
+
+class Choices:
+    """What `plan` chooses from, so that it can be asked for several limits. The options are those of `plan`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        schedule: str = "best",
+        memory: str = "sram",
+        *,
+        stream_inputs: bool = False,
+        stream_outputs: bool = False,
+        max_mac_overhead: float | None = None,
+        fast: bool = False,
+        core: str = "",
+        flash: int | None = None,
+        other_flash: int | None = None,
+    ) -> None:
+        streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
+        kernels = _kernels(graph, core, flash, other_flash)
+        self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
+        self.sources = _sources(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Return bytes of memory that no plan needs less than; NEVER where there is no plan."""
+        found = Trade([(source.space, source.budget) for source in self.sources]).least_bytes()
+        return NEVER if found is None else found.path.bytes
+
+    def plan(
+        self,
+        aim: Aim,
+        *,
+        maps: Sequence[Mapping[str, int]] = (),
+        ram_limit: int | None = None,
+        cycle_limit: int | None = None,
+        checked: bool = True,
+        progress: Progress | None = None,
+    ) -> Plan:
+        """Return the plan that `plan` returns; not `checked`, it is to be judged and not to be used."""
+        limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
+        planned = _chosen(
+            self.sources,
+            aim,
+            byte_limit=max(limits, default=NEVER),
+            cycle_limit=NEVER if cycle_limit is None else cycle_limit,
+            checked=checked and not maps,
+            progress=progress,
+        )
+        if _works_too_much(self.graph, planned, self.overhead):
+            raise _too_little_work(self.overhead)
+        spreads: list[Plan] = []
+        for memories in maps:
+            spreads.append(spread(planned, memories, overlap=self.schedule != "layer", checked=checked))
+            if not excess(spreads[-1].arena, memories):
+                return spreads[-1]
+        over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
+        return spreads[over.index(min(over))] if over else planned
 
 
 def _kernels(graph: Graph, core: str, flash: int | None, other_flash: int | None) -> list[Kernels]:
@@ -123,10 +177,10 @@ def smallest_plan(
     stream_inputs: bool = False,
     stream_outputs: bool = False,
 ) -> Plan:
-    """Return the plan of a schedule with these kernels that needs least memory and does no work again."""
+    """Return the plan of a schedule with these kernels that needs least memory and does no work again; it is not checked."""
     streams = _streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     sources = _sources(graph, schedule, memory, streams, [kernels], overhead=1.0, fast=False)
-    return _chosen(sources, "size")
+    return _chosen(sources, "size", checked=False)
 
 
 class _Source(NamedTuple):
@@ -190,6 +244,7 @@ def _chosen(
     *,
     byte_limit: int = NEVER,
     cycle_limit: int = NEVER,
+    checked: bool = True,
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
@@ -219,13 +274,14 @@ def _chosen(
         trade.closed.add(found.space)  # in others a plan may be placed better
     best = best or smallest
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
-        return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=found.path.cycles, progress=progress)
+        most = found.path.cycles
+        return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=most, checked=checked, progress=progress)
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
             raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
         best = sources[found.space].laid_out(found), found
-    return finish(best[0], sources[best[1].space].channels_once)
+    return finish(best[0], sources[best[1].space].channels_once, checked=checked)
 
 
 def _as_placed(placed: PlacedLayout, found: Found, core: str) -> Found:

@@ -192,7 +192,8 @@ def _peak(summit: LayerRow, plan: Plan | None) -> Record:
 
 def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) -> Record:
     """Return one entry of the advice: a command, what it changes as its words, and what its plan needs."""
-    need = {"ram": proposal.arena, "flash": proposal.need.constants}
+    time = None if proposal.latency_ms is None else round(proposal.latency_ms, 3)
+    need = {"ram": proposal.arena, "flash": proposal.need.constants, "latency_ms": time}
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 

@@ -341,7 +341,8 @@ def proposal_line(proposal: Record) -> str:
     said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
     if proposal["fits"] is False and proposal["fits_ram"]:
         said = f"fits the RAM, but not the Flash with {proposal['flash']:,} B of constants"
-    return f"{' '.join(proposal['changes'])}: arena {proposal['ram']:,} B, {said}"
+    time = "" if proposal["latency_ms"] is None else f", {duration(proposal['latency_ms'])}"
+    return f"{' '.join(proposal['changes'])}: arena {proposal['ram']:,} B{time}, {said}"
 
 
 def cycle_lines(record: Record) -> list[str]:
