@@ -18,6 +18,8 @@ from tinyweave.ir import Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 
+DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+
 
 def written(folder: Path, name: str, graph: Graph) -> Path:
     path = folder / f"{name}.tflite"
@@ -57,6 +59,7 @@ def check_commands(capsys, proposals: list[dict]) -> None:
         found = json.loads(capsys.readouterr().out)
         assert code == (1 if proposal["fits"] is False else 0), proposal["command"]
         assert (found["ram"]["arena"], found["fits"]) == (proposal["ram"], proposal["fits"]), proposal["command"]
+        assert found["plan"]["latency_ms_at_least"] == proposal["latency_ms"]
         assert found["flash"]["constants"] == proposal["flash"] and (found["excess"]["ram"] == 0) == proposal["fits_ram"]
         assert set(proposal["changes"]) - {"--schedule", "best"} <= set(words)
 
@@ -135,6 +138,27 @@ def test_a_schedule_that_needs_more_gives_way_to_the_best(capsys, mobile):
     check_commands(capsys, proposals)
 
 
+def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(capsys):
+    slow = advised(capsys, DIGITS, "--device", "stm32f412", "--latency-ms", 30)["advice"]
+    assert [each["changes"][0] for each in slow] == ["--device"] and slow[0]["latency_ms"] <= 30
+    check_commands(capsys, slow)
+    named = advised(capsys, DIGITS, "--device", "stm32f412", "--ram", "8k", "--latency-ms", 40)
+    reached = named["advice"]
+    assert [each["changes"][0] for each in reached] == ["--latency-ms"] and reached[0]["fits"]
+    assert 40 < reached[0]["latency_ms"] <= float(reached[0]["changes"][1]) and named["plan"]["latency_ms"] > 40
+    check_commands(capsys, reached)
+
+
+def test_no_plan_is_laid_out_that_must_need_too_much(capsys, mobile, monkeypatch):
+    """What a set of options has to choose from says so at once; of the closest two are laid out, to be shown."""
+    made, chosen = [], api.plans.chosen
+    monkeypatch.setattr(
+        "tinyweave.api.plans.chosen", lambda *arguments, **options: made.append(options) or chosen(*arguments, **options)
+    )
+    advised(capsys, mobile, "--ram", "100")
+    assert len(made) == 1 + advice.MOST_CLOSEST and [each.get("checked", True) for each in made] == [True, False, False]
+
+
 def test_what_fits_gets_no_advice(capsys, mobile):
     assert run("plan", mobile, "--ram", "16k", "--json") == 0
     assert json.loads(capsys.readouterr().out)["advice"] is None
@@ -165,10 +189,9 @@ def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobil
 @pytest.mark.shared
 @pytest.mark.sweep
 def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monkeypatch):
-    made = []
-    plan = api.plan
+    made, chosen = [], api.plans.chosen
     monkeypatch.setattr(
-        "tinyweave.api.plans.plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
+        "tinyweave.api.plans.chosen", lambda *arguments, **options: made.append(options) or chosen(*arguments, **options)
     )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
     record = advised(capsys, model, "--device", "stm32f412")
