@@ -588,8 +588,11 @@ BY_ROW: Growers = {
     for kind in (
         *("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "sub", "mul", "maximum", "concatenation"),
         *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish"),
-        *("resize_bilinear", "resize_nearest_neighbor", "transpose_conv"),
     )
+}
+# the same with what makes maps larger
+BY_SOME_ROWS: Growers = BY_ROW | {
+    kind: GROWERS[kind] for kind in ("resize_bilinear", "resize_nearest_neighbor", "transpose_conv")
 }
 
 

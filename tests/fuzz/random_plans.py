@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from fuzz.formats import ALL
-from fuzz.generate import BY_ROW, FILTERED, Growth, random_network, random_order
+from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network, random_order
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
@@ -90,7 +90,7 @@ def trials(seed: int) -> list[Trial]:
 def front_trials(seed: int) -> list[Trial]:
     """Random points of a front of a network of this seed, with random options."""
     rng = random.Random(seed)
-    growers, live = rng.choice(((BY_ROW, 2), (BY_ROW, 4), (BRANCHING, 8)))
+    growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (BRANCHING, 8)))
     graph = random_network(seed, rng.randint(5, 18), growers=growers, live=live)
     options = {"core": rng.choice(CORES), "max_mac_overhead": rng.choice((None, 1.1, 1.5, 2.0))}
     streams = {"stream_inputs": rng.random() < 0.4, "stream_outputs": rng.random() < 0.4}

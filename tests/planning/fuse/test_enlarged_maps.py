@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases.maps import UP, neck
-from fuzz.generate import BY_ROW, random_network
+from fuzz.generate import BY_SOME_ROWS, random_network
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
@@ -80,7 +80,7 @@ def test_the_bytes_are_the_same(kind: str, core: str, tmp_path: Path) -> None:
 
 def enlarging(seed: int) -> Graph:
     """A random network that runs by rows and has an op that makes a map larger, where the seed leads to one."""
-    return random_network(seed, random.Random(seed).randint(6, 14), growers=BY_ROW, live=2)
+    return random_network(seed, random.Random(seed).randint(6, 14), growers=BY_SOME_ROWS, live=2)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")

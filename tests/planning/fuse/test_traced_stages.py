@@ -18,7 +18,7 @@ from cases.maps import heads, segmentation
 from cases.strict import INCLUDE
 from cases.tiny import NETWORKS
 from fuzz.faster_kernels import with_kernels_of
-from fuzz.generate import BY_ROW, random_network, random_stages
+from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, emit
@@ -247,7 +247,7 @@ def _reads_match(graph: Graph, views: dict[str, tuple[int, ...]], reads: Sequenc
 
 def random_plan(seed: int, core: str) -> Plan:
     rng = random.Random(seed)
-    graph = random_network(seed, rng.randint(5, 14), growers=BY_ROW, live=2)
+    graph = random_network(seed, rng.randint(5, 14), growers=BY_SOME_ROWS, live=2)
     stages, options = random_stages(graph, rng)
     made = plan_in_stages(graph, stages, **options)
     return with_kernels_of(made, core) if core else made
