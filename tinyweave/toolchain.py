@@ -189,7 +189,7 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """Return the file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
     digest = hashlib.sha256()
-    for text in (*toolchain.command, toolchain.version, *flags):
+    for text in (name, *toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
     for path in files:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())

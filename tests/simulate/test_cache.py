@@ -52,6 +52,12 @@ def test_a_hit_is_a_use() -> None:
     assert again == paths[0] and again.is_file() and sum(path.is_file() for path in paths) == 10
 
 
+def test_files_of_other_names_are_other_builds() -> None:
+    first = build(0)
+    other = toolchain.cached("y", COMPILER, ["0"], [], lambda path: path.write_bytes(b"other"))
+    assert first.is_file() and other.read_bytes() == b"other"
+
+
 def test_what_was_used_just_now_stays_also_above_the_limit() -> None:
     paths = [build(number, used=time.time()) for number in range(20)]
     toolchain.trim_cache()
