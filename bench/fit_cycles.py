@@ -25,6 +25,7 @@ from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.ops import SPECS, macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import draft, finish, lay_out, one_by_one
+from tinyweave.planning.fuse.access import RESAMPLERS
 from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
 from tinyweave.planning.order.search import file_order
 from tinyweave.simulate import compare, emulated
@@ -78,6 +79,8 @@ def single_rows(graph: Graph) -> Graph:
     ops, inputs, outputs = list[Op](), list[str](), list[str]()
     for op in graph.ops:
         out = graph.output(op)
+        if op.kind in RESAMPLERS:
+            continue  # a constant says how large their output is
         if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].windows(graph, op) is None:
             continue
         part, alone = cut(graph, op, (1, out.shape[2]))
