@@ -37,6 +37,7 @@ OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # for which maps that are computed 
 ROUNDING = 1e-6  # multiply-accumulates; of a quotient of two counts
 FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
 MOST_POINTS = 24  # of a front: more are hard to read
+SLACK = 0.01  # of the bytes of a path, that its placement may need besides without a look at other paths
 MOST_LAYOUTS = 8  # of paths that should fit and do not when they are laid out
 Progress = Callable[[str, int, int], None]
 """Called while planning: what, how many of it are done, of how many in all; 0 where that is not known."""
@@ -276,12 +277,29 @@ def _chosen(
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
         most = found.path.cycles
         return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=most, checked=checked, progress=progress)
+    if best is not None and aim == "size" and cycle_limit == NEVER:
+        best = _placed_better(sources, trade, *best)
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
             raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
         best = sources[found.space].laid_out(found), found
     return finish(best[0], sources[best[1].space].channels_once, checked=checked)
+
+
+def _placed_better(sources: Sequence[_Source], trade: Trade, placed: PlacedLayout, found: Found) -> tuple[PlacedLayout, Found]:
+    """Return a plan of fewer bytes than one whose placement needs many more than its path: of the paths that need less than it
+    the fastest fuse least, and are often placed better."""
+    for _ in range(MOST_LAYOUTS):
+        path = trade.path(found.space, placed.bytes - 1)
+        if placed.bytes <= found.path.bytes * (1 + SLACK) or path is None or path == found.path:
+            break
+        again = Found(found.space, path)
+        laid = sources[found.space].laid_out(again)
+        if laid.bytes >= placed.bytes:
+            break
+        placed, found = laid, again
+    return placed, found
 
 
 def _as_placed(placed: PlacedLayout, found: Found, core: str) -> Found:
@@ -471,14 +489,18 @@ def front(
     streams = _streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     kernels = _kernels(graph, core, flash, other_flash)
     sources = _sources(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
-    found = Trade([(source.space, source.budget) for source in sources]).front()
+    trade = Trade([(source.space, source.budget) for source in sources])
+    found = trade.front()
     if not found:
         raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
     plans = list[Plan]()
     for number, each in enumerate(most_distinct(found, MOST_POINTS)):
         if progress:
             progress("plans of the front", number, len(found))
-        made = finish(sources[each.space].laid_out(each), sources[each.space].channels_once)
+        placed = sources[each.space].laid_out(each)
+        if each is found[-1]:
+            placed, _ = _placed_better(sources, trade, placed, each)
+        made = finish(placed, sources[each.space].channels_once)
         if not _works_too_much(graph, made, max_mac_overhead) and (not plans or made.arena[memory] < plans[-1].arena[memory]):
             plans.append(made)
     if not plans:

@@ -98,3 +98,18 @@ def test_the_c_finds_the_stages_that_the_python_finds(monkeypatch: pytest.Monkey
         assert found is not None
         for name, column in stages_in_python(question)._asdict().items():
             assert (column == getattr(found, name)).all(), name
+
+
+@pytest.mark.shared
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("file", "streamed", "most"),
+    [
+        ("openmv__openmv__palm_detection_full_192", False, 224_448),  # 237,724 where enlarged maps are whole
+        ("MohamedElhadidy0019__stm32ai-modelzoo__ssd_mobilenet_v2_fpnlite_035_192_int8", True, 91_808),
+    ],
+)
+def test_real_models_with_enlarged_maps(file: str, streamed: bool, most: int, shared: Path) -> None:
+    """The path of the second one needs fewer bytes with an enlarged map by rows, but its placement more: it takes another."""
+    model = api.load(shared / f"models/{file}.tflite", "int8")
+    assert sum(plan(model.graph, stream_inputs=streamed).arena.values()) <= most

@@ -39,11 +39,12 @@ class Trade:
         found = [
             Found(number, path)
             for number in range(len(self.spaces))
-            if number not in self.closed and (path := self._path(number, byte_limit)) is not None
+            if number not in self.closed and (path := self.path(number, byte_limit)) is not None
         ]
         return min(found, key=_speed, default=None)
 
-    def _path(self, number: int, byte_limit: int) -> Path | None:
+    def path(self, number: int, byte_limit: int) -> Path | None:
+        """Return the path of a space with fewest cycles within so many bytes."""
         if (number, byte_limit) not in self.known:
             space, budget = self.spaces[number]
             self.known[number, byte_limit] = space.fastest(byte_limit, budget)
