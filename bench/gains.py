@@ -32,7 +32,7 @@ from fuzz.generate import BY_ROW, GROWERS, random_network  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import CompileError, Graph  # noqa: E402
-from tinyweave.planning import assemble, planner  # noqa: E402
+from tinyweave.planning import assemble, planner, schedules  # noqa: E402
 from tinyweave.planning.alias import overlap, subtensors  # noqa: E402
 from tinyweave.planning.alias.overlap import ANY_DISTANCE  # noqa: E402
 from tinyweave.planning.fuse import possible, rematerialise, schedule, stages  # noqa: E402
@@ -92,8 +92,8 @@ def _only_overlapping(graph, name, *arguments, **options):
     return [] if name == "layer" else _sources(graph, name, *arguments, **options)
 
 
-_tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, planner._sources, assemble.draft
-_space_of, _orders_of, _kernels, _shared_in = spaces.space_of, spaces.orders_of, planner._kernels, overlap.shared_in
+_tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, schedules.sources_of, assemble.draft
+_space_of, _orders_of, _kernels, _shared_in = spaces.space_of, spaces.orders_of, schedules.kernels_of, overlap.shared_in
 
 
 def _unfused(*arguments, **options):
@@ -102,27 +102,27 @@ def _unfused(*arguments, **options):
 
 TECHNIQUES = {
     "all orders but the file's": Technique(
-        [(planner, "orders_of", lambda graph, shared, sets, streams: (search.file_order(graph),))],
+        [(schedules, "orders_of", lambda graph, shared, sets, streams: (search.file_order(graph),))],
         [op_sets, search.best_order, *[f for n, f in vars(search).items() if n.startswith("_") and inspect.isfunction(f)]],
     ),
     "the file's order besides": Technique(
-        [(planner, "orders_of", lambda *arguments: _orders_of(*arguments)[:1])],
+        [(schedules, "orders_of", lambda *arguments: _orders_of(*arguments)[:1])],
         [],
     ),
     "outputs over operands": Technique(_clamped(-ANY_DISTANCE), [overlap.rules, overlap.saved_bytes, schedule._distance]),
     "... further than in place": Technique(_clamped(0), []),
     "tensors inside others": Technique(
-        [(planner, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
+        [(schedules, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
     ),
-    "spaces without overlap": Technique([(planner, "_sources", _only_overlapping)], []),
+    "spaces without overlap": Technique([(schedules, "sources_of", _only_overlapping)], []),
     "moves between steps": Technique(
-        [(planner, "draft", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
+        [(schedules, "draft", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
         [relocate, relocation_ops, assemble._carry_out, assemble._relocate],
     ),
     "exact placement": Technique([(assemble, "place", _greedy)], [branch_and_bound]),
     "the next path where one is placed badly": Technique([(planner, "MOST_LAYOUTS", 1)], []),
     "fused stages": Technique(
-        [(planner, "space_of", _unfused)],
+        [(schedules, "space_of", _unfused)],
         [schedule, stages, possible, space.Space._possible],
     ),
     "tiles": Technique(
@@ -135,14 +135,14 @@ TECHNIQUES = {
     "more than one choice of tiles": Technique([(possible, "MOST_CHOICES", 1)], []),
     "stages of more than six ops": Technique([(possible, "MOST_GROWN", 1)], []),
     "maps computed twice": Technique(
-        [(planner, "_rematerialised", lambda *arguments, **options: ())],
-        [rematerialise, channels_once, planner._rematerialised],
+        [(schedules, "_rematerialised", lambda *arguments, **options: ())],
+        [rematerialise, channels_once, schedules._rematerialised],
     ),
     "a choice of kernels per op": Technique(
-        [(planner, "_kernels", lambda *arguments: _kernels(*arguments)[-1:])], [space.Space._work_out, choose]
+        [(schedules, "kernels_of", lambda *arguments: _kernels(*arguments)[-1:])], [space.Space._work_out, choose]
     ),
     "kernels that keep more constants": Technique(
-        [(planner, "kernels_within_flash", lambda graph, core, flash: [flash_budget.within_flash(graph, core, flash)])],
+        [(schedules, "kernels_within_flash", lambda graph, core, flash: [flash_budget.within_flash(graph, core, flash)])],
         [flash_budget.worth_flash, flash_budget.trades_flash, flash_budget.code_to_add],
     ),
 }
@@ -173,9 +173,9 @@ def lines(costs: Sequence[Any]) -> int:
 
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
-    kernels = planner._kernels(graph, CORE, None, None)
-    sources = partial(planner._sources, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
-    in_ram = sources(streams=planner.StreamedIO())
+    kernels = schedules.kernels_of(graph, CORE, None, None)
+    sources = partial(schedules.sources_of, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
+    in_ram = sources(streams=spaces.WHOLE)
     least, balanced, fastest = (planner._chosen(in_ram, aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}
     row["RAM x cycles"] = balanced.arena["sram"] * cycles_to_compare(balanced, CORE)
@@ -183,7 +183,7 @@ def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     within = planner._chosen(in_ram, "speed", byte_limit=int(row["halfway"]))
     row["cycles halfway"] = cycles_to_compare(within, CORE) if within.arena["sram"] <= row["halfway"] else inf
     try:
-        streams = planner._streamed_io(graph, "best", stream_inputs=True, stream_outputs=False)
+        streams = schedules.streamed_io(graph, "best", stream_inputs=True, stream_outputs=False)
         row["least RAM, by rows"] = planner._chosen(sources(streams=streams), "size").arena["sram"]
     except CompileError:
         pass
@@ -207,7 +207,7 @@ def rows(name: str, make: Callable[[], Graph], limit_s: float, known: dict[str, 
         return
     try:
         graph = make()
-        planner._kernels(graph, CORE, None, None)
+        schedules.kernels_of(graph, CORE, None, None)
     except CompileError as error:
         known[""] = f"refused: {error}"
         yield "", known[""]

@@ -9,11 +9,12 @@ import pytest
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import Graph
-from tinyweave.planning import planner
+from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.stages import NEVER
 from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
+from tinyweave.planning.schedules import sources_of
 from tinyweave.planning.trade.space import Space
-from tinyweave.planning.trade.spaces import space_of
+from tinyweave.planning.trade.spaces import WHOLE, space_of
 
 SEEDS = range(30)
 CORE = Kernels("cortex-m4")
@@ -21,9 +22,9 @@ CORE = Kernels("cortex-m4")
 
 def random_space(seed: int, budget: int) -> tuple[Graph, Space]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
-    sources = planner._sources(graph, "best", "sram", planner.StreamedIO(), [FOR_ALL, CORE], overhead=None, fast=False)
+    sources = sources_of(graph, "best", "sram", WHOLE, [FOR_ALL, CORE], overhead=None, fast=False)
     order = sources[-1].space.order
-    shared = planner.shared_in(graph, order, parts=False)
+    shared = shared_in(graph, order, parts=False)
     made = space_of(graph, order, shared, kernels=[FOR_ALL, CORE], budget=budget)
     return graph, made
 

@@ -5,7 +5,7 @@ the image; the others one by one. MCUNetV2 (arXiv 2110.15352).
 stream2d: the first layers run so that nothing is computed twice, for what patches share is kept in both directions; here that
 is a stage of whole rows. StreamNet (NeurIPS 2023), its 2D form.
 msf: blocks of layers anywhere, each of which computes an element of its output at a time and keeps of each map within it the
-columns of a window (H-cache); rows are computed again. msf-CNN (arXiv 2505.11483). It is `best_stages` with tiles only.
+columns of a window (H-cache); rows are computed again. msf-CNN (arXiv 2505.11483). Its space is that of `Space` with `blocks`.
 """
 
 from __future__ import annotations

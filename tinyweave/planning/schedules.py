@@ -1,0 +1,247 @@
+"""The schedules: which spaces of plans each one has. In: a Graph, a schedule's name, kernels, what comes and goes by rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ir import CompileError, Graph
+from ..ops import macs
+from .alias.overlap import ANY_DISTANCE, shared_in
+from .assemble import NO_OVERLAP, PlacedLayout, draft, lay_out, one_by_one
+from .fuse.access import RowGraph, streamable_outputs
+from .fuse.baselines import first_rows, patches
+from .fuse.rematerialise import with_channels_once
+from .fuse.schedule import is_fused
+from .fuse.stages import NEVER
+from .kernel_choice import FOR_ALL, Kernels, variants_in
+from .kernels.flash_budget import for_constants, kernels_within_flash
+from .order.search import MOST_SETS, file_order
+from .place.place import TRIES
+from .trade.channels_once import best_channels_once
+from .trade.choose import Found, Trade
+from .trade.space import Space
+from .trade.spaces import StreamedIO, orders_of, space_of
+
+SCHEDULES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
+RECOMPUTING = ("patch", "msf")  # compute rows and columns again, as many as they like if no limit is given
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # for which maps that are computed twice are chosen, besides the most allowed
+ROUNDING = 1e-6  # multiply-accumulates; of a quotient of two counts
+FEW_SETS = 500  # of ops, looked at for an order in a few milliseconds
+
+
+def streamed_io(graph: Graph, schedule: str, *, stream_inputs: bool, stream_outputs: bool) -> StreamedIO:
+    """Return what comes and goes by rows; CompileError for what cannot be planned."""
+    kind = _named(schedule)[0]
+    for what, is_wanted in (("inputs", stream_inputs), ("outputs", stream_outputs)):
+        if is_wanted and kind in ("layer", "unfused"):
+            raise CompileError(f"schedule {schedule} cannot stream {what}", "use --schedule best")
+    for name in graph.outputs:
+        data = graph.tensors[name].data
+        if data is not None and not np.isfinite(data).all():
+            raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=name)
+    if all(tensor.data is not None for tensor in graph.tensors.values()):
+        raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
+    streamed_outputs = streamable_outputs(_plain_rows(graph)) if stream_outputs else ()
+    if stream_outputs and not streamed_outputs:
+        why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
+        raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
+    streamed_inputs = tuple(name for name in graph.inputs if name in graph.consumers)  # what some op reads
+    return StreamedIO(streamed_inputs if stream_inputs else (), streamed_outputs)
+
+
+def _named(schedule: str) -> tuple[str, int, int]:
+    """Return the name of a schedule, and of patches how many a side and of how many layers, 0 where that is searched."""
+    name, *numbers = schedule.split(":")
+    if name not in SCHEDULES:
+        raise CompileError(f"unknown schedule '{schedule}'", f"schedules are: {', '.join(SCHEDULES)}")
+    if numbers and (name != "patch" or len(numbers) > 2 or not all(n.isdecimal() and int(n) != 1 for n in numbers)):
+        raise CompileError(f"unknown schedule '{schedule}'", "patch:N:K is N x N patches of the first K layers, from 2 on")
+    grid, layers = (*map(int, numbers), 0, 0)[:2]
+    return name, grid, layers
+
+
+def _plain_rows(graph: Graph) -> RowGraph:
+    """Return the graph as rows, with the kernels for all cores."""
+    return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
+
+
+def kernels_of(graph: Graph, core: str, flash: int | None, other_flash: int | None) -> list[Kernels]:
+    """Return the kernels that ops may have, the portable ones first; without a core no others. flash, other_flash: as of
+    `plan`."""
+    if not core:
+        return [FOR_ALL]
+    room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
+    return [FOR_ALL, *kernels_within_flash(graph, core, room)]
+
+
+class Source(NamedTuple):
+    """A space of plans, the multiply-accumulates that they may do again, and how a path of it is laid out.
+
+    inside: tensors lie in what they are cut from or joined to. channels_once: maps that are computed twice in its graph.
+    """
+
+    space: Space
+    budget: int
+    memory: str
+    kernels: Sequence[Kernels]
+    streams: StreamedIO
+    inside: bool = False
+    overlap: bool = True
+    fast: bool = False
+    channels_once: Mapping[str, int] = {}
+
+    def laid_out(self, found: Found, *, moves: bool = True) -> PlacedLayout:
+        """Return the placed buffers of a path: with `moves`, which take time, between steps where less is needed so; else as
+        they are placed without a search."""
+        graph, stages = self.space.row_graph.graph, found.path.stages
+        kernels = _with_names(
+            graph, self.kernels, {i: n for stage in stages for i, n in zip(stage.ops, stage.kernels, strict=True)}
+        )
+        shared = shared_in(graph, self.space.order, parts=self.inside)
+        tiles = tuple(tile for stage in stages for tile in stage.tiles)
+        layout = lay_out(
+            graph,
+            [stage.ops for stage in stages],
+            shared,
+            self.memory,
+            tiles=tiles,
+            kernels=kernels,
+            max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
+            **self.streams._asdict(),
+        )
+        return draft(layout, moves=self.overlap and not self.fast, tries=TRIES if moves and not self.fast else 0)
+
+
+def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
+    """Return the kernels with which each op has the one of this name."""
+    if len(kernels) == 1:
+        return kernels[0]
+    portable_ops, flash_heavy = set[str](), set[str]()
+    fast = kernels[1]
+    for index, name in names.items():
+        op = graph.ops[index]
+        if not name or name == fast.name(graph, op):
+            portable_ops |= {op.name} & fast.portable_ops
+        elif name == FOR_ALL.name(graph, op):
+            portable_ops.add(op.name)
+        else:
+            flash_heavy.add(op.name)
+    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy))
+
+
+def sources_of(
+    graph: Graph,
+    schedule: str,
+    memory: str,
+    streams: StreamedIO,
+    kernels: Sequence[Kernels],
+    *,
+    overhead: float | None,
+    fast: bool,
+) -> list[Source]:
+    """Return the spaces of a schedule's plans."""
+    name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
+    source = partial(Source, memory=memory, kernels=kernels, streams=streams, fast=fast)
+    space = partial(space_of, kernels=kernels, streams=streams)
+    filed = file_order(graph)
+    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
+    if name == "layer":
+        return [source(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
+    sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
+    found = list[Source]()
+    if not any(streams):  # what must not overlap is sometimes placed better
+        found += sources_of(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
+    if has_inside:
+        orders = orders_of(graph, inside, sets, streams)
+        found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
+    fuses = name == "best" and (any(streams) or not fast)
+    if not (fast and has_inside):
+        orders = orders_of(graph, apart, sets // 5 if has_inside else sets, streams)
+        most = budget if fuses else 0
+        found += [source(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
+    if fuses:
+        found += _rematerialised(graph, source, space, streams, overhead=overhead, budget=budget)
+    return found if name in {"best", "unfused"} else _given(graph, schedule, found, space, streams=streams, budget=budget)
+
+
+def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
+    """Return how many multiply-accumulates a schedule may do again."""
+    if overhead is None:
+        return NEVER if _named(schedule)[0] in RECOMPUTING else 0
+    if not 0 < overhead < np.inf:
+        raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
+    return max(work(graph, overhead) - macs(graph), 0)
+
+
+def work(graph: Graph, overhead: float) -> int:
+    """Return so many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
+    return math.floor(overhead * macs(graph) + ROUNDING)
+
+
+def _rematerialised(
+    graph: Graph,
+    source: Callable[..., Source],
+    space: Callable[..., Space],
+    streams: StreamedIO,
+    *,
+    overhead: float | None,
+    budget: int,
+) -> Iterator[Source]:
+    """Yield the spaces in which some maps are computed twice, as is best for some amounts of work up to the budget."""
+    if not budget or overhead is None:
+        return
+    budgets = [_recomputed(graph, "best", each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
+    seen = list[Mapping[str, int]]()
+    for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
+        if channels_once and channels_once not in seen:
+            seen.append(channels_once)
+            rematerialised = with_channels_once(graph, channels_once)
+            left = budget - macs(rematerialised) + macs(graph)
+            shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
+            for order in orders_of(rematerialised, shared, FEW_SETS, streams):
+                yield source(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
+
+
+def _given(
+    graph: Graph,
+    schedule: str,
+    unfused: Sequence[Source],
+    space: Callable[..., Space],
+    *,
+    streams: StreamedIO,
+    budget: int,
+) -> list[Source]:
+    """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, these."""
+    name, grid, layers = _named(schedule)
+    found = list[Source]()
+    for each in unfused:
+        if each.inside or not each.overlap:
+            continue
+        row_graph, order, owner = each.space.row_graph, each.space.order, each.space.owner
+        shared = shared_in(graph, order, parts=False)
+        if name == "msf":
+            found.append(each._replace(space=space(graph, order, shared, budget=budget, blocks=True), budget=budget))
+            continue
+        step_bytes = [each.space.kernels[index][0].alone for index in order]
+        if name == "patch":
+            partition = patches(row_graph, order, owner, step_bytes, budget=budget, grid=grid, layers=layers, byte_limit=NEVER)
+        else:
+            partition = first_rows(row_graph, order, owner, step_bytes, byte_limit=NEVER)
+        if not partition.stages and not streams.streamed_inputs:
+            partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
+        if any(is_fused(row_graph, ops) for ops in partition.stages):
+            found.append(each._replace(space=space(graph, order, shared, budget=budget, partition=partition), budget=NEVER))
+    if not found and any(streams):
+        raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
+    is_given = bool(grid or layers)
+
+    def least(sources: Sequence[Source]) -> int:
+        best = Trade([(source.space, source.budget) for source in sources]).least_bytes()
+        return NEVER if best is None else best.path.bytes
+
+    return found if found and (is_given or any(streams) or least(found) < least(unfused)) else list(unfused)
