@@ -149,8 +149,8 @@ def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(
     check_commands(capsys, reached)
 
 
-def test_no_plan_is_laid_out_that_must_need_too_much(capsys, mobile, monkeypatch):
-    """What a set of options has to choose from says so at once; of the closest two are laid out, to be shown."""
+def test_what_is_only_judged_is_not_checked_and_few_are_laid_out(capsys, mobile, monkeypatch):
+    """Of what cannot fit the closest are laid out, to be shown."""
     made, chosen = [], api.plans.chosen
     monkeypatch.setattr(
         "tinyweave.api.plans.chosen", lambda *arguments, **options: made.append(options) or chosen(*arguments, **options)
