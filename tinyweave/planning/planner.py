@@ -175,27 +175,27 @@ def _chosen(
             break
         if progress:
             progress("plans laid out", number, 0)
-        placed = sources[found.space].laid_out(found)
+        placed, least = sources[found.space].laid_out(found), found.path.bytes
+        if aim == "size" and cycle_limit == NEVER:
+            placed, found = _placed_better(sources, trade, placed, found)
         if smallest is None or placed.bytes < smallest[0].bytes:
             smallest = placed, found
         over = _as_placed(placed, found, core).path.cycles - cycle_limit
         if over > 0 and (without := sources[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
             placed, over = without, 0  # moves would take too long
         if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
-            limit = found.path.bytes - 1 if placed.bytes > byte_limit else limit
+            limit = least - 1 if placed.bytes > byte_limit else limit
             allowed = found.path.cycles - over if over > 0 else allowed
             continue
         if best is None or cost(_as_placed(placed, found, core)) < cost(_as_placed(*best, core)):
             best = placed, found
-        if placed.bytes <= found.path.bytes:
+        if placed.bytes <= least:
             break
         trade.closed.add(found.space)  # in others a plan may be placed better
     best = best or smallest
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
         most = found.path.cycles
         return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=most, checked=checked, progress=progress)
-    if best is not None and aim == "size" and cycle_limit == NEVER:
-        best = _placed_better(sources, trade, *best)
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
