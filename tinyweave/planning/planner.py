@@ -171,7 +171,7 @@ def _chosen(
     smallest: tuple[PlacedLayout, Found] | None = None
     for number in range(MOST_LAYOUTS):
         found = trade.best(aim, limit, allowed)
-        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best, core))):
+        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best))):
             break
         if progress:
             progress("plans laid out", number, 0)
@@ -180,14 +180,14 @@ def _chosen(
             placed, found = _placed_better(sources, trade, placed, found)
         if smallest is None or placed.bytes < smallest[0].bytes:
             smallest = placed, found
-        over = _as_placed(placed, found, core).path.cycles - cycle_limit
+        over = found.path.cycles + _cycles_of_moves(placed, core) - cycle_limit
         if over > 0 and (without := sources[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
             placed, over = without, 0  # moves would take too long
         if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
             limit = least - 1 if placed.bytes > byte_limit else limit
             allowed = found.path.cycles - over if over > 0 else allowed
             continue
-        if best is None or cost(_as_placed(placed, found, core)) < cost(_as_placed(*best, core)):
+        if best is None or cost(_as_placed(placed, found)) < cost(_as_placed(*best)):
             best = placed, found
         if placed.bytes <= least:
             break
@@ -219,12 +219,16 @@ def _placed_better(sources: Sequence[Source], trade: Trade, placed: PlacedLayout
     return placed, found
 
 
-def _as_placed(placed: PlacedLayout, found: Found, core: str) -> Found:
-    """Return what was found with the bytes that it needs when it is laid out, and the cycles of moves that placement adds."""
+def _as_placed(placed: PlacedLayout, found: Found) -> Found:
+    """Return what was found with the bytes that it needs when it is laid out."""
+    return found._replace(path=found.path._replace(bytes=placed.bytes))
+
+
+def _cycles_of_moves(placed: PlacedLayout, core: str) -> int:
+    """Return the cycles of the moves that placement adds."""
     graph, variants = placed.layout.row_graph.graph, placed.layout.row_graph.variants
     moves = [(op, name) for op, name in zip(graph.ops, variants, strict=True) if is_move(op)]
-    cycles = sum(round(layer_cycles(graph, op, name, core) or 0) for op, name in moves)
-    return found._replace(path=found.path._replace(bytes=placed.bytes, cycles=found.path.cycles + cycles))
+    return sum(round(layer_cycles(graph, op, name, core) or 0) for op, name in moves)
 
 
 def _works_too_much(graph: Graph, planned: Plan, overhead: float | None) -> bool:
