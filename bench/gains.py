@@ -92,7 +92,7 @@ def _only_overlapping(graph, name, *arguments, **options):
     return [] if name == "layer" else _sources(graph, name, *arguments, **options)
 
 
-_tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, schedules.sources_of, assemble.draft
+_tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, schedules.plan_spaces, assemble.draft
 _space_of, _orders_of, _kernels, _shared_in = spaces.space_of, spaces.orders_of, schedules.kernels_of, overlap.shared_in
 
 
@@ -114,7 +114,7 @@ TECHNIQUES = {
     "tensors inside others": Technique(
         [(schedules, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
     ),
-    "spaces without overlap": Technique([(schedules, "sources_of", _only_overlapping)], []),
+    "spaces without overlap": Technique([(schedules, "plan_spaces", _only_overlapping)], []),
     "moves between steps": Technique(
         [(schedules, "draft", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
         [relocate, relocation_ops, assemble._carry_out, assemble._relocate],
@@ -174,7 +174,7 @@ def lines(costs: Sequence[Any]) -> int:
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
     kernels = schedules.kernels_of(graph, CORE, None, None)
-    sources = partial(schedules.sources_of, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
+    sources = partial(schedules.plan_spaces, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
     in_ram = sources(streams=spaces.WHOLE)
     least, balanced, fastest = (planner._chosen(in_ram, aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}

@@ -140,6 +140,7 @@ PLANNER = (
     ("fuse",),
     ("assemble", "kernels", "memories", "serialize", "explain"),
     ("trade",),
+    ("schedules",),
     ("planner",),
     ("ablation", "__init__"),
 )

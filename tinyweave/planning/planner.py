@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import layer_cycles
@@ -14,7 +14,7 @@ from .kernel_choice import Kernels
 from .memories import excess, spread
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .schedules import Source, kernels_of, sources_of, streamed_io, work
+from .schedules import PlanSpace, kernels_of, plan_spaces, streamed_io, work
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 
 MOST_POINTS = 24  # of a front: more are hard to read
@@ -102,12 +102,12 @@ class Choices:
         streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
         kernels = kernels_of(graph, core, flash, other_flash)
         self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
-        self.sources = sources_of(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast)
+        self.spaces = plan_spaces(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast)
 
     @cached_property
     def least_bytes(self) -> int:
         """Return bytes of memory that no plan needs less than; NEVER where there is no plan."""
-        found = Trade([(source.space, source.budget) for source in self.sources]).least_bytes()
+        found = Trade([(plan_space.space, plan_space.budget) for plan_space in self.spaces]).least_bytes()
         return NEVER if found is None else found.path.bytes
 
     def plan(
@@ -123,7 +123,7 @@ class Choices:
         """Return the plan that `plan` returns; not `checked`, it is to be judged and not to be used."""
         limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
         planned = _chosen(
-            self.sources,
+            self.spaces,
             aim,
             byte_limit=max(limits, default=NEVER),
             cycle_limit=NEVER if cycle_limit is None else cycle_limit,
@@ -152,12 +152,12 @@ def smallest_plan(
 ) -> Plan:
     """Return the plan of a schedule with these kernels that needs least memory and does no work again; it is not checked."""
     streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    sources = sources_of(graph, schedule, memory, streams, [kernels], overhead=1.0, fast=False)
-    return _chosen(sources, "size", checked=False)
+    spaces = plan_spaces(graph, schedule, memory, streams, [kernels], overhead=1.0, fast=False)
+    return _chosen(spaces, "size", checked=False)
 
 
 def _chosen(
-    sources: Sequence[Source],
+    spaces: Sequence[PlanSpace],
     aim: Aim,
     *,
     byte_limit: int = NEVER,
@@ -166,7 +166,7 @@ def _chosen(
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
-    trade, core = Trade([(source.space, source.budget) for source in sources]), sources[0].space.cycles_of.core
+    trade, core = Trade([(plan_space.space, plan_space.budget) for plan_space in spaces]), spaces[0].space.cycles_of.core
     cost, best, limit, allowed = COSTS[aim], None, byte_limit, cycle_limit
     smallest: tuple[PlacedLayout, Found] | None = None
     for number in range(MOST_LAYOUTS):
@@ -175,13 +175,13 @@ def _chosen(
             break
         if progress:
             progress("plans laid out", number, 0)
-        placed, least = sources[found.space].laid_out(found), found.path.bytes
+        placed, least = spaces[found.space].laid_out(found), found.path.bytes
         if aim == "size" and cycle_limit == NEVER:
-            placed, found = _placed_better(sources, trade, placed, found)
+            placed, found = _placed_better(spaces, trade, placed, found)
         if smallest is None or placed.bytes < smallest[0].bytes:
             smallest = placed, found
         over = found.path.cycles + _cycles_of_moves(placed, core) - cycle_limit
-        if over > 0 and (without := sources[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
+        if over > 0 and (without := spaces[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
             placed, over = without, 0  # moves would take too long
         if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
             limit = least - 1 if placed.bytes > byte_limit else limit
@@ -194,17 +194,18 @@ def _chosen(
         trade.closed.add(found.space)  # in others a plan may be placed better
     best = best or smallest
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
-        most = found.path.cycles
-        return _chosen(sources, "speed", byte_limit=byte_limit, cycle_limit=most, checked=checked, progress=progress)
+        fastest = partial(_chosen, spaces, "speed", byte_limit=byte_limit, checked=checked, progress=progress)
+        unmoved = fastest(cycle_limit=found.path.cycles)
+        return unmoved if sum(unmoved.arena.values()) <= byte_limit else fastest()
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
-            raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
-        best = sources[found.space].laid_out(found), found
-    return finish(best[0], sources[best[1].space].channels_once, checked=checked)
+            raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
+        best = spaces[found.space].laid_out(found), found
+    return finish(best[0], spaces[best[1].space].channels_once, checked=checked)
 
 
-def _placed_better(sources: Sequence[Source], trade: Trade, placed: PlacedLayout, found: Found) -> tuple[PlacedLayout, Found]:
+def _placed_better(spaces: Sequence[PlanSpace], trade: Trade, placed: PlacedLayout, found: Found) -> tuple[PlacedLayout, Found]:
     """Return a plan of fewer bytes than one whose placement needs many more than its path: of the paths that need less than it
     the fastest fuse least, and are often placed better."""
     for _ in range(MOST_LAYOUTS):
@@ -212,7 +213,7 @@ def _placed_better(sources: Sequence[Source], trade: Trade, placed: PlacedLayout
         if placed.bytes <= found.path.bytes * (1 + SLACK) or path is None or path == found.path:
             break
         again = Found(found.space, path)
-        laid = sources[found.space].laid_out(again)
+        laid = spaces[found.space].laid_out(again)
         if laid.bytes >= placed.bytes:
             break
         placed, found = laid, again
@@ -260,19 +261,19 @@ def front(
     """
     streams = streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
     kernels = kernels_of(graph, core, flash, other_flash)
-    sources = sources_of(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
-    trade = Trade([(source.space, source.budget) for source in sources])
+    spaces = plan_spaces(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
+    trade = Trade([(plan_space.space, plan_space.budget) for plan_space in spaces])
     found = trade.front()
     if not found:
-        raise not_by_rows(sources[-1].space.row_graph, sources[-1].space.order)
+        raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
     plans = list[Plan]()
     for number, each in enumerate(most_distinct(found, MOST_POINTS)):
         if progress:
             progress("plans of the front", number, len(found))
-        placed = sources[each.space].laid_out(each)
+        placed = spaces[each.space].laid_out(each)
         if each is found[-1]:
-            placed, _ = _placed_better(sources, trade, placed, each)
-        made = finish(placed, sources[each.space].channels_once)
+            placed, _ = _placed_better(spaces, trade, placed, each)
+        made = finish(placed, spaces[each.space].channels_once)
         if not _works_too_much(graph, made, max_mac_overhead) and (not plans or made.arena[memory] < plans[-1].arena[memory]):
             plans.append(made)
     if not plans:

@@ -79,7 +79,7 @@ def kernels_of(graph: Graph, core: str, flash: int | None, other_flash: int | No
     return [FOR_ALL, *kernels_within_flash(graph, core, room)]
 
 
-class Source(NamedTuple):
+class PlanSpace(NamedTuple):
     """A space of plans, the multiply-accumulates that they may do again, and how a path of it is laid out.
 
     inside: tensors lie in what they are cut from or joined to. channels_once: maps that are computed twice in its graph.
@@ -134,7 +134,7 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
     return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy))
 
 
-def sources_of(
+def plan_spaces(
     graph: Graph,
     schedule: str,
     memory: str,
@@ -143,19 +143,19 @@ def sources_of(
     *,
     overhead: float | None,
     fast: bool,
-) -> list[Source]:
+) -> list[PlanSpace]:
     """Return the spaces of a schedule's plans."""
     name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
-    source = partial(Source, memory=memory, kernels=kernels, streams=streams, fast=fast)
-    space = partial(space_of, kernels=kernels, streams=streams)
+    source = partial(PlanSpace, memory=memory, kernels=kernels, streams=streams, fast=fast)
+    space = partial(space_of, kernels=kernels, streams=streams, has_cycles=not fast or len(kernels) > 1)
     filed = file_order(graph)
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
     if name == "layer":
         return [source(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
     sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
-    found = list[Source]()
+    found = list[PlanSpace]()
     if not any(streams):  # what must not overlap is sometimes placed better
-        found += sources_of(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
+        found += plan_spaces(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
     if has_inside:
         orders = orders_of(graph, inside, sets, streams)
         found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
@@ -185,13 +185,13 @@ def work(graph: Graph, overhead: float) -> int:
 
 def _rematerialised(
     graph: Graph,
-    source: Callable[..., Source],
+    source: Callable[..., PlanSpace],
     space: Callable[..., Space],
     streams: StreamedIO,
     *,
     overhead: float | None,
     budget: int,
-) -> Iterator[Source]:
+) -> Iterator[PlanSpace]:
     """Yield the spaces in which some maps are computed twice, as is best for some amounts of work up to the budget."""
     if not budget or overhead is None:
         return
@@ -210,15 +210,15 @@ def _rematerialised(
 def _given(
     graph: Graph,
     schedule: str,
-    unfused: Sequence[Source],
+    unfused: Sequence[PlanSpace],
     space: Callable[..., Space],
     *,
     streams: StreamedIO,
     budget: int,
-) -> list[Source]:
+) -> list[PlanSpace]:
     """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, these."""
     name, grid, layers = _named(schedule)
-    found = list[Source]()
+    found = list[PlanSpace]()
     for each in unfused:
         if each.inside or not each.overlap:
             continue
@@ -240,7 +240,7 @@ def _given(
         raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
     is_given = bool(grid or layers)
 
-    def least(sources: Sequence[Source]) -> int:
+    def least(sources: Sequence[PlanSpace]) -> int:
         best = Trade([(source.space, source.budget) for source in sources]).least_bytes()
         return NEVER if best is None else best.path.bytes
 

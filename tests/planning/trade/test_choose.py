@@ -101,16 +101,16 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
 @pytest.mark.parametrize("core", ["", CORE])
 def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
     """The cycles that the search counts are those of the plan that comes of it."""
-    graph, found, laid_out = by_row(seed), list[Found](), schedules.Source.laid_out
+    graph, found, laid_out = by_row(seed), list[Found](), schedules.PlanSpace.laid_out
 
-    def noted(source: schedules.Source, each: Found) -> PlacedLayout:
+    def noted(source: schedules.PlanSpace, each: Found) -> PlacedLayout:
         found.append(each)
         return laid_out(source, each)
 
     for overhead, aim in product((1.0, 1.5), ("size", "balanced", "speed")):
         found.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(schedules.Source, "laid_out", noted)
+            patch.setattr(schedules.PlanSpace, "laid_out", noted)
             made = plan(graph, core=core, aim=aim, max_mac_overhead=overhead)
         assert sum(plan_macs(made)) <= overhead * macs(graph)
         if not any(map(is_move, made.graph.ops)):  # which placement adds where buffers do not fit otherwise
@@ -122,13 +122,13 @@ def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
 @pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
 def test_bytes_of_a_path_are_those_of_its_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for what aligning buffers and distances to words makes of them; also where each op has one kernel, with scratch."""
-    graph, found, laid_out = by_row(seed), list[Found](), schedules.Source.laid_out
+    graph, found, laid_out = by_row(seed), list[Found](), schedules.PlanSpace.laid_out
 
-    def noted(source: schedules.Source, each: Found) -> PlacedLayout:
+    def noted(source: schedules.PlanSpace, each: Found) -> PlacedLayout:
         found.append(each)
         return laid_out(source, each)
 
-    monkeypatch.setattr(schedules.Source, "laid_out", noted)
+    monkeypatch.setattr(schedules.PlanSpace, "laid_out", noted)
     makers = (
         lambda: plan(graph, schedule),
         lambda: plan(graph, schedule, core=CORE),
