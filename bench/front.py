@@ -89,7 +89,7 @@ def is_exact(model: Model, plan: Plan) -> bool:
 
 
 def busiest(plan: Plan) -> str:
-    """What is alive in the step that needs most: its largest buffers, and the ops that run in it."""
+    """Say what is alive in the step that needs most: its largest buffers, and the ops that run in it."""
     alive = [[b for b in plan.buffers if b.start <= step < b.end] for step in range(len(plan.stages))]
     step = max(range(len(alive)), key=lambda step: sum(b.bytes for b in alive[step]))
     kinds = Counter(plan.graph.ops[index].kind for index in plan.stages[step].ops)

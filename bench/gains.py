@@ -233,7 +233,7 @@ def stop(*_: object) -> None:
 
 
 def gains(known: Mapping[str, Mapping[str, Any]], technique: str, point: str) -> list[tuple[float, str]]:
-    """How many times more is needed without a technique, per network, and the network's name."""
+    """Return how many times more is needed without a technique, per network, and the network's name."""
     both = ((name, of.get(""), of.get(technique)) for name, of in known.items())
     return [
         (without_it[point] / with_it[point], name)

@@ -93,7 +93,7 @@ def test_more_time_never_costs_what_is_chosen_by_of_real_networks(name: str, sha
 
 
 def test_the_fastest_is_shown_where_none_is_fast_enough(model: Model) -> None:
-    """Of those in the RAM; and the smallest, where that is too little too."""
+    """Show the fastest of those in the RAM; and the smallest, where that is too little too."""
     core = BOARD.core
     assert size(api.plan(model, limits=api.limits_of(BOARD, ram=100, latency_ms=1), core=core)) == size(
         api.plan(model, optimize="size")

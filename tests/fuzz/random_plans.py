@@ -178,7 +178,7 @@ class Rows(ctypes.Structure):
 
 
 def failure(library: ctypes.CDLL, trial: Trial) -> str | None:
-    """What the C of a trial does wrong, None when all outputs are right and of the bytes around the arena none was written."""
+    """Return what the C of a trial does wrong; None when all outputs are right and no byte around the arena was written."""
     samples = compare.samples(trial.plan.graph, 3 + SAMPLES, trial.seed)[3:]  # without the edge values, which saturate
     size = trial.plan.arena["sram"]
     noise = np.random.default_rng(trial.seed).integers(0, 256, (SAMPLES, size + 2 * GUARD), dtype=np.uint8)

@@ -144,18 +144,17 @@ def front(
 
     Options as for `plan`, which chooses one of them; those above the limits are there too. All in one memory.
     """
-    check_kernels(model)
-    allowed = limits or Limits(None, None)
-    aim = aim_of(None, allowed)
-    return planning.front(
-        model.graph,
-        core=core_with_kernels(aim, core, allowed),
-        flash=_flash(model, aim, allowed),
+    made = choices(
+        model,
+        "best",
+        limits or Limits(None, None),
         stream_inputs=stream_inputs,
         stream_outputs=stream_outputs,
         max_mac_overhead=max_mac_overhead,
-        progress=progress,
+        optimize=None,
+        core=core,
     )
+    return made.front(progress)
 
 
 def standing(

@@ -117,8 +117,8 @@ def plan(
     """
     if picture is not None:
         figure.check_figure(picture.name)
-    of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--flash": chosen["flash"]}
-    of_one["--optimize"] = chosen["optimize"]
+    of_one = {"--explain": tensor, "--count": count != "live", "--out": out}
+    of_one |= {f"--{name}": chosen[name] for name in ("flash", "optimize")}
     for option, value in of_one.items():
         if pareto and value:
             raise ir.CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")

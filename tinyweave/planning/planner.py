@@ -14,7 +14,7 @@ from .kernel_choice import Kernels
 from .memories import excess, spread
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .schedules import PlanSpace, kernels_of, plan_spaces, streamed_io, work
+from .schedules import PlanSpace, kernels_of, least_bytes, plan_spaces, streamed_io, trade_of, work
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 
 MOST_POINTS = 24  # of a front: more are hard to read
@@ -107,8 +107,7 @@ class Choices:
     @cached_property
     def least_bytes(self) -> int:
         """Return bytes of memory that no plan needs less than; NEVER where there is no plan."""
-        found = Trade([(plan_space.space, plan_space.budget) for plan_space in self.spaces]).least_bytes()
-        return NEVER if found is None else found.path.bytes
+        return least_bytes(self.spaces)
 
     def plan(
         self,
@@ -140,6 +139,26 @@ class Choices:
         over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
         return spreads[over.index(min(over))] if over else planned
 
+    def front(self, progress: Progress | None = None) -> list[Plan]:
+        """Return the plans that the function `front` returns."""
+        trade = trade_of(self.spaces)
+        found = trade.front()
+        if not found:
+            raise not_by_rows(self.spaces[-1].space.row_graph, self.spaces[-1].space.order)
+        plans = list[Plan]()
+        for number, each in enumerate(most_distinct(found, MOST_POINTS)):
+            if progress:
+                progress("plans of the front", number, len(found))
+            placed = self.spaces[each.space].laid_out(each)
+            if each is found[-1]:
+                placed, _ = _placed_better(self.spaces, trade, placed, each)
+            made = finish(placed, self.spaces[each.space].channels_once)
+            if not _works_too_much(self.graph, made, self.overhead) and (not plans or _bytes(made) < _bytes(plans[-1])):
+                plans.append(made)
+        if not plans:
+            raise _too_little_work(self.overhead)
+        return plans
+
 
 def smallest_plan(
     graph: Graph,
@@ -166,7 +185,7 @@ def _chosen(
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
-    trade, core = Trade([(plan_space.space, plan_space.budget) for plan_space in spaces]), spaces[0].space.cycles_of.core
+    trade, core = trade_of(spaces), spaces[0].space.cycles_of.core
     cost, best, limit, allowed = COSTS[aim], None, byte_limit, cycle_limit
     smallest: tuple[PlacedLayout, Found] | None = None
     for number in range(MOST_LAYOUTS):
@@ -196,7 +215,7 @@ def _chosen(
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
         fastest = partial(_chosen, spaces, "speed", byte_limit=byte_limit, checked=checked, progress=progress)
         unmoved = fastest(cycle_limit=found.path.cycles)
-        return unmoved if sum(unmoved.arena.values()) <= byte_limit else fastest()
+        return unmoved if _bytes(unmoved) <= byte_limit else fastest()
     if best is None:
         found = trade.least_bytes()
         if found is None:  # some op cannot take what comes by rows
@@ -232,6 +251,11 @@ def _cycles_of_moves(placed: PlacedLayout, core: str) -> int:
     return sum(round(layer_cycles(graph, op, name, core) or 0) for op, name in moves)
 
 
+def _bytes(plan: Plan) -> int:
+    """Return the bytes of a plan's arenas."""
+    return sum(plan.arena.values())
+
+
 def _works_too_much(graph: Graph, planned: Plan, overhead: float | None) -> bool:
     """Whether a plan executes more than is allowed: with rows left out that nothing needs, that may be less than all."""
     return overhead is not None and overhead < 1 and sum(plan_macs(planned)) > work(graph, overhead)
@@ -259,23 +283,15 @@ def front(
     They are what `plan` chooses from; of more than MOST_POINTS those are left out that save least. All lie in one `memory`.
     `progress` is told of each plan.
     """
-    streams = streamed_io(graph, "best", stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    kernels = kernels_of(graph, core, flash, other_flash)
-    spaces = plan_spaces(graph, "best", memory, streams, kernels, overhead=max_mac_overhead, fast=False)
-    trade = Trade([(plan_space.space, plan_space.budget) for plan_space in spaces])
-    found = trade.front()
-    if not found:
-        raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
-    plans = list[Plan]()
-    for number, each in enumerate(most_distinct(found, MOST_POINTS)):
-        if progress:
-            progress("plans of the front", number, len(found))
-        placed = spaces[each.space].laid_out(each)
-        if each is found[-1]:
-            placed, _ = _placed_better(spaces, trade, placed, each)
-        made = finish(placed, spaces[each.space].channels_once)
-        if not _works_too_much(graph, made, max_mac_overhead) and (not plans or made.arena[memory] < plans[-1].arena[memory]):
-            plans.append(made)
-    if not plans:
-        raise _too_little_work(max_mac_overhead)
-    return plans
+    choices = Choices(
+        graph,
+        "best",
+        memory,
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        core=core,
+        flash=flash,
+        other_flash=other_flash,
+    )
+    return choices.front(progress)

@@ -146,26 +146,26 @@ def plan_spaces(
 ) -> list[PlanSpace]:
     """Return the spaces of a schedule's plans."""
     name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
-    source = partial(PlanSpace, memory=memory, kernels=kernels, streams=streams, fast=fast)
+    plan_space = partial(PlanSpace, memory=memory, kernels=kernels, streams=streams, fast=fast)
     space = partial(space_of, kernels=kernels, streams=streams, has_cycles=not fast or len(kernels) > 1)
     filed = file_order(graph)
     apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
     if name == "layer":
-        return [source(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
+        return [plan_space(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
     sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
     found = list[PlanSpace]()
     if not any(streams):  # what must not overlap is sometimes placed better
         found += plan_spaces(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
     if has_inside:
         orders = orders_of(graph, inside, sets, streams)
-        found += [source(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
+        found += [plan_space(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
     fuses = name == "best" and (any(streams) or not fast)
     if not (fast and has_inside):
         orders = orders_of(graph, apart, sets // 5 if has_inside else sets, streams)
         most = budget if fuses else 0
-        found += [source(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
+        found += [plan_space(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
     if fuses:
-        found += _rematerialised(graph, source, space, streams, overhead=overhead, budget=budget)
+        found += _rematerialised(graph, plan_space, space, streams, overhead=overhead, budget=budget)
     return found if name in {"best", "unfused"} else _given(graph, schedule, found, space, streams=streams, budget=budget)
 
 
@@ -185,7 +185,7 @@ def work(graph: Graph, overhead: float) -> int:
 
 def _rematerialised(
     graph: Graph,
-    source: Callable[..., PlanSpace],
+    plan_space: Callable[..., PlanSpace],
     space: Callable[..., Space],
     streams: StreamedIO,
     *,
@@ -204,7 +204,7 @@ def _rematerialised(
             left = budget - macs(rematerialised) + macs(graph)
             shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
             for order in orders_of(rematerialised, shared, FEW_SETS, streams):
-                yield source(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
+                yield plan_space(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
 
 
 def _given(
@@ -229,9 +229,9 @@ def _given(
             continue
         step_bytes = [each.space.kernels[index][0].alone for index in order]
         if name == "patch":
-            partition = patches(row_graph, order, owner, step_bytes, budget=budget, grid=grid, layers=layers, byte_limit=NEVER)
+            partition = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
         else:
-            partition = first_rows(row_graph, order, owner, step_bytes, byte_limit=NEVER)
+            partition = first_rows(row_graph, order, owner, step_bytes)
         if not partition.stages and not streams.streamed_inputs:
             partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
         if any(is_fused(row_graph, ops) for ops in partition.stages):
@@ -240,8 +240,15 @@ def _given(
         raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
     is_given = bool(grid or layers)
 
-    def least(sources: Sequence[PlanSpace]) -> int:
-        best = Trade([(source.space, source.budget) for source in sources]).least_bytes()
-        return NEVER if best is None else best.path.bytes
+    return found if found and (is_given or any(streams) or least_bytes(found) < least_bytes(unfused)) else list(unfused)
 
-    return found if found and (is_given or any(streams) or least(found) < least(unfused)) else list(unfused)
+
+def trade_of(spaces: Sequence[PlanSpace]) -> Trade:
+    """Return the trade of bytes for cycles in these spaces."""
+    return Trade([(each.space, each.budget) for each in spaces])
+
+
+def least_bytes(spaces: Sequence[PlanSpace]) -> int:
+    """Return bytes of memory that no plan of these spaces needs less than; NEVER where there is no plan."""
+    found = trade_of(spaces).least_bytes()
+    return NEVER if found is None else found.path.bytes

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases.maps import UP, neck
+from cases.possible import same_in_c_and_python
 from fuzz.generate import BY_SOME_ROWS, random_network
 
 from tinyweave import api
@@ -16,7 +17,7 @@ from tinyweave.ir import Graph
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Plan, check, plan, plan_in_stages
 from tinyweave.planning.fuse.access import RowGraph
-from tinyweave.planning.fuse.possible import Question, possible_stages, stages_in_c, stages_in_python
+from tinyweave.planning.fuse.possible import Question, possible_stages
 from tinyweave.planning.fuse.schedule import schedule_stage
 from tinyweave.planning.fuse.stages import growing
 from tinyweave.planning.trade import space
@@ -94,10 +95,7 @@ def test_the_c_finds_the_stages_that_the_python_finds(monkeypatch: pytest.Monkey
         plan(graph, max_mac_overhead=1.5)
     assert len(graphs) > 10 and len(asked) > 20
     for question in asked:
-        found = stages_in_c(question)
-        assert found is not None
-        for name, column in stages_in_python(question)._asdict().items():
-            assert (column == getattr(found, name)).all(), name
+        same_in_c_and_python(question)
 
 
 @pytest.mark.shared

@@ -10,7 +10,7 @@ columns of a window (H-cache); rows are computed again. msf-CNN (arXiv 2505.1148
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ...ir import CompileError
 from ..plan import Tile
@@ -22,19 +22,17 @@ from .stages import Partition
 def patches(
     row_graph: RowGraph,
     order: Sequence[int],
-    owner: Mapping[str, str],
     step_bytes: Sequence[int],
     *,
     budget: int,
     grid: int = 0,
     layers: int = 0,
-    byte_limit: int,
 ) -> Partition:
     """Return the first layers in patches, as many of either as need least memory within `budget` multiply-accumulates done
     again.
 
     grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
-    each step needs by itself. Empty where no patches can be, or more than `byte_limit` bytes are needed.
+    each step needs by itself. Empty where no patches can be.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
@@ -57,10 +55,10 @@ def patches(
         what = f"the first {layers} layers" if layers else "the first layers"
         hint = "no other layer may read what they pass on; see --max-mac-overhead too"
         raise CompileError(f"{what} cannot run by patches", hint)
-    if best is None or best[0] > byte_limit:
-        return Partition([], (), byte_limit)
+    if best is None:
+        return Partition([])
     run = best[2].ops
-    return Partition([run, *((index,) for index in order[len(run) :])], (best[2],), best[0])
+    return Partition([run, *((index,) for index in order[len(run) :])], (best[2],))
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
@@ -78,9 +76,7 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
     return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(row_graph, tile)
 
 
-def first_rows(
-    row_graph: RowGraph, order: Sequence[int], owner: Mapping[str, str], step_bytes: Sequence[int], *, byte_limit: int
-) -> Partition:
+def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> Partition:
     """Return the first layers in one stage that runs row by row, as many as need least memory; arguments as for `patches`."""
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
@@ -94,6 +90,6 @@ def first_rows(
         size = max(size + row_graph.sums[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count
-    if best is None or best[0] > byte_limit:
-        return Partition([], (), byte_limit)
-    return Partition([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])], (), best[0])
+    if best is None:
+        return Partition([])
+    return Partition([tuple(order[: best[1]]), *((index,) for index in order[best[1] :])])

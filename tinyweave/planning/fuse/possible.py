@@ -185,13 +185,9 @@ def stages_in_c(question: Question) -> Stages | None:
     if not library.tw_stages(ctypes.byref(_tables(question)), ctypes.byref(out)):
         library.tw_free_stages(ctypes.byref(out))
         raise MemoryError
-    columns = {name: getattr(out, name) for name in Stages._fields}
-    stages = Stages(
-        **{
-            name: np.ctypeslib.as_array(column.at, (column.count,)).copy() if column.count else np.zeros(0, np.int64)
-            for name, column in columns.items()
-        }
-    )
+    columns = (getattr(out, name) for name in Stages._fields)
+    empty = np.zeros(0, np.int64)
+    stages = Stages(*(np.ctypeslib.as_array(x.at, (x.count,)).copy() if x.count else empty for x in columns))
     library.tw_free_stages(ctypes.byref(out))
     return stages
 
@@ -199,21 +195,11 @@ def stages_in_c(question: Question) -> Stages | None:
 NUMBERS = ("steps", "tensors", "longest", "choices", "floor", "blocks", "most_ticks")
 READS = ("tensor", *Window._fields)
 ARRAYS = (
-    *(
-        "height",
-        "row_bytes",
-        "bytes",
-        "first_user",
-        "last_user",
-        "is_streamed",
-        "is_handed_out",
-        "life_begin",
-        "life_end",
-        "is_kept",
-    ),
+    *("height", "row_bytes", "bytes", "first_user", "last_user", "is_streamed", "is_handed_out"),
+    *("life_begin", "life_end", "is_kept"),
     *("out", "sums", "rows", "alone", "is_by_rows", "read_at", *(f"read_{name}" for name in READS)),
     *("candidate_at", "candidate_begin", "candidate_rows", "candidate_bytes", "candidate_macs"),
-    *("reads_at", *(f"reads_{name}" for name in READS)),
+    *("candidate_read_at", *(f"candidate_read_{name}" for name in READS)),
 )
 
 
@@ -256,7 +242,7 @@ def _tables(question: Question) -> _Tables:
         "candidate_rows": [each.tile.rows for each in tiles],
         "candidate_bytes": [each.bytes for each in tiles],
         "candidate_macs": [each.macs for each in tiles],
-        **_reads("reads", [each.reads for each in tiles], number),
+        **_reads("candidate_read", [each.reads for each in tiles], number),
     }
     arrays = {name: np.array(table, np.int64) for name, table in tables.items()}
     numbers = (len(order), len(number), question.longest, MOST_CHOICES, floor, blocks, MOST_TICKS)

@@ -13,16 +13,21 @@ typedef struct {
     num count, room;
 } list;
 
+/* The windows with which tensors are read. */
+typedef struct {
+    const num *at, *tensor, *extent, *stride, *pad, *up, *phase;
+} reads;
+
 /* What is known of the ops and their tensors: `Tables` of stages.py. `x_at` says where the entries of each begin. */
 typedef struct {
     num steps, tensors, longest, choices, floor, blocks, most_ticks;
     const num *height, *row_bytes, *bytes, *first_user, *last_user, *is_streamed, *is_handed_out; /* per tensor */
     const num *life_begin, *life_end, *is_kept;                                   /* per tensor; an end of 0: it owns no bytes */
     const num *out, *sums, *rows, *alone, *is_by_rows;                            /* per step */
-    const num *read_at, *read_tensor, *read_extent, *read_stride, *read_pad, *read_up, *read_phase;
+    reads read;
     const num *candidate_at; /* per step the candidates that end with it */
     const num *candidate_begin, *candidate_rows, *candidate_bytes, *candidate_macs;
-    const num *reads_at, *reads_tensor, *reads_extent, *reads_stride, *reads_pad, *reads_up, *reads_phase; /* of candidates */
+    reads candidate_read;
 } tables;
 
 /* The stages: `Stages` of stages.py, column by column. */
@@ -94,14 +99,9 @@ static num common(num a, num b)
     return a;
 }
 
-static window read_of(const tables *t, num r)
+static window window_of(const reads *of, num r)
 {
-    return (window){t->read_extent[r], t->read_stride[r], t->read_pad[r], t->read_up[r], t->read_phase[r]};
-}
-
-static window reads_of(const tables *t, num r)
-{
-    return (window){t->reads_extent[r], t->reads_stride[r], t->reads_pad[r], t->reads_up[r], t->reads_phase[r]};
+    return (window){of->extent[r], of->stride[r], of->pad[r], of->up[r], of->phase[r]};
 }
 
 /* Ticks that a reader waits. */
@@ -160,11 +160,11 @@ static int refine(growth *g, num begin, num end)
     const tables *const t = g->t;
     num up = 1;
     for (num r = begin; r < end; r++)
-        if (g->maps[t->read_tensor[r]].is_in) up = up / common(up, t->read_up[r]) * t->read_up[r];
+        if (g->maps[t->read.tensor[r]].is_in) up = up / common(up, t->read.up[r]) * t->read.up[r];
     for (num k = 0; k < g->ins && up > 1; k++) {
         map *const m = &g->maps[g->in[k]];
         num r = begin;
-        while (r < end && !(g->maps[t->read_tensor[r]].is_in && g->maps[t->read_tensor[r]].group == m->group)) r++;
+        while (r < end && !(g->maps[t->read.tensor[r]].is_in && g->maps[t->read.tensor[r]].group == m->group)) r++;
         if (r == end) continue;
         m->every *= up;
         m->first *= up;
@@ -178,48 +178,48 @@ static int refine(growth *g, num begin, num end)
 static int grow(growth *g, num step)
 {
     const tables *const t = g->t;
-    const num begin = t->read_at[step], end = t->read_at[step + 1], out = t->out[step];
+    const num begin = t->read.at[step], end = t->read.at[step + 1], out = t->out[step];
     if (!t->is_by_rows[step]) return 0;
     num one = -1; /* the first read of what the stage has */
     for (num r = begin; r < end; r++) {
-        const num x = t->read_tensor[r];
+        const num x = t->read.tensor[r];
         if (t->is_streamed[x] && !g->maps[x].is_in) enter(g, x, 1, 0, 1, x);
         if (g->maps[x].is_in && one < 0) one = r;
     }
     for (num r = begin; r < end; r++)
-        if (g->maps[t->read_tensor[r]].is_in && !t->read_stride[r]) return 0;
+        if (g->maps[t->read.tensor[r]].is_in && !t->read.stride[r]) return 0;
     if (!refine(g, begin, end)) return 0;
     for (num r = one + 1; one >= 0 && r < end; r++)
-        if (g->maps[t->read_tensor[r]].is_in &&
-            !meet(g, t->read_tensor[one], read_of(t, one), t->read_tensor[r], read_of(t, r)))
+        if (g->maps[t->read.tensor[r]].is_in &&
+            !meet(g, t->read.tensor[one], window_of(&t->read, one), t->read.tensor[r], window_of(&t->read, r)))
             return 0;
     num first = 0, every = 1;
     for (num r = begin; r < end; r++) {
-        const map *const m = &g->maps[t->read_tensor[r]];
+        const map *const m = &g->maps[t->read.tensor[r]];
         num ticks;
         if (!m->is_in) continue;
-        if (__builtin_mul_overflow(m->every, t->read_extent[r] - t->read_pad[r], &ticks)) return 0;
-        ticks = wait_of(read_of(t, r), m->every);
+        if (__builtin_mul_overflow(m->every, t->read.extent[r] - t->read.pad[r], &ticks)) return 0; /* `wait_of` is less */
+        ticks = wait_of(window_of(&t->read, r), m->every);
         first = r == one ? m->first + ticks : most(first, m->first + ticks);
     }
-    if (one >= 0 && __builtin_mul_overflow(g->maps[t->read_tensor[one]].every / t->read_up[one], t->read_stride[one], &every))
+    if (one >= 0 && __builtin_mul_overflow(g->maps[t->read.tensor[one]].every / t->read.up[one], t->read.stride[one], &every))
         return 0;
     if (every > t->most_ticks || first > t->most_ticks) return 0;
-    enter(g, out, every, first, one < 0, one < 0 ? out : g->maps[t->read_tensor[one]].group);
+    enter(g, out, every, first, one < 0, one < 0 ? out : g->maps[t->read.tensor[one]].group);
     for (num r = begin; r < end; r++) {
-        const num x = t->read_tensor[r];
+        const num x = t->read.tensor[r];
         map *const m = &g->maps[x];
         if (!m->is_in || x == out) continue;
         g->unread -= m->is_unread;
         m->is_unread = 0;
         if (m->is_lead)
-            g->waits[g->wait_count++] = (wait){x, out, read_of(t, r)};
+            g->waits[g->wait_count++] = (wait){x, out, window_of(&t->read, r)};
         else
-            m->ring_rows = most(m->ring_rows, rows_kept(read_of(t, r), m->every, first - m->first));
+            m->ring_rows = most(m->ring_rows, rows_kept(window_of(&t->read, r), m->every, first - m->first));
     }
     for (num r = begin; r < end; r++)
-        if (g->maps[t->read_tensor[r]].is_in && g->maps[t->read_tensor[r]].is_lead && t->read_tensor[r] != out)
-            put_off(g, t->read_tensor[r]);
+        if (g->maps[t->read.tensor[r]].is_in && g->maps[t->read.tensor[r]].is_lead && t->read.tensor[r] != out)
+            put_off(g, t->read.tensor[r]);
     return 1;
 }
 
@@ -236,15 +236,15 @@ static num saved_by(const growth *g, num c, num end, num *if_read)
         const num x = t->out[step];
         saved += least(g->maps[x].ring_rows, t->height[x]) * t->row_bytes[x];
     }
-    for (num r = t->reads_at[c]; r < t->reads_at[c + 1]; r++) {
-        const map *const m = &g->maps[t->reads_tensor[r]];
-        if (m->is_in) tick = most(tick, m->start + wait_of(reads_of(t, r), m->every));
+    for (num r = t->candidate_read.at[c]; r < t->candidate_read.at[c + 1]; r++) {
+        const map *const m = &g->maps[t->candidate_read.tensor[r]];
+        if (m->is_in) tick = most(tick, m->start + wait_of(window_of(&t->candidate_read, r), m->every));
     }
-    for (num r = t->reads_at[c]; r < t->reads_at[c + 1]; r++) {
-        const map *const m = &g->maps[t->reads_tensor[r]];
+    for (num r = t->candidate_read.at[c]; r < t->candidate_read.at[c + 1]; r++) {
+        const map *const m = &g->maps[t->candidate_read.tensor[r]];
         if (!m->is_in) continue;
-        const num rows = rows_kept(reads_of(t, r), m->every, tick - m->start);
-        saved -= grown(t, t->reads_tensor[r], m->ring_rows, most(m->ring_rows, rows));
+        const num rows = rows_kept(window_of(&t->candidate_read, r), m->every, tick - m->start);
+        saved -= grown(t, t->candidate_read.tensor[r], m->ring_rows, most(m->ring_rows, rows));
     }
     const num out = t->out[end - 1], rows = g->maps[out].ring_rows;
     const num taller = grown(t, out, rows, rows + t->candidate_rows[c] - 1);
@@ -363,10 +363,10 @@ static void rows_needed(growth *g, num begin, num end)
     for (num k = 0; k < g->ins; k++) g->needed[g->in[k]] = is_inside(t, g->in[k], begin, end) ? 0 : t->height[g->in[k]];
     g->needed[t->out[end - 1]] = t->rows[end - 1];
     for (num step = end - 1; step >= begin; step--)
-        for (num r = t->read_at[step]; r < t->read_at[step + 1]; r++) {
-            const num x = t->read_tensor[r];
+        for (num r = t->read.at[step]; r < t->read.at[step + 1]; r++) {
+            const num x = t->read.tensor[r];
             if (!g->maps[x].is_in) continue;
-            const window w = read_of(t, r);
+            const window w = window_of(&t->read, r);
             const num last = quotient((g->needed[t->out[step]] - 1) * w.stride + w.phase, w.up) - w.pad + w.extent;
             g->needed[x] = most(g->needed[x], least(t->height[x], last));
         }
@@ -464,11 +464,11 @@ void tw_free_stages(stages *out)
 int tw_stages(const tables *t, stages *out)
 {
     growth g = {.t = t, .out = out, .known_room = 1024, .option_room = 1024};
-    const size_t steps = (size_t)t->steps, tensors = (size_t)t->tensors, reads = (size_t)t->read_at[t->steps];
+    const size_t steps = (size_t)t->steps, tensors = (size_t)t->tensors;
     memset(out, 0, sizeof *out);
     g.maps = calloc(tensors + 1, sizeof *g.maps);
     g.in = calloc(tensors + 1, sizeof *g.in);
-    g.waits = calloc(reads + 1, sizeof *g.waits);
+    g.waits = calloc((size_t)t->read.at[t->steps] + 1, sizeof *g.waits);
     g.known = calloc((size_t)g.known_room, sizeof *g.known);
     g.options = calloc((size_t)g.option_room, sizeof *g.options);
     g.front = calloc((size_t)(2 * t->choices + 1) + (size_t)t->candidate_at[t->steps], sizeof *g.front);

@@ -50,11 +50,10 @@ class TileChoice(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """An order of ops as stages, some of the ops in tiles. bytes: what the busiest stage needs."""
+    """An order of ops as stages, some of the ops in tiles."""
 
     stages: list[tuple[int, ...]]
-    tiles: tuple[Tile, ...]
-    bytes: int
+    tiles: tuple[Tile, ...] = ()
 
 
 def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:

@@ -204,11 +204,9 @@ class Space:
         self.low = np.concatenate([low, alone])
         self.again = np.concatenate([stages.again, np.zeros(len(singles), np.int64)])
         self.cuts = Cuts(np.concatenate([begin, steps]), np.concatenate([end, steps + 1]), self.again, len(self.order))
-        self.untiled = {
-            index: self.cycles_of.untiled(index) for index in self.order if self.row_graph.accesses[index] is not None
-        }
         none = np.zeros(len(self.cycles_of.levels), np.int64)
-        upto = np.cumsum([none, *(self.untiled.get(index, none) for index in self.order)], axis=0)
+        by_rows = (self.cycles_of.untiled(i) if self.row_graph.accesses[i] is not None else none for i in self.order)
+        upto = np.cumsum([none, *by_rows], axis=0)
         self.least_cycles = np.zeros((len(self.low), len(none)), np.int64)
         self.least_cycles[:count] = (upto[stages.end] - upto[stages.begin] + self._less_of_rows())[stages.span]
         self.least_cycles[count:] = np.array([single.cycles for single in singles], np.int64)[:, None]
@@ -225,11 +223,8 @@ class Space:
         less = np.zeros((len(stages.begin), len(self.cycles_of.levels)), np.int64)
         for span in np.flatnonzero(np.diff(stages.fewer_at)).tolist():
             for step, rows in stages.fewer(span).items():
-                less[span] += self._less(self.order[step], rows)
+                less[span] += self.cycles_of.untiled(self.order[step], rows) - self.cycles_of.untiled(self.order[step])
         return less
-
-    def _less(self, index: int, rows: int) -> ByLevel:
-        return self.cycles_of.untiled(index, rows) - self.untiled[index]
 
     def _more_of_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return [kind, level]: cycles that a tile of the best width takes more than its ops by rows, and the kind of each of
@@ -248,8 +243,7 @@ class Space:
             if key not in known:
                 known[key] = len(more)
                 wide = np.min([self.cycles_of.tiled(each, fewer.get(tile.ops[-1])) for each in self._widths(tile)], axis=0)
-                by_rows = [self.cycles_of.untiled(i, fewer[i]) if i in fewer else self.untiled[i] for i in tile.ops]
-                more.append(wide - np.sum(by_rows, axis=0))
+                more.append(wide - np.sum([self.cycles_of.untiled(index, fewer.get(index)) for index in tile.ops], axis=0))
             of.append(known[key])
         return np.array(more, np.int64).reshape(-1, len(self.cycles_of.levels)), np.array(of, np.int64)[kinds]
 
@@ -284,7 +278,7 @@ class Space:
         cycles = np.zeros((len(sizes), len(scratch)), np.int64)
         for index in ops:
             if index not in tiled:
-                cycles += (cycles_of.untiled(index, fewer[index]) if index in fewer else self.untiled[index])[at]
+                cycles += cycles_of.untiled(index, fewer.get(index))[at]
         for widths, rows in by_width:
             words = np.array([self._words_of(wide) for wide in widths], np.int64)  # they rise with the width
             fewest = np.minimum.accumulate([cycles_of.tiled(wide, rows)[at] for wide in widths], axis=0)
@@ -323,12 +317,8 @@ class Space:
         if number >= len(self.stages.span):
             single = self.singles[number - len(self.stages.span)]
             return ChosenStage((self.order[single.step],), (), (single.kernel,), single.bytes, single.cycles)
-        trade, cycles_of, fewer, (begin, end) = (
-            self._trade(number, byte_limit),
-            self.cycles_of,
-            self._fewer(number),
-            self._span(number),
-        )
+        trade, cycles_of = self._trade(number, byte_limit), self.cycles_of
+        (begin, end), fewer = self._span(number), self._fewer(number)
         ops = self.order[begin:end]
         level = int(np.searchsorted(cycles_of.levels, trade.scratch))
         cycles, tiles = dict[int, dict[str, int]](), list[Tile]()

@@ -43,6 +43,7 @@ class StageCycles:
         self._calls: dict[tuple[int, str, Extent], int] = {}
         self._parts: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
         self._lengths: dict[Any, dict[int, list[tuple[int, int]]]] = {}
+        self._untiled: dict[tuple[int, int | None], ByLevel] = {}
         self._tiles: dict[tuple[Tile, int | None], ByLevel] = {}
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
@@ -113,8 +114,10 @@ class StageCycles:
         return self._lengths[key]
 
     def untiled(self, index: int, rows: int | None = None) -> ByLevel:
-        """Return the fewest cycles of an op that runs row by row, per level."""
-        return self._per_level(index, self.by_rows(index, rows))
+        """Return the fewest cycles of an op that runs row by row, per level. rows: as of `by_rows`."""
+        if (index, rows) not in self._untiled:
+            self._untiled[index, rows] = self._per_level(index, self.by_rows(index, rows))
+        return self._untiled[index, rows]
 
     def tiled(self, tile: Tile, rows: int | None = None) -> ByLevel:
         """Return the fewest cycles of all ops of a tile, per level."""
