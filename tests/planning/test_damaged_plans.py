@@ -21,7 +21,7 @@ from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning import Plan, Tile, check, plan, plan_in_order, plan_in_stages
-from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.check import Touched, UnsoundPlanError
 from tinyweave.planning.memories import spread
 from tinyweave.planning.plan import Place, RowSchedule
 
@@ -68,6 +68,10 @@ PLANS: dict[str, Callable[[], Plan]] = {
         segmentation(2, "resize_bilinear"), [(*SEGMENTATION, 5)], streamed_outputs=("classes",)
     ),
     "a tile of the end": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((2, 3), 5, 3),)),
+    "a tall tile": lambda: plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)),
+    "a tall tile with scratch": lambda: with_kernels_of(
+        plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)), "cortex-m4"
+    ),
     "streamed": lambda: plan_in_stages(
         segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)
     ),
@@ -86,6 +90,10 @@ def moved(old: Plan, **offsets: int) -> Plan:
     now = {**old.offsets, **offsets}
     tops = {m: max(now[b.name] + b.bytes for b in old.buffers if b.memory == m) for m in old.arena}
     return replace(old, offsets=now, arena=tops)
+
+
+def end_of(old: Plan, buffer: str) -> int:
+    return old.offsets[buffer] + next(b.bytes for b in old.buffers if b.name == buffer)
 
 
 def onto(old: Plan, buffer: str, other: str, more: int = 0) -> Plan:
@@ -481,6 +489,26 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         "reads cells of 'wide' that are not there",
     ),
     "an outside map over a tile": ("tiles", lambda p: onto(p, "x", "conv_2d_2.tiles"), "of 'x', which is not there"),
+    "a last row over its tile": (
+        "a tall tile",
+        lambda p: moved(p, x=8192, **{"depthwise_conv_2d_1.tiles": end_of(p, "deep") - 16}),
+        "depthwise_conv_2d_1 writes over the tile of 'wide'",
+    ),
+    "scratch over a last row": (
+        "a tall tile with scratch",
+        lambda p: moved(p, x=8192, **{"depthwise_conv_2d_1.tiles": 16384, "conv_2d_0.scratch": end_of(p, "deep") - 4}),
+        "the scratch of depthwise_conv_2d_1 overlaps its part",
+    ),
+    "a last row over one that its tile reads": (
+        "a tall tile",
+        lambda p: moved(p, x=end_of(p, "deep") - end_of(p, "x") + p.offsets["x"]),
+        "conv_2d_0 reads row 23 of 'x', which is not there",
+    ),
+    "a tile over a row that only its second iteration reads": (
+        "a tile of the end",
+        lambda p: moved(flash_heavy(p, "deep", 6), **{"relu_3.tiles": 4096 + 4 * 12 * 16}),
+        "conv_2d_2 is written over row 4 of 'deep', which it reads",
+    ),
     "a part over what it reads": (
         "tiles",
         lambda p: onto(p, "x", "conv_2d_2.tiles", p.places["wide"].offset),
@@ -524,6 +552,60 @@ def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
     left = {line: text for line, text in statements().items() if line not in lines}
     assert not left
     assert lines <= set(statements())
+
+
+def tall_tiles() -> list[Plan]:
+    """Tiles of many iterations, some of which go as earlier ones: with a streamed input, with rings, with scratch."""
+    tall = block(33, 9)
+    plans = [
+        plan_in_stages(tall, [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1, 2),)),
+        plan_in_stages(tall, [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 4, 2),)),
+        plan_in_stages(tall, [(0, 1, 2, 3)], tiles=(Tile((0, 1), 4, 2),)),
+        plan_in_stages(tall, [(0, 1, 2, 3)], tiles=(Tile((1, 2), 3, 1, True),), streamed_inputs=("x",)),
+        plan_in_stages(tall, [(0, 1, 2, 3)], tiles=(Tile((1, 2), 4, 3),), streamed_inputs=("x",), streamed_outputs=("last",)),
+    ]
+    return [*plans, *(with_kernels_of(each, "cortex-m4") for each in plans[:2])]
+
+
+def random_damage(old: Plan, rng: np.random.Generator) -> Plan:
+    """Change one number of a plan: an offset, a place, a ring, a timing, a tile."""
+    schedule, names = rows_of(old), list(rows_of(old).rings)
+    match rng.integers(4):
+        case 0:
+            buffer = old.buffers[rng.integers(len(old.buffers))].name
+            return moved(old, **{buffer: int(rng.integers(sum(old.arena.values()))) // 4 * 4})
+        case 1 if names:
+            name = names[rng.integers(len(names))]
+            return ringed(old, **{name: max(1, schedule.rings[name] + int(rng.integers(-1, 2)))})
+        case 2:
+            node = list(schedule.timings)[rng.integers(len(schedule.timings))]
+            field = ("first", "every", "rows")[rng.integers(3)]
+            return schedule_rows(
+                old, node, **{field: max(0, getattr(schedule.timings[node], field) + int(rng.integers(-1, 2)))}
+            )
+        case _:
+            name = list(schedule.tiles)[rng.integers(len(schedule.tiles))]
+            place = old.places[name]
+            return placed(old, **{name: replace(place, offset=max(0, place.offset + 16 * int(rng.integers(-4, 5))))})
+
+
+def verdict(damaged: Plan, watch: Callable[[Touched], None] | None) -> bool:
+    try:
+        check(damaged, watch)
+    except UnsoundPlanError:
+        return False
+    return True
+
+
+def test_an_iteration_of_a_tile_that_goes_as_an_earlier_one_is_judged_as_if_it_were_followed() -> None:
+    """With a watcher all are followed."""
+    rng, verdicts = np.random.default_rng(7), list[bool]()
+    plans = tall_tiles()
+    for number in range(400):
+        damaged = random_damage(plans[number % len(plans)], rng)
+        verdicts.append(verdict(damaged, None))
+        assert verdicts[-1] == verdict(damaged, lambda touched: None), damaged
+    assert min(verdicts.count(True), verdicts.count(False)) > 100
 
 
 OPTIMISED = """

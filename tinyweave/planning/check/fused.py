@@ -53,6 +53,7 @@ class _Fused:
     known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # see `reach`
     repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # see `repeats`
     areas: dict[int, Region | None] = field(default_factory=dict)  # see `scratch`
+    followed: set[tuple[object, ...]] = field(default_factory=set)  # see `_run_tile`
 
     def op(self, index: int) -> Op:
         return self.plan.graph.ops[index]
@@ -290,28 +291,68 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
 
 
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
-    """Compute rows of the last op's output, some columns at a time, by ops that run together."""
+    """Compute rows of the last op's output, some columns at a time, by ops that run together.
+
+    Cells are read in the iteration that wrote them. So an iteration goes as an earlier one if its rows lie as far from each other
+    and nothing that it writes lies on a row from outside of the tile: then only these rows are looked at.
+    """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
-    width, targets = fused.width(out), [_target(fused, out, row) for row in rows]
-    for target in targets:
-        fused.write(target, PARTLY)
+    targets = [_target(fused, out, row) for row in rows]
     if len(set(targets)) < len(rows):
         raise UnsoundPlanError(f"the ring of '{out}' has no room for the rows of an iteration")
-    ends = dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
+    outside, distances = _rows_of_tile(fused, tile, rows)
+    own = [area for index in tile.ops if (area := fused.scratch(index))]
+    own += [_tile_region(fused, op.outputs[0]) for op in ops[:-1]]
+    read = [fused.place(name, row) for _, name, row in outside]
+    is_apart = all(disjoint(a, b) for a in (*read, *targets) for b in own)
+    is_apart = is_apart and all(disjoint(a, b) for a in read for b in targets)
+    if is_apart and not fused.watch and (tile.ops, *distances) in fused.followed:
+        for reader, name, row in outside:
+            _read(fused, reader, name, row)
+        for region in own:
+            fused.write(region, PARTLY)
+    else:
+        for target in targets:
+            fused.write(target, PARTLY)
+        _run_columns(fused, tile, rows, targets)
+        fused.followed.add((tile.ops, *distances))
+    for row, target in zip(rows, targets, strict=True):
+        fused.write(target, fused.number[out] + row)
+
+
+def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
+    """Return which rows of maps outside of a tile an iteration reads, and by which op; and of each map in the tile, for each op
+    that reads it, from which of its rows on and how many."""
+    ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
+    computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()
+    for op in reversed(ops):
+        name = op.outputs[0]
+        if name in inside:
+            spans = [span for _, other, span in reads if other == name]
+            if not spans or name not in fused.schedule.tiles:
+                raise UnsoundPlanError(f"'{name}' is made in a tile, but no op after it reads it there")
+            computed[name] = range(min(span.start for span in spans), max(span.stop for span in spans))
+        operands = activations(fused.plan.graph, op)
+        reads += [(op, operand, _field(fused, op, operand, (computed[name], range(1)))[0]) for operand in operands]
+    outside = [(op, name, row) for op, name, span in reads if name not in inside for row in span]
+    return outside, [(span.start - computed[name].start, len(span)) for _, name, span in reads if name in inside]
+
+
+def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) -> None:
+    """Compute an iteration of a tile, some columns at a time."""
+    ops = [fused.op(index) for index in tile.ops]
+    out = ops[-1].outputs[0]
+    width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
     for begin in range(0, width, tile.cols):
         parts = {out: (rows, range(begin, min(begin + tile.cols, width)))}
         for op in reversed(ops[:-1]):
             name = op.outputs[0]
             readers = [reader for reader in ops if name in reader.inputs and reader.outputs[0] in parts]
-            if not readers or name not in fused.schedule.tiles:
-                raise UnsoundPlanError(f"'{name}' is made in a tile, but no op after it reads it there")
             fields = [_field(fused, reader, name, parts[reader.outputs[0]]) for reader in readers]
             parts[name], ends[name] = _slide(fused, name, fields, ends[name] if tile.cached else 0)
         for index, op in zip(tile.ops, ops, strict=True):
             _run_part(fused, index, parts[op.outputs[0]], targets if op is ops[-1] else None)
-    for row, target in zip(rows, targets, strict=True):
-        fused.write(target, fused.number[out] + row)
 
 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
