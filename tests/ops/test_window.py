@@ -9,7 +9,7 @@ import pytest
 from cases.ops import cases
 
 from tinyweave import ops
-from tinyweave.ops.window import MOST_STEPS, Window, window_around
+from tinyweave.ops.window import MOST_STEPS, Window, all_taps_inside, positions, window_around
 
 RESAMPLED = ("resize_nearest_neighbor", "resize_bilinear", "transpose_conv")
 
@@ -73,3 +73,14 @@ def test_rows_wait_no_shorter_and_are_kept_no_longer_than_they_must() -> None:
         newest = [(wait + late + row * every) // ticks for row in rows]
         kept = max(new - window.first(row) + 1 for new, row in zip(newest, rows, strict=True))
         assert window.kept(ticks, wait + late) == kept, window
+
+
+def test_taps_are_counted_as_one_by_one() -> None:
+    rng, some = random.Random(3), 0
+    for _ in range(2000):
+        size, out, dilation = rng.randint(1, 9), rng.randint(1, 9), rng.randint(1, 3)
+        axis = {"kernel": rng.randint(1, 7), "stride": rng.randint(1, 4), "dilation": dilation, "before": rng.randint(0, 6)}
+        inside = positions(size, out, **axis)
+        assert all_taps_inside(size, out, **axis) == int(inside.sum()), (size, out, axis)
+        some += bool(0 < inside.sum() < inside.size)
+    assert some > 1000

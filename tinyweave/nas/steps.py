@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import overlap_distance as distance
-from ..ops.window import Window, positions
+from ..ops.window import Window, all_taps_inside, positions
 
 Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
@@ -67,7 +67,7 @@ def macs(steps: Sequence[Step]) -> int:
 def macs_of(step: Step) -> int:
     if step.kind in ("add", "mean"):
         return 0
-    inside = int(taps_inside(step).sum())
+    inside = all_taps_inside(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
     return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
 
 

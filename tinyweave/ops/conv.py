@@ -29,7 +29,7 @@ from .constraints import (
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, operand
-from .window import Size, Window, Windows, extent, output_size, positions, taps, window_is_moderate, window_is_valid
+from .window import Size, Window, Windows, all_taps_inside, extent, output_size, taps, window_is_moderate, window_is_valid
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -131,10 +131,12 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
     total = x.shape[0] * per_position
     for axis in (0, 1):
         kernel, steps = weights.shape[1 + axis], out.shape[1 + axis]
-        inside = positions(
-            x.shape[1 + axis], steps, kernel=kernel, stride=stride[axis], dilation=dilation[axis], before=padding[axis][0]
-        )
-        total *= int(inside.sum()) if clipped else kernel * steps
+        if clipped:
+            total *= all_taps_inside(
+                x.shape[1 + axis], steps, kernel=kernel, stride=stride[axis], dilation=dilation[axis], before=padding[axis][0]
+            )
+        else:
+            total *= kernel * steps
     return total
 
 

@@ -6,6 +6,7 @@ Sizes are (h, w), paddings ((top, bottom), (left, right)).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeVar
 
@@ -116,6 +117,16 @@ def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 
     """[out, kernel]: whether that tap of that window lies inside the axis."""
     at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
     return (at >= 0) & (at < size)
+
+
+@lru_cache(maxsize=1 << 14)
+def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
+    """Return how many taps of all windows lie inside the axis."""
+    total = 0
+    for tap in range(-before, kernel * dilation - before, dilation):  # what the first window reads
+        first, after = max(0, -(tap // stride)), min(out, (size - 1 - tap) // stride + 1)
+        total += max(0, after - first)
+    return total
 
 
 def taps(

@@ -293,8 +293,8 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
     """Compute rows of the last op's output, some columns at a time, by ops that run together.
 
-    Cells are read in the iteration that wrote them. So an iteration goes as an earlier one if its rows lie as far from each other
-    and nothing that it writes lies on a row from outside of the tile: then only these rows are looked at.
+    Cells are read in the iteration that wrote them. So an iteration goes as an earlier one if its rows are as far from each
+    other and nothing that it writes lies on a row from outside of the tile. Then only those rows are looked at.
     """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]

@@ -207,23 +207,28 @@ def parts(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -
 
     rows: those that the last one computes in all; the whole map's if left out.
     """
-    graph, ops, last, step, slides = row_graph.graph, tile.ops, tile.ops[-1], (tile.rows, tile.cols)[axis], axis and tile.cached
-    known = row_graph.known_parts.get((ops, axis, step, rows, slides))
-    if known is not None:
-        return known
-    count = graph.output(graph.ops[last]).shape[1 + axis] if rows is None else rows
-    begin = np.arange(0, count, step)
-    computed, largest = {last: (begin, np.minimum(begin + step, count))}, dict[str, int]()
-    for index in reversed(ops[:-1]):
-        name = graph.ops[index].outputs[0]
-        spans = [
-            _read(row_graph, reader, name, axis, computed[reader]) for reader in computed if reader in row_graph.users[name]
-        ]
+    graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
+    known = row_graph.known_parts
+    if (ops, axis, step, rows, slides) in known:
+        return known[ops, axis, step, rows, slides]
+    # ops that run before others change nothing of what those compute
+    last = next((at for at in range(1, len(ops)) if (ops[at:], axis, step, rows, slides) in known), len(ops) - 1)
+    if (ops[last:], axis, step, rows, slides) in known:
+        computed, largest = known[ops[last:], axis, step, rows, slides]
+    else:
+        count = graph.output(graph.ops[ops[-1]]).shape[1 + axis] if rows is None else rows
+        begin = np.arange(0, count, step)
+        computed, largest = {ops[-1]: (begin, np.minimum(begin + step, count))}, {}
+    for at in range(last - 1, -1, -1):
+        name = graph.ops[ops[at]].outputs[0]
+        readers = [index for index in ops[at + 1 :] if index in row_graph.users[name]]
+        spans = [_read(row_graph, reader, name, axis, computed[reader]) for reader in readers]
         begin, end = spans[0]
         for other in spans[1:]:
             begin, end = np.minimum(begin, other[0]), np.maximum(end, other[1])
-        computed[index], largest[name] = slid((begin, end)) if slides else ((begin, end), int((end - begin).max()))
-    row_graph.known_parts[ops, axis, step, rows, slides] = computed, largest
+        needed, most = slid((begin, end)) if slides else ((begin, end), int((end - begin).max()))
+        computed, largest = computed | {ops[at]: needed}, largest | {name: most}
+    known[ops, axis, step, rows, slides] = computed, largest
     return computed, largest
 
 

@@ -40,7 +40,7 @@ from ..fuse.stages import (
 from ..liveness import lifetimes
 from ..plan import Tile
 from .shortest_path import Cuts
-from .stage_cycles import ByLevel, Kernel, StageCycles
+from .stage_cycles import ByLevel, Cycles, Kernel, StageCycles
 
 TIES = 1 << 14  # more than ops in tiles and fused ops count on any path: by these, stages of equally many cycles are chosen
 TIE_OF_TILED = 8  # an op in a tile counts as so many fused ones
@@ -321,7 +321,7 @@ class Space:
         (begin, end), fewer = self._span(number), self._fewer(number)
         ops = self.order[begin:end]
         level = int(np.searchsorted(cycles_of.levels, trade.scratch))
-        cycles, tiles = dict[int, dict[str, int]](), list[Tile]()
+        cycles, tiles = dict[int, Cycles](), list[Tile]()
         for tile in self._tiles(number):
             rows = fewer.get(tile.ops[-1])
             able = [wide for wide in self._widths(tile) if self._words_of(wide) <= trade.tile]

@@ -7,7 +7,7 @@ kernels of a stage share one area of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from ..kernels.cycles import lengths
 from ..plan import Tile
 
 ByLevel = NDArray[np.int64]
+Cycles = tuple[int, ...]  # of an op, by usable kernel
+Lengths = tuple[tuple[int, int], ...]  # how many rows (or columns) some calls compute, and how many of them there are
 TOO_MANY = 1 << 40  # cycles, where an op has no kernel with so little scratch
 
 
@@ -40,9 +42,10 @@ class StageCycles:
     def __init__(self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str) -> None:
         self.row_graph, self.kernels, self.core = row_graph, kernels, core
         self.levels = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
-        self._calls: dict[tuple[int, str, Extent], int] = {}
-        self._parts: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
-        self._lengths: dict[Any, dict[int, list[tuple[int, int]]]] = {}
+        self._cut: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
+        self._once: dict[tuple[int, Extent], Cycles] = {}
+        self._lengths: dict[Any, dict[int, Lengths]] = {}
+        self._within: dict[tuple[int, Lengths, Lengths], ByLevel] = {}
         self._untiled: dict[tuple[int, int | None], ByLevel] = {}
         self._tiles: dict[tuple[Tile, int | None], ByLevel] = {}
 
@@ -50,13 +53,28 @@ class StageCycles:
         """Return the cycles of one call of an op's kernel for a part of its output; 0 where they are not known."""
         if not self.core:
             return 0
-        known = self._calls.get((index, name, part))
-        if known is None:
-            if (index, part) not in self._parts:
-                self._parts[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
-            known = round(layer_cycles(*self._parts[index, part], name, self.core) or 0)
-            self._calls[index, name, part] = known
-        return known
+        if (index, part) not in self._cut:
+            self._cut[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
+        return round(layer_cycles(*self._cut[index, part], name, self.core) or 0)
+
+    def _calls(self, index: int, calls: Iterable[tuple[Extent, int]]) -> Cycles:
+        """Return the cycles of calls of an op for parts of its output, each so often."""
+        total, alike = [0] * len(self.usable[index]), self._alike[index]
+        for part, count in calls:
+            if (alike, part) not in self._once:
+                self._once[alike, part] = tuple(self.once(alike, kernel.name, part) for kernel in self.usable[index])
+            total = [upto + count * cycles for upto, cycles in zip(total, self._once[alike, part], strict=True)]
+        return tuple(total)
+
+    @cached_property
+    def _alike(self) -> list[int]:
+        """Return per op the first one of the same kind, attributes, shapes and kernels, which takes as many cycles."""
+        graph, first, alike = self.row_graph.graph, dict[Any, int](), list[int]()
+        for index, (op, usable) in enumerate(zip(graph.ops, self.usable, strict=True)):
+            tensors = [t and (t.shape, t.dtype, t.data is None) for t in (*graph.inputs_of(op), *graph.outputs_of(op))]
+            kernels = [(kernel.name, kernel.scratch) for kernel in usable]
+            alike.append(first.setdefault(repr((op.kind, sorted(op.attrs.items()), tensors, kernels)), index))
+        return alike
 
     @cached_property
     def usable(self) -> list[list[Kernel]]:
@@ -80,37 +98,28 @@ class StageCycles:
             )
         return usable
 
-    def by_rows(self, index: int, rows: int | None = None) -> dict[str, int]:
-        """Return the cycles of an op that runs row by row, by kernel. rows: those that are needed, if not all."""
+    def by_rows(self, index: int, rows: int | None = None) -> Cycles:
+        """Return the cycles of an op that runs row by row. rows: those that are needed, if not all."""
         row_graph = self.row_graph
         if row_graph.sums[index]:
-            return {kernel.name: self.once(index, kernel.name) for kernel in self.usable[index]}
-        count, cols = rows or row_graph.steps[index], row_graph.graph.output(row_graph.graph.ops[index]).shape[2]
-        return {kernel.name: count * self.once(index, kernel.name, (1, cols)) for kernel in self.usable[index]}
+            return self._calls(index, [(None, 1)])
+        cols = row_graph.graph.output(row_graph.graph.ops[index]).shape[2]
+        return self._calls(index, [((1, cols), rows or row_graph.steps[index])])
 
-    def in_tile(self, tile: Tile, rows: int | None = None) -> dict[int, dict[str, int]]:
-        """Return per op of a tile its cycles by kernel. rows: those of the last op that are needed, if not all."""
-        down = self._lengths_of(tile, 0, tile.rows, rows)
-        across = self._lengths_of(tile, 1, tile.cols, None)
-        calls = {
-            index: [
-                ((height, width), iterations * blocks) for height, iterations in down[index] for width, blocks in across[index]
-            ]
-            for index in tile.ops
-        }
-        return {
-            index: {
-                kernel.name: sum(count * self.once(index, kernel.name, part) for part, count in of_op)
-                for kernel in self.usable[index]
-            }
-            for index, of_op in calls.items()
-        }
+    def in_tile(self, tile: Tile, rows: int | None = None) -> dict[int, Cycles]:
+        """Return the cycles of each op of a tile. rows: those of the last op that are needed, if not all."""
+        down, across = self._sizes(tile, rows)
+        return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
-    def _lengths_of(self, tile: Tile, axis: int, step: int, rows: int | None) -> dict[int, list[tuple[int, int]]]:
-        """Return per op of a tile how many rows (or columns) its calls compute, and how many compute so many."""
+    def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
+        """Return per op of a tile the rows of its calls, and the columns."""
+        return self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
+
+    def _lengths_of(self, tile: Tile, axis: int, step: int, rows: int | None) -> dict[int, Lengths]:
         key = tile.ops, axis, step, rows, tile.cached
         if key not in self._lengths:
-            self._lengths[key] = {index: lengths(spans) for index, spans in parts(self.row_graph, tile, axis, rows)[0].items()}
+            spans = parts(self.row_graph, tile, axis, rows)[0]
+            self._lengths[key] = {index: tuple(lengths(of_op)) for index, of_op in spans.items()}
         return self._lengths[key]
 
     def untiled(self, index: int, rows: int | None = None) -> ByLevel:
@@ -124,17 +133,35 @@ class StageCycles:
         if not self.core:
             return np.zeros(len(self.levels), np.int64)
         if (tile, rows) not in self._tiles:
-            of_ops = (self._per_level(index, cycles) for index, cycles in self.in_tile(tile, rows).items())
-            self._tiles[tile, rows] = sum(of_ops, start=np.zeros(len(self.levels), np.int64))
+            total, (down, across) = np.zeros(len(self.levels), np.int64), self._sizes(tile, rows)
+            for index in tile.ops:  # tiles with the same last ops have those compute the same parts
+                key = self._alike[index], down[index], across[index]
+                if key not in self._within:
+                    self._within[key] = self._per_level(index, self._calls(index, _calls_of(*key[1:])))
+                total += self._within[key]
+            self._tiles[tile, rows] = total
         return self._tiles[tile, rows]
 
-    def _per_level(self, index: int, cycles: Mapping[str, int]) -> ByLevel:
-        kernels = sorted(self.usable[index], key=lambda kernel: kernel.scratch)
-        fewest = np.minimum.accumulate([TOO_MANY, *(cycles[kernel.name] for kernel in kernels)])
-        per_level: ByLevel = fewest[np.searchsorted([kernel.scratch for kernel in kernels], self.levels, side="right")]
+    def _per_level(self, index: int, cycles: Cycles) -> ByLevel:
+        by_scratch, at = self._by_scratch[index]
+        fewest = np.minimum.accumulate([TOO_MANY, *(cycles[number] for number in by_scratch)])
+        per_level: ByLevel = fewest[at]
         return per_level
 
-    def fastest(self, index: int, cycles: Mapping[str, int], scratch: int) -> str:
+    @cached_property
+    def _by_scratch(self) -> list[tuple[list[int], NDArray[np.int64]]]:
+        """Return per op its usable kernels by rising scratch, and per level how many of them may have theirs."""
+        orders = [sorted(range(len(of_op)), key=[kernel.scratch for kernel in of_op].__getitem__) for of_op in self.usable]
+        return [
+            (order, np.searchsorted([of_op[number].scratch for number in order], self.levels, side="right"))
+            for order, of_op in zip(orders, self.usable, strict=True)
+        ]
+
+    def fastest(self, index: int, cycles: Cycles, scratch: int) -> str:
         """Return the name of an op's fastest kernel with no more scratch, of equally fast ones that with least."""
-        usable = (kernel for kernel in self.usable[index] if kernel.scratch <= scratch)
-        return min(usable, key=lambda kernel: (cycles[kernel.name], kernel.scratch)).name
+        kernels = zip(self.usable[index], cycles, strict=True)
+        return min((taken, kernel.scratch, kernel.name) for kernel, taken in kernels if kernel.scratch <= scratch)[2]
+
+
+def _calls_of(down: Lengths, across: Lengths) -> Iterator[tuple[Extent, int]]:
+    return (((height, width), iterations * blocks) for height, iterations in down for width, blocks in across)
