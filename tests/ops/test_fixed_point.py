@@ -9,7 +9,7 @@ import pytest
 from cases.draw import activation, constant, single_op
 from cases.ops import cases
 
-from tinyweave.ir import Quant
+from tinyweave.ir import CompileError, Quant
 from tinyweave.ops import fixed_point as fp
 from tinyweave.ops import fully_connected
 
@@ -29,6 +29,15 @@ from tinyweave.ops import fully_connected
 )
 def test_quantize_multiplier(scale: float, expected: tuple[int, int]) -> None:
     assert fp.quantize_multiplier(scale) == expected
+
+
+def test_many_multipliers_are_those_of_each_scale() -> None:
+    rng = np.random.default_rng(5)
+    scales = [0.0, 1 - 2.0**-40, 2.0**-33, *np.exp2(rng.uniform(-40, 30, 2000)), *(1 - np.exp2(rng.uniform(-60, -20, 100)))]
+    multipliers, shifts = fp.quantize_multipliers(scales)
+    assert list(zip(multipliers.tolist(), shifts.tolist(), strict=True)) == [fp.quantize_multiplier(s) for s in scales]
+    with pytest.raises(CompileError, match=r"a scale of 4\.29497e\+09 is too large"):
+        fp.quantize_multipliers([0.5, 2.0**32])
 
 
 def test_high_mul_rounds_half_up_and_saturates() -> None:

@@ -41,7 +41,7 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         product = float(np.float32(x.scale) * np.float32(weights.scale))
         return quantize_multipliers([product / out.scale] * channels)
     scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * channels
-    return quantize_multipliers(x.scale * scale / out.scale for scale in scales)
+    return quantize_multipliers(x.scale * np.array(scales) / out.scale)
 
 
 def weights_zero(graph: Graph, op: Op) -> int:

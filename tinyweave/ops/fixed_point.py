@@ -7,7 +7,6 @@ for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,17 @@ def quantize_multiplier(scale: float) -> tuple[int, int]:
     return (0, 0) if shift < -31 else (multiplier, shift)
 
 
-def quantize_multipliers(scales: Iterable[float]) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def quantize_multipliers(scales: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """`quantize_multiplier` of each scale, as the tables that the C kernels read."""
-    pairs = [quantize_multiplier(scale) for scale in scales]
-    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+    scales = np.asarray(scales, np.float64)
+    mantissa, shift = np.frexp(scales)
+    multiplier, shift = np.floor(mantissa * (1 << 31) + 0.5).astype(np.int64), shift.astype(np.int64)
+    is_whole = multiplier == 1 << 31
+    multiplier, shift = np.where(is_whole, multiplier // 2, multiplier), shift + is_whole
+    if (shift > 30).any():
+        quantize_multiplier(float(scales[shift > 30][0]))  # says what is wrong with it
+    is_none = (scales == 0.0) | (shift < -31)
+    return np.where(is_none, 0, multiplier).astype(np.int32), np.where(is_none, 0, shift).astype(np.int8)
 
 
 def wrap32(x: ArrayLike) -> Int64:

@@ -33,7 +33,7 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     x, weights, out = graph.input(op, DATA), graph.input(op, 1), graph.output(op)
     assert weights.quant is not None
     scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * weights.shape[0]
-    return quantize_multipliers(x.scale * scale / out.scale for scale in scales)
+    return quantize_multipliers(x.scale * np.array(scales) / out.scale)
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
