@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,6 +18,16 @@ def shared() -> Path:
     if not (SHARED / "models").is_dir():
         pytest.skip(f"needs the real models and data in {SHARED} (set TINYWEAVE_SHARED)")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def litert() -> ModuleType:
+    """The oracle, which runs a .tflite file by LiteRT's reference kernels."""
+    if find_spec("ai_edge_litert") is None:
+        pytest.skip("needs ai-edge-litert: pip install 'tinyweave[verify]'")
+    from tinyweave.simulate import litert as oracle
+
+    return oracle
 
 
 @pytest.fixture

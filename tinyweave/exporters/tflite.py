@@ -91,8 +91,8 @@ def _variables(graph: Graph) -> list[str]:
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
-    """Return the tensors that TFLite's LSTM has for scales inside of it: of a plain one only the last counts, its result's."""
-    if op.kind != "unidirectional_sequence_lstm":
+    """Return the tensors that TFLite's integer LSTM has for scales inside of it: only the last counts, its result's."""
+    if op.kind != "unidirectional_sequence_lstm" or graph.input(op).dtype == "float32":
         return []
     unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
     return [*unused, replace(graph.output(op), name=f"{op.name}.hidden", shape=(0,))]

@@ -66,8 +66,9 @@ FLOAT32 = float32.specs(SPECS)
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
     """Return the row of an op of a known kind: its float32 form where its input is float32."""
-    first = graph.optional_input(op, 0)
-    return FLOAT32[op.kind] if op.kind in FLOAT32 and first is not None and first.dtype == "float32" else SPECS[op.kind]
+    spec = SPECS[op.kind]
+    x = graph.optional_input(op, spec.data)
+    return FLOAT32[op.kind] if op.kind in FLOAT32 and x is not None and x.dtype == "float32" else spec
 
 
 def data(graph: Graph, op: Op) -> Tensor:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from . import activations, constraints, conv, elementwise, fully_connected, pool, reduce, softmax
+from . import activations, constraints, conv, elementwise, fully_connected, log_softmax, lstm, pool, reduce, resize, softmax
+from . import transpose_conv as transposed
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, operand
 from .window import positions, taps
 
@@ -40,8 +41,17 @@ ONE_SCALE = frozenset(  # what only integers need
         elementwise.output_scale_is_large,
         elementwise.logistic_output_is_256th,
         fully_connected.scale_is_small,
+        log_softmax.output_is_in_16ths,
+        log_softmax.scale_is_in_range,
+        lstm.states_are_quantised,
+        lstm.weights_are_int8,
+        resize.places_are_inside,
         softmax.scale_is_in_range,
         softmax.output_is_a_probability,
+        transposed.bias_is_constant,
+        transposed.input_is_int8_or_int16,
+        transposed.output_has_input_type,
+        transposed.sums_fit_int16,
     )
 )
 
@@ -141,10 +151,41 @@ def _softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(exponential / exponential.sum(axis=-1, keepdims=True))
 
 
+def _log_softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = _operand(arrays)
+    below = x - x.max(axis=-1, keepdims=True)
+    return _finish(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
+
+
+def _transpose_conv(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    sums = transposed.sums(graph, op, _operand(arrays, transposed.DATA), _operand(arrays, 1))
+    return _biased(op, sums, [None, None, *arrays[transposed.BIAS :]])
+
+
+def _resize_bilinear(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return _finish(resize.mixed_floats(graph, op, operand(arrays)))
+
+
+def _lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x, hidden, cell = (_operand(arrays, index) for index in (0, lstm.HIDDEN, lstm.CELL))
+    weights, recurrent, biases = (
+        [_operand(arrays, first + gate).T for gate in range(lstm.GATES)] for first in (lstm.WEIGHTS, lstm.RECURRENT, lstm.BIAS)
+    )
+    time_axis, clip, outputs = lstm.time_and_batch(graph, op)[0], op.attrs["cell_clip"] or np.inf, []
+    for row in np.moveaxis(x, time_axis, 0):
+        sums = [row @ w + hidden @ r + bias for w, r, bias in zip(weights, recurrent, biases, strict=True)]
+        enter, forget, leave = (_logistic(sums[gate]) for gate in range(lstm.GATES) if gate != lstm.CANDIDATE)
+        cell = np.clip(forget * cell + enter * np.tanh(sums[lstm.CANDIDATE]), -clip, clip)
+        hidden = leave * np.tanh(cell)
+        outputs.append(hidden)
+    return [array.astype(np.float32) for array in (np.stack(outputs, time_axis), hidden, cell)]
+
+
 def tensors_are_float32(graph: Graph, op: Op) -> bool:
     """all tensors must be float32 where the input is (a dynamic-range model has int8 weights: quantise its activations too)"""
-    tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None]
-    return all(t.dtype == "float32" or (op.kind == "mean" and t.dtype == "int32") for t in tensors)
+    first = {"mean": 1, "resize_bilinear": 1, "transpose_conv": 0}.get(op.kind)  # the input that is integers
+    inputs = [t for index, t in enumerate(graph.inputs_of(op)) if t is not None and index != first]
+    return all(t.dtype == "float32" for t in (*inputs, *graph.outputs_of(op)))
 
 
 REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
@@ -155,6 +196,7 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "fully_connected": _fully_connected,
     "hard_swish": _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
     "leaky_relu": _leaky_relu,
+    "log_softmax": _log_softmax,
     "logistic": _unary(_logistic),
     "max_pool_2d": _max_pool_2d,
     "mean": _mean,
@@ -163,9 +205,12 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "relu": _unary(lambda x: np.maximum(x, 0)),
     "relu6": _unary(lambda x: np.clip(x, 0, 6)),
     "relu_n1_to_1": _unary(lambda x: np.clip(x, -1, 1)),
+    "resize_bilinear": _resize_bilinear,
     "softmax": _softmax,
     "sub": _binary(np.subtract),
     "tanh": _unary(np.tanh),
+    "transpose_conv": _transpose_conv,
+    "unidirectional_sequence_lstm": _lstm,
 }
 
 

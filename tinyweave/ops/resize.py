@@ -90,14 +90,15 @@ def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Num
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = operand(arrays)
     if is_unsigned(op):
-        return [_mixed_floats(graph, op, x)]
-    mixed = x.astype(np.int64)
+        mixed = mixed_floats(graph, op, x.astype(np.float32) + np.float32(128))
+        return [np.asarray((mixed + np.float32(0.5)).astype(np.int32) - 128, np.int8)]
+    sums = x.astype(np.int64)
     for axis, (size, out), where in zip((1, 2), _extents(graph, op), lines(graph, op), strict=True):
         low, high, part = _neighbours((size, out), where)
         part = part.reshape(-1, *(1,) * (3 - axis))
-        mixed = mixed.take(low, axis) * (ONE - part) + mixed.take(high, axis) * part
+        sums = sums.take(low, axis) * (ONE - part) + sums.take(high, axis) * part
     # divided by 2^20, rounded half away from zero
-    return [np.asarray(np.sign(mixed) * ((np.abs(mixed) + (1 << 19)) >> 20), np.int8)]
+    return [np.asarray(np.sign(sums) * ((np.abs(sums) + (1 << 19)) >> 20), np.int8)]
 
 
 def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
@@ -108,15 +109,15 @@ def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers
     return low, high, at - low * ONE
 
 
-def _mixed_floats(graph: Graph, op: Op, x: NDArray[np.int8]) -> NDArray[np.int8]:
+def mixed_floats(graph: Graph, op: Op, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the mixtures of real numbers, in float32."""
     (top, bottom, dy), (left, right, dx) = map(_mixture, _extents(graph, op), float_lines(graph, op))
     dy, dx, one = dy[:, None, None], dx[:, None], np.float32(1)
-    real = x.astype(np.float32) + np.float32(128)
-    mixed = real[:, top][:, :, left] * (one - dy) * (one - dx)
-    mixed += real[:, bottom][:, :, left] * dy * (one - dx)
-    mixed += real[:, top][:, :, right] * (one - dy) * dx
-    mixed += real[:, bottom][:, :, right] * dy * dx
-    return np.asarray((mixed + np.float32(0.5)).astype(np.int32) - 128, np.int8)
+    mixed = x[:, top][:, :, left] * (one - dy) * (one - dx)
+    mixed += x[:, bottom][:, :, left] * dy * (one - dx)
+    mixed += x[:, top][:, :, right] * (one - dy) * dx
+    mixed += x[:, bottom][:, :, right] * dy * dx
+    return np.asarray(mixed)
 
 
 def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:

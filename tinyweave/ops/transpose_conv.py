@@ -43,20 +43,25 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = operand(arrays, DATA), operand(arrays, 1), arrays[BIAS] if len(arrays) > BIAS else None
+    centred, filters = operand(arrays, DATA).astype(np.float64) - graph.input(op, DATA).zero_point, operand(arrays, 1)
+    totals = sums(graph, op, centred, filters.astype(np.float64)).astype(np.int64)  # sums in float64 are exact below 2^53
+    bias = arrays[BIAS] if len(arrays) > BIAS else None
+    biased = totals if bias is None else totals + bias
+    return [rescaled(graph.output(op), op.attrs["activation"], biased, *requant(graph, op))]
+
+
+def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of products that fall on each output."""
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
-    total = np.zeros(_reach(graph, op))  # float64 sums are exact below 2^53
-    centred, filters = x.astype(np.float64) - graph.input(op, DATA).zero_point, weights.astype(np.float64)
+    total = np.zeros(_reach(graph, op))
     for ky in range(kernel_h):
         for kx in range(kernel_w):
             rows = slice(ky, ky + (h - 1) * stride_h + 1, stride_h)
             cols = slice(kx, kx + (w - 1) * stride_w + 1, stride_w)
-            total[:, rows, cols] += centred @ filters[:, ky, kx].T
-    sums = total[:, top : top + out_shape[1], left : left + out_shape[2]].astype(np.int64)
-    biased = sums if bias is None else sums + bias
-    return [rescaled(graph.output(op), op.attrs["activation"], biased, *requant(graph, op))]
+            total[:, rows, cols] += x @ weights[:, ky, kx].T
+    return total[:, top : top + out_shape[1], left : left + out_shape[2]]
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
