@@ -1,0 +1,67 @@
+"""PyTorch modules and what becomes of them: how far a Graph, and LiteRT on its file, are from what torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tinyweave import ops
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.torch import from_module
+from tinyweave.ir import Graph
+
+torch.set_num_threads(1)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def trained(module: nn.Module, seed: int = 0) -> nn.Module:
+    """The module with statistics and slopes as training leaves them, in evaluation mode."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for part in module.modules():
+            if isinstance(part, NORMS) and part.running_mean is not None:
+                part.running_mean.normal_(0, 0.3, generator=generator)
+                part.running_var.uniform_(0.5, 2, generator=generator)
+                if part.affine:
+                    part.weight.uniform_(0.5, 1.5, generator=generator)
+                    part.bias.normal_(0, 0.3, generator=generator)
+            elif isinstance(part, nn.PReLU):
+                part.weight.uniform_(-0.5, 1, generator=generator)
+    return module.eval()
+
+
+def channels_last(value: Any, shape: Sequence[int], natural: bool = False) -> np.ndarray:
+    """A value of torch as the tensor of this shape holds it: maps of four axes channels last, others as they fit."""
+    array = value.detach().numpy()
+    moved = array if array.ndim < 3 or natural else np.moveaxis(array, 1, -1)
+    moved = array if array.ndim == 3 and array.shape == tuple(shape) else moved
+    assert moved.shape == tuple(shape), (array.shape, shape)
+    return np.ascontiguousarray(moved)
+
+
+def distances(
+    module: nn.Module, example: Any, litert: ModuleType | None = None, natural: bool = False
+) -> tuple[Graph, float, float]:
+    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output."""
+    inputs = example if isinstance(example, tuple) else (example,)
+    graph = from_module(module, example)
+    assert not {op.kind for op in graph.ops} & {"transpose"}
+    assert all(tensor.dtype in ("float32", "int32") for tensor in graph.tensors.values())
+    with torch.no_grad():
+        answer = module(*inputs)
+    expected = answer if isinstance(answer, (tuple, list)) else (answer,)
+    given = [channels_last(x, graph.tensors[name].shape, natural) for x, name in zip(inputs, graph.inputs, strict=True)]
+    computed = list(ops.run(graph, dict(zip(graph.inputs, given, strict=True))).values())
+    by_litert = litert.run(to_tflite(graph), [given])[0].outputs if litert is not None else computed
+    worst = [0.0, 0.0]
+    for y, ours, theirs in zip(expected, computed, by_litert, strict=True):
+        wanted = channels_last(y, ours.shape, natural)
+        span = max(float(np.ptp(wanted)), 1e-3 * float(np.abs(wanted).max()), 1e-6)
+        for index, found in enumerate((ours, theirs)):
+            worst[index] = max(worst[index], float(np.abs(found - wanted).max()) / span)
+    return graph, *worst

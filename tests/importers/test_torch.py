@@ -1,0 +1,310 @@
+"""PyTorch modules as graphs: each op computes what torch does, without transposes; the rest is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+from cases.from_torch import distances, trained  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from tinyweave.importers.torch import from_module, from_program  # noqa: E402
+from tinyweave.ir import CompileError, Graph  # noqa: E402
+
+CLOSE = 1e-5  # of the output's range
+
+
+class Of(nn.Module):
+    """A module of a function and of parts that it may use, by name."""
+
+    def __init__(self, function: Callable[..., Any], **parts: Any):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *x: Any) -> Any:
+        return self.function(self, *x)
+
+
+def of(function: Callable[..., Any], *shape: int, **parts: Any) -> tuple[nn.Module, tuple[int, ...]]:
+    return Of(function, **parts), shape
+
+
+def shuffled(m: Any, x: Any) -> Any:
+    n, c, h, w = x.size()
+    return x.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, -1, h, w)
+
+
+def excited(m: Any, x: Any) -> Any:
+    return x * m.gate(m.up(functional.relu(m.down(functional.adaptive_avg_pool2d(x, 1)))))
+
+
+CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "conv": (nn.Conv2d(3, 8, 3), (1, 3, 9, 7)),
+    "conv-same-padding": (nn.Conv2d(3, 8, 3, padding=1), (1, 3, 9, 7)),
+    "conv-stride-odd": (nn.Conv2d(3, 8, 3, stride=2, padding=1), (1, 3, 9, 7)),
+    "conv-stride-even": (nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), (1, 3, 8, 8)),
+    "conv-even-kernel": (nn.Conv2d(3, 8, (4, 2), padding="same"), (1, 3, 9, 7)),
+    "conv-valid": (nn.Conv2d(3, 8, 3, padding="valid"), (1, 3, 9, 7)),
+    "conv-dilated": (nn.Conv2d(3, 8, 3, dilation=2, padding=2), (1, 3, 9, 7)),
+    "conv-large-padding": (nn.Conv2d(3, 8, 3, padding=(3, 2)), (1, 3, 9, 7)),
+    "conv-groups": (nn.Conv2d(4, 8, 3, groups=2), (1, 4, 9, 7)),
+    "conv-depthwise": (nn.Conv2d(4, 4, 3, groups=4, stride=2, padding=1), (1, 4, 8, 7)),
+    "conv-depth-multiplier": (nn.Conv2d(4, 8, 3, groups=4, padding=1), (1, 4, 8, 7)),
+    "conv-reflect": (nn.Conv2d(4, 8, 3, padding=1, padding_mode="reflect"), (1, 4, 8, 7)),
+    "conv1d": (nn.Conv1d(10, 8, 3, stride=2, padding=1), (1, 10, 17)),
+    "conv1d-depthwise": (nn.Conv1d(10, 10, 5, groups=10, padding=2), (1, 10, 16)),
+    "transposed-double": (nn.ConvTranspose2d(4, 6, 2, 2), (1, 4, 5, 6)),
+    "transposed-same": (nn.ConvTranspose2d(4, 6, 4, 2, 1), (1, 4, 5, 6)),
+    "transposed-cropped": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1), (1, 4, 5, 6)),
+    "transposed-uneven": (nn.ConvTranspose2d(4, 6, (3, 2), (3, 1), (0, 1), (2, 0), bias=False), (1, 4, 5, 6)),
+    "norm-after-conv": (nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU6(True)), (1, 3, 9, 7)),
+    "norm-after-depthwise": (nn.Sequential(nn.Conv2d(4, 8, 3, groups=4), nn.BatchNorm2d(8), nn.ReLU()), (1, 4, 9, 7)),
+    "norm-after-transposed": (nn.Sequential(nn.ConvTranspose2d(4, 6, 2, 2), nn.BatchNorm2d(6)), (1, 4, 5, 6)),
+    "norm-after-linear": (nn.Sequential(nn.Linear(7, 5), nn.BatchNorm1d(5), nn.ReLU()), (1, 7)),
+    "norm-alone": (nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3), nn.ReLU()), (1, 3, 9, 7)),
+    "norm-without-slope": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=False)), (1, 3, 9, 7)),
+    "norm1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.BatchNorm1d(8), nn.Hardtanh(0, 6)), (1, 10, 16)),
+    "conv-read-twice": of(
+        lambda m, x: m.norm(m.conv(x)) + m.conv(x), 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3), norm=nn.BatchNorm2d(8)
+    ),
+    "relu": (nn.ReLU(), (1, 3, 9, 7)),
+    "relu-n1-to-1": (nn.Hardtanh(), (1, 3, 9, 7)),
+    "hardtanh-other": (nn.Hardtanh(-0.5, 2), (1, 3, 9, 7)),
+    "hardswish": (nn.Hardswish(), (1, 3, 9, 7)),
+    "hardsigmoid": (nn.Hardsigmoid(), (1, 3, 9, 7)),
+    "silu": (nn.SiLU(), (1, 3, 9, 7)),
+    "gelu-tanh": (nn.GELU("tanh"), (1, 3, 9, 7)),
+    "sigmoid": (nn.Sigmoid(), (1, 5)),
+    "tanh": (nn.Tanh(), (1, 5)),
+    "leaky-relu": (nn.LeakyReLU(0.2), (1, 3, 9, 7)),
+    "prelu": (nn.PReLU(3), (1, 3, 9, 7)),
+    "prelu-one": (nn.PReLU(), (1, 3, 9, 7)),
+    "clamp": of(lambda m, x: x.clamp(-0.3, 0.7) + x.clamp(min=0.1) + x.clamp_max(0.2), 1, 3, 9, 7),
+    "softmax-channels": (nn.Softmax(1), (1, 3, 9, 7)),
+    "softmax-list": (nn.Softmax(-1), (1, 7)),
+    "log-softmax": (nn.LogSoftmax(-1), (1, 7)),
+    "dropout": (nn.Sequential(nn.Dropout(), nn.Dropout2d(), nn.ReLU()), (1, 3, 9, 7)),
+    "arithmetic": of(lambda m, x: (1 - 2 * x) * (x - 3) / 4 + torch.sub(x, x * x, alpha=3) - x**2 + -x, 1, 3, 9, 7),
+    "constant-map": of(lambda m, x: x * torch.arange(63.0).view(9, 7) + torch.ones(3, 1, 1), 1, 3, 9, 7),
+    "extremes": of(lambda m, x: torch.maximum(x, 0.5 * x) + torch.minimum(x, x * x), 1, 3, 9, 7),
+    "in-place": of(lambda m, x: (m.conv(x).add_(1).mul_(2) + x).relu_(), 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1)),
+    "in-place-residual": of(lambda m, x: (y := x * 1) + functional.relu(y, inplace=True), 1, 3, 9, 7),
+    "max-pool": (nn.MaxPool2d(2), (1, 3, 9, 7)),
+    "max-pool-same": (nn.MaxPool2d(3, 1, 1), (1, 3, 9, 7)),
+    "max-pool-padded": (nn.MaxPool2d(3, 2, 1), (1, 3, 8, 8)),
+    "max-pool-below-0": of(lambda m, x: functional.max_pool2d(x - 9, (4, 3), 2, (2, 1)), 1, 3, 8, 8),
+    "max-pool1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.MaxPool1d(3, 2, 1)), (1, 10, 16)),
+    "avg-pool": (nn.AvgPool2d(2), (1, 3, 9, 7)),
+    "avg-pool-padded": (nn.AvgPool2d(3, 2, 1), (1, 3, 8, 8)),
+    "avg-pool-same": (nn.AvgPool2d(3, 1, 1, count_include_pad=False), (1, 3, 8, 8)),
+    "avg-pool1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.AvgPool1d(2)), (1, 10, 16)),
+    "adaptive-1": (nn.AdaptiveAvgPool2d(1), (1, 3, 9, 7)),
+    "adaptive-divisible": (nn.AdaptiveAvgPool2d((3, 7)), (1, 3, 9, 7)),
+    "adaptive-none": (nn.AdaptiveAvgPool2d((None, 1)), (1, 3, 9, 7)),
+    "adaptive-1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.AdaptiveAvgPool1d(1)), (1, 10, 16)),
+    "adaptive-max": (nn.AdaptiveMaxPool2d(3), (1, 3, 9, 6)),
+    "mean": of(lambda m, x: x.mean((2, 3)), 1, 3, 9, 7),
+    "mean-keep": of(lambda m, x: x.mean(1, keepdim=True) + x.mean(3, keepdim=True), 1, 3, 9, 7),
+    "mean-all": of(lambda m, x: x * x.mean(), 1, 3, 9, 7),
+    "extreme-channel": of(lambda m, x: x.amax((2, 3)) + x.amin((2, 3)), 1, 3, 9, 7),
+    "flatten-linear": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(140, 5)), (1, 3, 9, 7)),
+    "flatten-norm-linear": (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.BatchNorm1d(140), nn.ReLU(), nn.Linear(140, 5)),
+        (1, 3, 9, 7),
+    ),
+    "flatten-out": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), (1, 3, 9, 7)),
+    "flatten-sum": of(lambda m, x: m.linear(x.flatten(1) + (2 * x).flatten(1)), 1, 3, 3, 2, linear=nn.Linear(18, 4)),
+    "view-size": of(
+        lambda m, x: m.linear(m.conv(x).view(x.size(0), -1)), 1, 3, 5, 6, conv=nn.Conv2d(3, 2, 1), linear=nn.Linear(60, 4)
+    ),
+    "linear-rows": (nn.Linear(7, 5, bias=False), (1, 4, 7)),
+    "linear-channels": of(
+        lambda m, x: m.linear(m.conv(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2),
+        1,
+        3,
+        5,
+        6,
+        conv=nn.Conv2d(3, 4, 1),
+        linear=nn.Linear(4, 7),
+    ),
+    "cat-channels": of(lambda m, x: torch.cat([x, m.conv(x), x], 1), 1, 3, 9, 7, conv=nn.Conv2d(3, 4, 1)),
+    "cat-rows": of(lambda m, x: torch.cat([x, -x], 2), 1, 3, 9, 7),
+    "chunk": of(lambda m, x: x.chunk(2, 1)[0] * 2 + x.chunk(2, 1)[1], 1, 4, 9, 7),
+    "chunk-uneven": of(lambda m, x: x.chunk(2, 1)[1], 1, 5, 9, 7),
+    "split": of(lambda m, x: x.split([1, 3, 2], dim=1)[1], 1, 6, 9, 7),
+    "shuffle": of(shuffled, 1, 6, 9, 7),
+    "shuffle-module": (nn.Sequential(nn.Conv2d(3, 6, 1), nn.ChannelShuffle(3), nn.Conv2d(6, 4, 3)), (1, 3, 9, 7)),
+    "shuffle-chunk": of(lambda m, x: m.conv(shuffled(m, x).chunk(2, 1)[1]), 1, 8, 5, 5, conv=nn.Conv2d(4, 4, 1)),
+    "slice": of(lambda m, x: x[:, 1:, 2:-1, ::2], 1, 3, 9, 7),
+    "select": of(lambda m, x: x[:, 1] * x[:, 0], 1, 3, 9, 7),
+    "squeeze": of(
+        lambda m, x: m.linear(x.mean((2, 3), keepdim=True).squeeze(3).squeeze(2)), 1, 3, 9, 7, linear=nn.Linear(3, 4)
+    ),
+    "pad": of(lambda m, x: functional.pad(x, (1, 2, 0, 3)), 1, 3, 9, 7),
+    "pad-value": of(lambda m, x: functional.pad(x, (1, 2, 0, 3), value=-1.5), 1, 3, 9, 7),
+    "pad-reflect": (nn.ReflectionPad2d((1, 2, 3, 0)), (1, 3, 9, 7)),
+    "pad-replicate": (nn.ReplicationPad2d(1), (1, 3, 9, 7)),
+    "pad-channels": of(lambda m, x: functional.pad(x, (0, 0, 0, 0, 1, 2)), 1, 3, 9, 7),
+    "nearest": (nn.Upsample(scale_factor=2), (1, 3, 5, 6)),
+    "nearest-size": (nn.Upsample(size=(7, 9)), (1, 3, 5, 6)),
+    "bilinear": (nn.Upsample(scale_factor=2, mode="bilinear"), (1, 3, 5, 6)),
+    "bilinear-corners": (nn.Upsample(size=(9, 11), mode="bilinear", align_corners=True), (1, 3, 5, 6)),
+    "excite": of(excited, 1, 8, 5, 6, down=nn.Conv2d(8, 4, 1), up=nn.Conv2d(4, 8, 1), gate=nn.Hardsigmoid()),
+    "excite-linear": of(
+        lambda m, x: x * torch.sigmoid(m.up(torch.relu(m.down(x.mean((2, 3)))))).view(1, 8, 1, 1),
+        1,
+        8,
+        5,
+        6,
+        down=nn.Linear(8, 4),
+        up=nn.Linear(4, 8),
+    ),
+    "sequence-to-conv1d": of(lambda m, x: m.conv(x.transpose(1, 2)).transpose(1, 2), 1, 12, 5, conv=nn.Conv1d(5, 4, 3)),
+    "rows-to-image": of(lambda m, x: m.conv(x.unsqueeze(1)), 1, 12, 5, conv=nn.Conv2d(1, 4, 3)),
+    "lstm-last": of(lambda m, x: m.lstm(x)[0][:, -1], 1, 6, 5, lstm=nn.LSTM(5, 4, batch_first=True)),
+    "lstm-all": of(lambda m, x: m.lstm(x)[0], 1, 6, 5, lstm=nn.LSTM(5, 4, batch_first=True)),
+    "lstm-time-major": of(lambda m, x: m.lstm(x)[0][-1], 6, 1, 5, lstm=nn.LSTM(5, 4, bias=False)),
+    "lstm-hidden": of(
+        lambda m, x: m.linear(m.lstm(x)[1][0][-1]), 1, 6, 5, lstm=nn.LSTM(5, 4, batch_first=True), linear=nn.Linear(4, 3)
+    ),
+    "lstm-layers": of(lambda m, x: m.lstm(x)[0], 1, 6, 5, lstm=nn.LSTM(5, 4, 2, batch_first=True, dropout=0.5)),
+    "conv1d-lstm": of(
+        lambda m, x: m.lstm(m.conv(x).transpose(1, 2))[0],
+        1,
+        5,
+        9,
+        conv=nn.Conv1d(5, 4, 3),
+        lstm=nn.LSTM(4, 3, batch_first=True),
+    ),
+    "gru-all": of(lambda m, x: m.gru(x)[0], 1, 6, 5, gru=nn.GRU(5, 4, batch_first=True)),
+    "gru-hidden": of(lambda m, x: m.gru(x)[1][0], 1, 6, 5, gru=nn.GRU(5, 4, bias=False, batch_first=True)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> None:
+    module, shape = CASES[case]
+    torch.manual_seed(17)
+    _, ours, by_litert = distances(trained(module), 2 * torch.randn(shape), litert)
+    assert ours < CLOSE and by_litert < CLOSE
+
+
+def kinds(module: nn.Module, *shape: int) -> list[str]:
+    return [op.kind for op in from_module(module.eval(), torch.randn(shape)).ops]
+
+
+def test_norms_and_activations_are_part_of_the_layer_before_them() -> None:
+    for case in ("norm-after-conv", "norm-after-depthwise", "norm-after-transposed", "norm-after-linear"):
+        module, shape = CASES[case]
+        assert len(kinds(module, *shape)) == 1
+    module, shape = CASES["norm1d"]
+    assert kinds(module, *shape) == ["reshape", "conv_2d", "reshape"]
+    assert kinds(nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3), nn.ReLU()), 1, 3, 9, 7) == ["relu", "mul", "add"]
+
+
+def test_padding_is_an_op_only_where_it_is_not_same() -> None:
+    assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 9, 9) == ["conv_2d"]
+    assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 8, 8) == ["pad", "conv_2d"]
+    assert kinds(nn.MaxPool2d(3, 2, 1), 1, 3, 9, 9) == ["max_pool_2d"]
+
+
+def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
+    assert kinds(CASES["shuffle-chunk"][0], 1, 8, 5, 5) == ["gather", "split", "conv_2d"]
+    assert kinds(CASES["flatten-linear"][0], 1, 3, 9, 7) == ["conv_2d", "reshape", "fully_connected"]
+    assert kinds(CASES["sequence-to-conv1d"][0], 1, 12, 5) == ["reshape", "conv_2d", "reshape"]
+
+
+def test_the_module_stays_in_its_mode() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout())
+    module[2].eval()
+    from_module(module, torch.randn(1, 3, 4, 4))
+    assert [part.training for part in module.modules()] == [True, True, True, False]
+
+
+def test_an_exported_program_is_the_same_graph() -> None:
+    module, example = nn.Conv2d(3, 4, 1).eval(), (torch.randn(1, 3, 4, 4),)
+    assert isinstance(from_program(torch.export.export(module, example)), Graph)
+
+
+def refusal(module: nn.Module, example: Any) -> str:
+    with pytest.raises(CompileError) as error:
+        from_module(module.eval(), example)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_all_that_is_not_supported_is_told_at_once() -> None:
+    parts = [nn.ELU(), nn.Conv2d(3, 3, 1), nn.ELU(), nn.GroupNorm(1, 3), nn.AdaptiveAvgPool2d(2)]
+    text = refusal(nn.Sequential(*parts), torch.randn(1, 3, 9, 9))
+    assert text.startswith("1 op of the PyTorch model") and "elu (in 0)" in text  # what depends on it is not known
+    both = Of(lambda m, x: m.a(x) + m.b(x) + m.c(x), a=nn.ELU(), b=nn.ELU(), c=nn.GroupNorm(1, 3))
+    text = refusal(both, torch.randn(1, 3, 9, 9))
+    assert "3 ops of the PyTorch model cannot be imported: elu (2 times, first in a)" in text and "group_norm (in c)" in text
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "words"),
+    [
+        (nn.AdaptiveAvgPool2d(2), (1, 3, 9, 9), "does not divide the map [9, 9]"),
+        (nn.AvgPool2d(3, 2, 1, count_include_pad=False), (1, 3, 8, 8), "leaves out a padding"),
+        (nn.MaxPool2d(3, 2, ceil_mode=True), (1, 3, 8, 8), "ceil_mode"),
+        (nn.MaxPool2d(2, dilation=2), (1, 3, 8, 8), "no dilation"),
+        (nn.ConvTranspose2d(4, 4, 2, 2, groups=2), (1, 4, 8, 8), "neither groups nor dilation"),
+        (nn.GELU(), (1, 4), "nn.GELU(approximate='tanh')"),
+        (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "tensor 'input': has a batch of 2; export it with a batch of 1"),
+        (nn.Conv2d(3, 4, 1), (3, 8, 8), "batch of 1"),
+        (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
+        (Of(lambda m, x: x / x.mean()), (1, 3, 8, 8), "divisor"),
+        (Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, bidirectional=True, batch_first=True)), (1, 3, 8), "both directions"),
+        (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
+        (
+            Of(lambda m, x: m.conv(m.conv(x).transpose(2, 3)) + m.conv(x), conv=nn.Conv2d(3, 3, 1)),
+            (1, 3, 8, 8),
+            "would need a transpose",
+        ),
+        (Of(lambda m, x: _written(x)), (1, 3, 8, 8), "in place"),
+    ],
+)
+def test_what_cannot_be_exact_is_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:
+    example = torch.randn(shape)
+    assert words in refusal(module, example.half() if words == "float16" else example)
+
+
+def _written(x: Any) -> Any:
+    whole = x * 1
+    whole[:, 1:2].relu_()
+    return whole
+
+
+def test_a_norm_that_is_trained_is_refused() -> None:
+    text = refusal(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, track_running_stats=False)), torch.randn(1, 3, 8, 8))
+    assert "batch_norm (in 1)" in text
+
+
+def test_dynamic_shapes_are_refused() -> None:
+    from torch.export import Dim, export
+
+    program = export(nn.Conv2d(3, 4, 1).eval(), (torch.randn(1, 3, 8, 8),), dynamic_shapes=({2: Dim("rows", min=4, max=32)},))
+    with pytest.raises(CompileError, match=r"dynamic shape \[1, 3, .*, 8\]; export it with fixed shapes"):
+        from_program(program)
+
+
+def test_values_that_are_not_numbers_are_refused() -> None:
+    module = nn.Linear(3, 2)
+    module.weight.data[0, 0] = float("nan")
+    assert "'weight': holds values that are not finite" in refusal(module, torch.randn(1, 3))
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(CompileError, match=r"a function is no PyTorch module"):
+        from_module(lambda x: x, torch.randn(1, 3))
+    with pytest.raises(CompileError, match=r"an example input is a list"):
+        from_module(nn.ReLU(), [1.0])

@@ -1,0 +1,136 @@
+"""What PyTorch's ops are in TFLite's: OPS has a function per op.
+
+Each function takes a Builder and the op's arguments as ATen's schema has them: a Map for a tensor that the network computes, a
+numpy array for a constant, and plain numbers. It returns a Map, or a list of them, and raises Unsupported where TFLite has no
+op, or chain of ops, that computes the same. Source: ATen's native_functions.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .axes import (
+    channel_shuffle,
+    chunk,
+    concatenation,
+    dropout,
+    flatten,
+    linear,
+    log_softmax,
+    mean,
+    pad,
+    permute,
+    reduce,
+    same,
+    select,
+    slice_,
+    softmax,
+    split,
+    split_sizes,
+    squeeze,
+    transpose,
+    unsqueeze,
+    view,
+)
+from .elementwise import (
+    batch_norm,
+    binary,
+    clamp,
+    division,
+    gelu,
+    hard_sigmoid,
+    hardtanh,
+    leaky_relu,
+    power,
+    prelu,
+    reversed_subtraction,
+    silu,
+    unary,
+)
+from .recurrent import RECURRENT
+from .spatial import (
+    adaptive_average_pool,
+    adaptive_max_pool,
+    average_pool,
+    bilinear,
+    convolution,
+    max_pool,
+    nearest,
+    transposed_convolution,
+)
+
+Function = Callable[..., Any]
+OPS: dict[str, Function] = {
+    "adaptive_avg_pool1d": adaptive_average_pool,
+    "adaptive_avg_pool2d": adaptive_average_pool,
+    "adaptive_max_pool1d": adaptive_max_pool,
+    "adaptive_max_pool2d": adaptive_max_pool,
+    "add": binary("add"),
+    "amax": reduce("reduce_max"),
+    "amin": reduce("reduce_min"),
+    "avg_pool1d": average_pool,
+    "avg_pool2d": average_pool,
+    "batch_norm": batch_norm,
+    "cat": concatenation,
+    "channel_shuffle": channel_shuffle,
+    "chunk": chunk,
+    "clamp": clamp,
+    "clamp_max": lambda b, x, high: clamp(b, x, None, high),
+    "clamp_min": lambda b, x, low: clamp(b, x, low, None),
+    "clone": same,
+    "constant_pad_nd": lambda b, x, pads, value=0: pad(b, x, pads, "constant", value),
+    "contiguous": same,
+    "conv1d": convolution,
+    "conv2d": convolution,
+    "conv_transpose2d": transposed_convolution,
+    "detach": same,
+    "div": division,
+    "dropout": dropout,
+    "feature_dropout": dropout,
+    "flatten": flatten,
+    "gelu": gelu,
+    "hardsigmoid": hard_sigmoid,
+    "hardswish": unary("hard_swish"),
+    "hardtanh": hardtanh,
+    "leaky_relu": leaky_relu,
+    "linear": linear,
+    "log_softmax": log_softmax,
+    "max_pool1d": max_pool,
+    "max_pool2d": max_pool,
+    "maximum": binary("maximum"),
+    "mean": mean,
+    "minimum": binary("minimum"),
+    "mul": binary("mul"),
+    "neg": lambda b, x: binary("mul")(b, x, -1.0),
+    "pad": pad,
+    "permute": permute,
+    "pow": power,
+    "prelu": prelu,
+    "relu": unary("relu"),
+    "relu6": unary("relu6"),
+    "reshape": view,
+    "rsub": reversed_subtraction,
+    "select": select,
+    "sigmoid": unary("logistic"),
+    "silu": silu,
+    "slice": slice_,
+    "softmax": softmax,
+    "split": split,
+    "split_with_sizes": split_sizes,
+    "squeeze": squeeze,
+    "sub": binary("sub"),
+    "t": lambda b, x: permute(b, x, range(len(x.axes))[::-1]),
+    "tanh": unary("tanh"),
+    "transpose": transpose,
+    "unsqueeze": unsqueeze,
+    "upsample_bilinear2d": bilinear,
+    "upsample_nearest2d": nearest,
+    "view": view,
+    **RECURRENT,
+}
+# what returns its first argument's elements, which an op in place would change, too
+VIEWS = frozenset(
+    "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
+    "split_with_sizes squeeze t transpose unsqueeze view".split()
+)

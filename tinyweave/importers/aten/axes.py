@@ -1,0 +1,206 @@
+"""Ops along axes: views, which cost nothing, what joins or cuts maps, and what reduces or normalises along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, orders, slots, viewed
+from .elementwise import constant
+
+
+def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
+    """fully_connected; the columns of its weights follow the order in which the last axis lies."""
+    weight = constant(weight, "weight")
+    bias = np.zeros(len(weight)) if bias is None else constant(bias, "bias")
+    lead, last = x.axes[:-1], x.axes[-1]
+    inner = slots(x, (*lead, last))[-1]
+    if inner != last:
+        shape = [axis.extent for axis in last]
+        places = np.arange(weight.shape[1]).reshape(shape).transpose([last.index(axis) for axis in inner])
+        weight = weight[:, places.ravel()]
+    out = b.fresh(len(weight))
+    attrs = {"activation": "none", "keep_num_dims": len(lead) > 1}
+    operands = (b.tensor(x, (*lead, inner)), b.constant(weight, "weight"), b.constant(bias, "bias"))
+    return b.map("fully_connected", operands, (*lead, out), (*lead, out), attrs)
+
+
+def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
+    dim %= len(x.axes)
+    for order in orders(len(x.axes)):
+        dims = [x.axes[axis] for axis in order]
+        if order[-1] == dim and flat(dims) == x.order:
+            attrs = {"beta": 1.0} if kind == "softmax" else {}
+            return b.map(kind, (b.tensor(x, dims),), x.axes, dims, attrs)
+    raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")
+
+
+def log_softmax(b: Builder, x: Map, dim: int, dtype: Any = None) -> Map:
+    return softmax(b, x, dim, kind="log_softmax")
+
+
+def _along(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
+    """Return the order of the logical axes in memory, and the tensor with an axis for each."""
+    order = arranged(x)
+    dims = [x.axes[axis] for axis in order]
+    return order, b.tensor(x, dims), dims
+
+
+def _replaced(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
+    return (*axes[:at], by, *axes[at + 1 :])
+
+
+def reduce(kind: str) -> Callable[..., Map]:
+    """Return the function of an op over some axes."""
+
+    def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
+        order, name, dims = _along(b, x)
+        chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
+        gone = {axis % len(x.axes) for axis in chosen} or set(range(len(x.axes)))
+        where = b.integers(sorted(order.index(axis) for axis in gone), "axes")
+
+        def kept(axes: Sequence[Axes], numbers: Sequence[int]) -> list[Axes]:
+            return [() if n in gone else group for group, n in zip(axes, numbers, strict=True) if keepdim or n not in gone]
+
+        attrs = {"keep_dims": keepdim}
+        return b.map(kind, (name, where), kept(x.axes, range(len(x.axes))), kept(dims, order), attrs)
+
+    return apply
+
+
+mean = reduce("mean")
+
+
+def concatenation(b: Builder, maps: Sequence[Map], dim: int = 0) -> Map:
+    if not all(isinstance(x, Map) for x in maps):
+        raise Unsupported("one of its parts is constant")
+    dim %= len(maps[0].axes)
+    order = arranged(*maps)
+    names = [b.tensor(x, [x.axes[axis] for axis in order]) for x in maps]
+    axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in maps)))
+    at = order.index(dim)
+    return b.map("concatenation", names, axes, [axes[a] for a in order], {"axis": at, "activation": "none"})
+
+
+def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[Map]:
+    dim %= len(x.axes)
+    order, name, _ = _along(b, x)
+    at = order.index(dim)
+    parts = [_replaced(x.axes, dim, b.fresh(size)) for size in sizes]
+    if len(parts) == 1:
+        return [x]
+    shapes = [extents([axes[a] for a in order]) for axes in parts]
+    if len(set(sizes)) == 1:
+        names = b.op("split", (b.integers(at, "axis"), name), shapes, {}, "part")
+    else:
+        names = b.op("split_v", (name, b.integers(sizes, "sizes"), b.integers(at, "axis")), shapes, {}, "part")
+    return [Map(n, axes, tuple(axes[a] for a in order)) for n, axes in zip(names, parts, strict=True)]
+
+
+def split(b: Builder, x: Map, size: int, dim: int = 0) -> list[Map]:
+    extent = x.shape[dim]
+    return split_sizes(b, x, [min(size, extent - begin) for begin in range(0, extent, size)], dim)
+
+
+def chunk(b: Builder, x: Map, chunks: int, dim: int = 0) -> list[Map]:
+    return split(b, x, -(-x.shape[dim] // chunks), dim)
+
+
+def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Map:
+    dim %= len(x.axes)
+    begin, stop, step = slice(start, end, step).indices(x.shape[dim])
+    count = len(range(begin, stop, step))
+    if count < 1:
+        raise Unsupported("its slice is empty")
+    if count == x.shape[dim]:
+        return x
+    order, name, dims = _along(b, x)
+    at, shape = order.index(dim), b.tensors[name].shape
+    axes = _replaced(x.axes, dim, b.fresh(count))
+    first = [begin if a == at else 0 for a in range(len(dims))]
+    if step == 1:
+        size = [count if a == at else extent for a, extent in enumerate(shape)]
+        kind, operands, attrs = "slice", (b.integers(first, "begin"), b.integers(size, "size")), {}
+    else:
+        last = [stop if a == at else extent for a, extent in enumerate(shape)]
+        steps = [step if a == at else 1 for a in range(len(dims))]
+        kind = "strided_slice"
+        operands = tuple(b.integers(v, n) for v, n in ((first, "begin"), (last, "end"), (steps, "steps")))
+        masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+        attrs = dict.fromkeys(masks, 0) | {"offset": False}
+    return b.map(kind, (name, *operands), axes, [axes[a] for a in order], attrs)
+
+
+def select(b: Builder, x: Map, dim: int, index: int) -> Map:
+    index %= x.shape[dim]
+    return squeeze(b, slice_(b, x, dim, index, index + 1), dim)
+
+
+def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
+    order, name, _ = _along(b, x)
+    amounts = [(0, 0)] * len(x.axes)
+    for index in range(0, len(pads), 2):
+        amounts[-1 - index // 2] = (pads[index], pads[index + 1])
+    if min(pads) < 0:
+        raise Unsupported("it crops by a negative padding; slice instead")
+    replicates_one = mode == "replicate" and max(pads) <= 1
+    if mode not in ("constant", "reflect") and not replicates_one:
+        raise Unsupported(f"TFLite has no padding '{mode}' of this size")
+    kind = "mirror_pad" if mode != "constant" else "padv2" if value else "pad"
+    axes = tuple(b.fresh(s + sum(a)) if any(a) else g for s, g, a in zip(x.shape, x.axes, amounts, strict=True))
+    operands = [name, b.integers([amounts[a] for a in order], "pads")]
+    operands += [b.constant([value], "value")] if kind == "padv2" else []
+    attrs = {"mode": "symmetric" if replicates_one else "reflect"} if kind == "mirror_pad" else {}
+    return b.map(kind, operands, axes, [axes[a] for a in order], attrs)
+
+
+# views
+
+
+def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
+    return viewed(b, x, shape)
+
+
+def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
+    start, end = start % max(len(x.axes), 1), end % max(len(x.axes), 1)
+    axes = (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :])
+    return Map(x.tensor, axes, x.dims)
+
+
+def permute(b: Builder, x: Map, dims: Sequence[int]) -> Map:
+    return Map(x.tensor, tuple(x.axes[dim] for dim in dims), x.dims)
+
+
+def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
+    axes = list(x.axes)
+    axes[one], axes[two] = axes[two], axes[one]
+    return Map(x.tensor, tuple(axes), x.dims)
+
+
+def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
+    chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    gone = {d % len(x.axes) for d in chosen}
+    return Map(x.tensor, tuple(group for d, group in enumerate(x.axes) if d not in gone or group), x.dims)
+
+
+def unsqueeze(b: Builder, x: Map, dim: int) -> Map:
+    at = dim % (len(x.axes) + 1)
+    return Map(x.tensor, (*x.axes[:at], (), *x.axes[at:]), x.dims)
+
+
+def channel_shuffle(b: Builder, x: Map, groups: int) -> Map:
+    n, c, *rest = x.shape
+    parts = viewed(b, x, (n, groups, c // groups, *rest))
+    return viewed(b, transpose(b, parts, 1, 2), (n, c, *rest))
+
+
+def same(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
+    return x
+
+
+def dropout(b: Builder, x: Map, p: float, train: bool) -> Map:
+    if train:
+        raise Unsupported("it is in training mode; call eval() first")
+    return x

@@ -1,0 +1,165 @@
+"""PyTorch's LSTM as TFLite's, and its GRU step by step: both begin each sequence at 0.
+
+TFLite's LSTM keeps its state from one inference to the next; where each is a sequence of its own, the state must be reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ops import lstm as tflite_lstm
+from ..channels_last import Axes, Builder, Map, Unread, Unsupported
+
+LSTM_OPERANDS = 24
+
+
+def _checked(
+    x: Map, states: Sequence[Any], batch_first: bool, bidirectional: bool, dropout: float, train: bool
+) -> tuple[Axes, Axes]:
+    """Return the axes (time, depth) of a sequence."""
+    if bidirectional:
+        raise Unsupported("it runs in both directions")
+    if dropout and train:
+        raise Unsupported("it is in training mode; call eval() first")
+    for state in states:
+        if isinstance(state, Map) or np.any(state):
+            raise Unsupported("its first state is not 0")
+    rank = len(x.axes)
+    if rank == 3 and x.axes[0 if batch_first else 1]:
+        raise Unsupported(f"its batch is {x.shape[0 if batch_first else 1]}; export it with a batch of 1")
+    return x.axes[(1 if batch_first else 0) if rank == 3 else 0], x.axes[-1]
+
+
+def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
+    """Return per layer its weights, recurrent weights and two biases, which may be missing."""
+    each = len(parameters) // layers
+    found = []
+    for layer in range(layers):
+        weights, recurrent, *biases = parameters[layer * each : (layer + 1) * each]
+        if len(biases) not in (0, 2):
+            raise Unsupported("it has a projection")
+        found.append([weights, recurrent, *(biases or [np.zeros(len(weights))] * 2)])
+    return found
+
+
+def _sequence_axes(x: Map, batch_first: bool, time: Axes, depth: Axes) -> tuple[Axes, ...]:
+    return (time, depth) if len(x.axes) == 2 else ((), time, depth) if batch_first else (time, (), depth)
+
+
+def _last(b: Builder, tensor: str, steps: int, cells: int) -> str:
+    """Return the last step of [1, steps, cells] as [1, 1, cells]."""
+    if steps == 1:
+        return tensor
+    begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
+    return b.op("slice", (tensor, begin, size), [(1, 1, cells)], {}, "last")[0]
+
+
+def lstm(
+    b: Builder,
+    x: Map,
+    states: Sequence[Any],
+    parameters: Sequence[np.ndarray],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool = False,
+) -> list[Any]:
+    time, depth = _checked(x, states, batch_first, bidirectional, dropout, train)
+    steps, y = int(np.prod([axis.extent for axis in time], dtype=int)), b.tensor(x, ((), time, depth))
+    for weights, recurrent, one, two in _layers(parameters, layers):
+        cells = recurrent.shape[1]
+        out = b.fresh(cells)
+        operands: list[str | None] = [None] * LSTM_OPERANDS
+        operands[0] = y
+        for first, whole, what in (
+            (tflite_lstm.WEIGHTS, weights, "weight"),
+            (tflite_lstm.RECURRENT, recurrent, "recurrent"),
+            (tflite_lstm.BIAS, one + two, "bias"),
+        ):
+            for gate, part in enumerate(np.split(whole, tflite_lstm.GATES)):
+                operands[first + gate] = b.constant(part, f"{what}_{gate}")
+        kept = [b.state((1, cells), name) for name in ("hidden", "cell")]
+        operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = kept
+        attrs = {"activation": "tanh", "cell_clip": 0.0, "time_major": False}
+        (y,) = b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=kept)
+    sequence = Map(y, _sequence_axes(x, batch_first, time, out), ((), time, out))
+    if layers > 1:
+        return [sequence, Unread("only the output of an LSTM of several layers is supported"), Unread("its cell state is read")]
+    return [
+        sequence,
+        lambda: Map(_last(b, y, steps, cells), _state_axes(x, out), ((), (), out)),
+        Unread("its cell state is read"),
+    ]
+
+
+def _state_axes(x: Map, out: Axes) -> tuple[Axes, ...]:
+    return ((), out) if len(x.axes) == 2 else ((), (), out)
+
+
+def gru(
+    b: Builder,
+    x: Map,
+    state: Any,
+    parameters: Sequence[np.ndarray],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool = False,
+) -> list[Any]:
+    """Unrolled: h = n + z * (h - n); the products with the input are one op for all steps."""
+    time, depth = _checked(x, [state], batch_first, bidirectional, dropout, train)
+    steps, y = int(np.prod([axis.extent for axis in time], dtype=int)), b.tensor(x, ((), time, depth))
+    for weights, recurrent, one, two in _layers(parameters, layers):
+        y, cells = _gru_layer(b, y, steps, weights, recurrent, one, two), recurrent.shape[1]
+    out = b.fresh(cells)
+    sequence = Map(y, _sequence_axes(x, batch_first, time, out), ((), time, out))
+    if layers > 1:
+        return [sequence, Unread("only the output of a GRU of several layers is supported")]
+    return [sequence, lambda: Map(_last(b, y, steps, cells), _state_axes(x, out), ((), (), out))]
+
+
+def _gru_layer(
+    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, one: np.ndarray, two: np.ndarray
+) -> str:
+    cells = recurrent.shape[1]
+    plain = {"activation": "none"}
+
+    def op(kind: str, *operands: str, shape: tuple[int, ...] = (1, cells), **attrs: Any) -> str:
+        return b.op(kind, operands, [shape], attrs, "step")[0]
+
+    # the biases of the gates r and z stand beside each other, those of n are apart by a product with r
+    joint = np.concatenate([one[: 2 * cells] + two[: 2 * cells], one[2 * cells :]])
+    apart = np.concatenate([np.zeros(2 * cells), two[2 * cells :]])
+    operands = x, b.constant(weights, "weight"), b.constant(joint, "bias")
+    inputs = b.op("fully_connected", operands, [(1, steps, 3 * cells)], plain | {"keep_num_dims": True}, "inputs")[0]
+    rows = b.op("unpack", (inputs,), [(1, 3 * cells)] * steps, {"axis": 1}, "input")
+    matrix, bias = b.constant(recurrent, "recurrent"), b.constant(apart, "recurrent_bias")
+    sizes, axis = b.integers((2 * cells, cells), "sizes"), b.integers(1, "axis")
+    state, outputs = "", []
+    for row in rows:
+        gates, new_in = b.op("split_v", (row, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
+        if state:
+            product = op("fully_connected", state, matrix, bias, shape=(1, 3 * cells), keep_num_dims=False, **plain)
+            gates_h, new_h = b.op("split_v", (product, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
+            gates = op("add", gates, gates_h, shape=(1, 2 * cells), **plain)
+        else:
+            new_h = b.constant(two[None, 2 * cells :], "recurrent_bias")
+        both = op("logistic", gates, shape=(1, 2 * cells))
+        reset, update = b.op("split", (axis, both), [(1, cells)] * 2, {}, "step")
+        new = op("tanh", op("add", new_in, op("mul", reset, new_h, **plain), **plain))
+        if state:
+            state = op("add", new, op("mul", update, op("sub", state, new, **plain), **plain), **plain)
+        else:
+            state = op("sub", new, op("mul", update, new, **plain), **plain)
+        outputs.append(state)
+    return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
+
+
+RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "lstm": lstm}

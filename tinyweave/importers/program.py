@@ -1,0 +1,192 @@
+"""An exported PyTorch program as plain data, whatever it was read from, and the Graph that it means.
+
+In: an Exported. Out: a verified float32 Graph, channels last; or one CompileError that names all that is not supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from ..ir import CompileError, Graph, Tensor, verify
+from .aten import OPS, VIEWS
+from .channels_last import Builder, Map, Unread, Unsupported, arranged, orders
+from .fold import folded
+
+MOST_TOLD = 12  # kinds of ops in one message
+
+
+class Ref(NamedTuple):
+    """An argument that is what another node gives."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op: `op` is ATen's name without its overload; where: the module that it stands in."""
+
+    name: str
+    op: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """inputs: name -> shape. What the arguments of a node refer to is an input, a constant, or a node before it."""
+
+    inputs: Mapping[str, tuple[int, ...]]
+    constants: Mapping[str, np.ndarray]
+    nodes: Sequence[Node]
+    outputs: Sequence[Ref]
+
+
+class Refused(NamedTuple):
+    op: str
+    where: str
+    why: str
+
+
+def graph_of(program: Exported, name: str) -> Graph:
+    """Return the program as a Graph: maps of four axes are channels last, others as they are, or else channels last, too."""
+    for key, shape in program.inputs.items():
+        if len(shape) in (2, 4) and shape[0] != 1:
+            raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
+    fewest: list[Refused] | None = None
+    for chosen in product(*(_input_orders(len(shape)) for shape in program.inputs.values())):
+        problems: list[Refused] = []
+        graph = _attempt(program, name, chosen, problems)
+        if graph is not None and not problems:
+            return ops.check(verify(folded(graph)))
+        if fewest is None or len(problems) < len(fewest):
+            fewest = problems
+    assert fewest is not None
+    raise _refusal(fewest)
+
+
+def _input_orders(rank: int) -> list[tuple[int, ...]]:
+    return orders(rank)[::-1] if rank == 3 else orders(rank)
+
+
+def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused]) -> Graph | None:
+    """Return the graph whose inputs lie in these orders; None, and what keeps it from being one, if it cannot be built."""
+    b = Builder()
+    values: dict[str, Any] = dict(program.constants)
+    for (key, shape), order in zip(program.inputs.items(), chosen, strict=True):
+        axes = [b.fresh(extent) for extent in shape]
+        dims = tuple(axes[axis] for axis in order)
+        values[key] = Map(b.add(Tensor(key, tuple(shape[axis] for axis in order), "float32")), tuple(axes), dims)
+    roots: dict[str, str] = {}
+    last_read = _last_reads(program)
+    for position, node in enumerate(program.nodes):
+        b.where = node.where or node.name
+        args, kwargs = _known(node.args, values), _known(node.kwargs, values)
+        if any(isinstance(value, Unknown) for value in _leaves((args, kwargs))):
+            values[node.name] = Unknown()
+            continue
+        try:
+            if node.op in VIEWS or node.op.endswith("_"):
+                roots[node.name] = roots.get(node.args[0].name, node.args[0].name)
+            values[node.name] = _applied(b, node.op, args, kwargs)
+            if node.op.endswith("_"):
+                _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
+        except (Unsupported, TypeError, ValueError, IndexError, AttributeError) as error:
+            why = (
+                str(error)
+                if isinstance(error, Unsupported)
+                else f"its arguments are of a form that is not known here ({error})"
+            )
+            problems.append(Refused(node.op, node.where or node.name, why))
+            values[node.name] = Unknown()
+    names = []
+    for ref in program.outputs:
+        b.where, value = ref.name, values[ref.name]
+        try:
+            if not isinstance(value, Unknown):
+                names.append(_output(b, value))
+        except Unsupported as error:
+            problems.append(Refused("output", ref.name, str(error)))
+    return None if problems else b.graph(name, list(program.inputs), names)
+
+
+class Unknown:
+    """Stands for what an op would give that is not supported."""
+
+
+def _applied(b: Builder, op: str, args: Any, kwargs: Any) -> Any:
+    if op == "getitem":
+        found = args[0][args[1]]
+        return found() if callable(found) else found
+    for value in _leaves((args, kwargs)):
+        if isinstance(value, Unread):
+            raise Unsupported(value.why)
+    function = OPS.get(op) or OPS.get(op.removesuffix("_"))
+    if function is None:
+        raise Unsupported("TFLite has no op for it here")
+    return function(b, *args, **kwargs)
+
+
+def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], read_later: Sequence[str]) -> None:
+    """Let all names of the elements that an op in place changed stand for the new ones; refuse other views of them."""
+    changed, root = values[node.args[0].name], roots[node.name]
+    for name in [*roots, root]:
+        if roots.get(name, name) == root and name != node.name:
+            if values.get(name) is changed:
+                values[name] = values[node.name]
+            elif name in read_later:
+                raise Unsupported(
+                    "it changes in place what is read later through another view; use the form that is not in place"
+                )
+
+
+def _last_reads(program: Exported) -> dict[str, int]:
+    reads = {
+        leaf.name: position for position, node in enumerate(program.nodes) for leaf in _leaves((node.args, node.kwargs), Ref)
+    }
+    return reads | {ref.name: len(program.nodes) for ref in program.outputs}
+
+
+def _leaves(value: Any, kind: type = object) -> list[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, Ref)):
+        return [leaf for part in value for leaf in _leaves(part, kind)]
+    return [value] if isinstance(value, kind) else []
+
+
+def _known(value: Any, values: Mapping[str, Any]) -> Any:
+    """Return arguments with what the names in them stand for."""
+    if isinstance(value, Ref):
+        return values[value.name]
+    if isinstance(value, Mapping):
+        return {key: _known(part, values) for key, part in value.items()}
+    return type(value)(_known(part, values) for part in value) if isinstance(value, (list, tuple)) else value
+
+
+def _output(b: Builder, x: Any) -> str:
+    """Return the output's tensor: channels last if it lies so, or in the logical order."""
+    if not isinstance(x, Map):
+        raise Unsupported(x.why if isinstance(x, Unread) else "an output is constant, or no tensor")
+    order = arranged(x) if len(x.axes) > 2 else tuple(range(len(x.axes)))
+    return b.tensor(x, [x.axes[axis] for axis in order])
+
+
+def _refusal(problems: Sequence[Refused]) -> CompileError:
+    """Return the one error that tells of every op that is not supported: how often, where first, and why."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for problem in problems:
+        grouped.setdefault((problem.op, problem.why), []).append(problem.where)
+    lines = []
+    for (op, why), places in sorted(grouped.items(), key=lambda item: -len(item[1])):
+        times = f"{len(places)} times, first in" if len(places) > 1 else "in"
+        lines.append(f"{op} ({times} {places[0]}): {why}")
+    more = f"; and {len(lines) - MOST_TOLD} more" if len(lines) > MOST_TOLD else ""
+    count = f"{len(problems)} op{'s' if len(problems) > 1 else ''}"
+    return CompileError(f"{count} of the PyTorch model cannot be imported: " + "; ".join(lines[:MOST_TOLD]) + more)

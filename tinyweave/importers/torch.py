@@ -1,0 +1,151 @@
+"""A PyTorch module, or a program that torch.export wrote, as a Graph.
+
+In: an nn.Module and an example of its input, or an ExportedProgram. Out: a float32 Graph, channels last. ATen's ops are taken
+as they are exported, before decompositions: those would take an LSTM and a hard swish apart. `aten.OPS` has them all.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..ir import CompileError, Graph
+from .program import Exported, Node, Ref, graph_of
+
+
+def from_module(module: Any, example: Any, name: str = "") -> Graph:
+    """Return the graph of a module in evaluation mode; `example` is its input, or a tuple of them, each with a batch of 1."""
+    torch = _torch()
+    inputs = example if isinstance(example, tuple) else (example,)
+    if not isinstance(module, torch.nn.Module):
+        raise CompileError(f"a {type(module).__name__} is no PyTorch module", "give an nn.Module and an example input")
+    for value in inputs:
+        if not isinstance(value, torch.Tensor):
+            raise CompileError(f"an example input is a {type(value).__name__}", "give a torch.Tensor, or a tuple of them")
+    with _evaluating(module), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(module, inputs)
+        except Exception as error:  # whatever the module, or torch's tracer, raises
+            raise CompileError(f"torch.export cannot trace the module: {_first_line(error)}", "make it traceable") from error
+    return from_program(program, name or type(module).__name__)
+
+
+def from_program(program: Any, name: str = "model") -> Graph:
+    """Return the graph of a torch.export.ExportedProgram."""
+    return graph_of(_plain(program), name)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise CompileError("torch is not installed", "pip install 'tinyweave[torch]'") from error
+    return torch
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """Evaluate, and leave each part of the module in the mode in which it was."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _plain(program: Any) -> Exported:
+    """Return the program as data; what depends on constants only is computed."""
+    torch = _torch()
+    signature = program.graph_signature
+    tensors = {**program.state_dict, **program.constants}
+    sources = {spec.arg.name: spec for spec in signature.input_specs}
+    known: dict[str, Any] = {}
+    inputs: dict[str, tuple[int, ...]] = {}
+    nodes: list[Node] = []
+    outputs: list[Ref] = []
+    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
+        raise CompileError("the module changes its buffers or its inputs", "call eval() before the export")
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            spec = sources[node.name]
+            if spec.target is not None:
+                known[node.name] = tensors[spec.target]
+            else:
+                inputs[node.name] = _input_shape(torch, node)
+        elif node.op == "output":
+            outputs = [Ref(value.name) for value in node.args[0]]
+        elif node.op == "call_function":
+            read = [known.get(value.name, value) for value in node.all_input_nodes]
+            if node.target is not operator.getitem and not any(isinstance(value, torch.fx.Node) for value in read):
+                with torch.no_grad():
+                    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
+                    known[node.name] = node.target(*args, **kwargs)
+            elif str(node.target).startswith("aten._assert"):
+                continue
+            else:
+                nodes.append(_node(torch, node))
+        else:
+            raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
+    used = {leaf for node in nodes for leaf in _references((node.args, node.kwargs))}
+    constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
+    return Exported(inputs, constants, nodes, outputs)
+
+
+def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        raise CompileError(f"is {value!r}, no tensor", "give tensors as inputs", tensor=node.name)
+    if not all(isinstance(extent, int) for extent in value.shape):
+        sizes = ", ".join(map(str, value.shape))
+        raise CompileError(f"has the dynamic shape [{sizes}]", "export it with fixed shapes", tensor=node.name)
+    if value.dtype != torch.float32:
+        raise CompileError(f"is an input of {value.dtype}", "only float32 is supported: call .float()", tensor=node.name)
+    return tuple(value.shape)
+
+
+def _node(torch: Any, node: Any) -> Node:
+    target = node.target
+    op = "getitem" if target is operator.getitem else str(target).removeprefix("aten.").split(".")[0]
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return Ref(value.name)
+        if isinstance(value, (list, tuple)):
+            return [plain(part) for part in value]
+        return value
+
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    kwargs = {key: plain(value) for key, value in node.kwargs.items() if value is not None}
+    return Node(node.name, op, tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Ref):
+        yield value.name
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _references(part)
+
+
+def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
+    """Return a parameter or another constant as float32."""
+    known = sources.get(name)
+    label = known.target if known is not None and known.target else name
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)
+    if not torch.isfinite(value).all():
+        raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=label)
+    return value.detach().numpy()
