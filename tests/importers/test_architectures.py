@@ -1,0 +1,39 @@
+"""The networks that people bring from PyTorch: within 1e-4 of torch's range in numpy and LiteRT, without a transpose."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+from cases.architectures import BUILDERS, network
+from cases.from_torch import distances, trained
+
+CLOSE = 1e-4  # of the output's range
+OPS = {  # norms are folded and activations fused: what is left are layers, and pads where torch's padding isn't SAME
+    "mobilenet_v1": 35,
+    "mobilenet_v2": 70,
+    "mobilenet_v3_small": 114,
+    "efficientnet_lite0": 66,
+    "proxylessnas": 83,
+    "mnasnet": 71,
+    "ds_cnn": 14,
+    "resnet8": 17,
+    "resnet18": 37,
+    "squeezenet": 39,
+    "shufflenet_v2": 113,
+    "unet": 24,
+    "lstm": 4,
+    "gru": 590,
+}
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("name", BUILDERS)
+def test_an_architecture_computes_what_torch_does(name: str, litert: ModuleType) -> None:
+    module, example = network(name)
+    graph, ours, by_litert = distances(trained(module), example, litert)
+    assert len(graph.ops) == OPS[name]
+    assert ours < CLOSE and by_litert < CLOSE
