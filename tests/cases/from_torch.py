@@ -35,18 +35,16 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
     return module.eval()
 
 
-def channels_last(value: Any, shape: Sequence[int], natural: bool = False) -> np.ndarray:
-    """A value of torch as the tensor of this shape holds it: maps of four axes channels last, others as they fit."""
+def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
+    """A value of torch as the tensor of this shape holds it: maps channels last; those of one spatial axis have four axes."""
     array = value.detach().numpy()
-    moved = array if array.ndim < 3 or natural else np.moveaxis(array, 1, -1)
-    moved = array if array.ndim == 3 and array.shape == tuple(shape) else moved
-    assert moved.shape == tuple(shape), (array.shape, shape)
-    return np.ascontiguousarray(moved)
+    is_moved = array.ndim == 4 or len(shape) > array.ndim
+    moved = np.moveaxis(array, 1, -1) if is_moved else array
+    assert moved.shape == tuple(shape)[-array.ndim :], (array.shape, shape)
+    return np.ascontiguousarray(moved).reshape(shape)
 
 
-def distances(
-    module: nn.Module, example: Any, litert: ModuleType | None = None, natural: bool = False
-) -> tuple[Graph, float, float]:
+def distances(module: nn.Module, example: Any, litert: ModuleType | None = None) -> tuple[Graph, float, float]:
     """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output."""
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)
@@ -55,12 +53,12 @@ def distances(
     with torch.no_grad():
         answer = module(*inputs)
     expected = answer if isinstance(answer, (tuple, list)) else (answer,)
-    given = [channels_last(x, graph.tensors[name].shape, natural) for x, name in zip(inputs, graph.inputs, strict=True)]
+    given = [channels_last(x, graph.tensors[name].shape) for x, name in zip(inputs, graph.inputs, strict=True)]
     computed = list(ops.run(graph, dict(zip(graph.inputs, given, strict=True))).values())
     by_litert = litert.run(to_tflite(graph), [given])[0].outputs if litert is not None else computed
     worst = [0.0, 0.0]
     for y, ours, theirs in zip(expected, computed, by_litert, strict=True):
-        wanted = channels_last(y, ours.shape, natural)
+        wanted = channels_last(y, ours.shape)
         span = max(float(np.ptp(wanted)), 1e-3 * float(np.abs(wanted).max()), 1e-6)
         for index, found in enumerate((ours, theirs)):
             worst[index] = max(worst[index], float(np.abs(found - wanted).max()) / span)

@@ -224,13 +224,11 @@ def viewed(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     """Return the map with another logical shape; no op is needed unless the tensor's own axes must be joined."""
     known = prod(extent for extent in shape if extent != -1)
     shape = [prod(x.shape) // known if extent == -1 else extent for extent in shape]
-    split = _regrouped(b, x, shape)
-    if split is None:
-        joined = _joined(b, x)
-        split = _regrouped(b, joined, shape)
-    if split is None:
-        raise Unsupported(f"a view {list(x.shape)} -> {shape} of what lies in another order would need a transpose")
-    return split
+    for alike in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
+        split = _regrouped(b, alike(), shape)
+        if split is not None:
+            return split
+    raise Unsupported(f"a view {list(x.shape)} -> {shape} of what lies in another order would need a transpose")
 
 
 def _regrouped(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
@@ -272,6 +270,14 @@ def _joined(b: Builder, x: Map) -> Map:
     dims = tuple(joined[axis] for axis in order if axis in joined)
     name = b.reshaped(x.tensor, extents(dims))
     return Map(name, tuple(joined[run[0]] for run in runs), dims)
+
+
+def _straightened(b: Builder, x: Map) -> Map:
+    """Return the map with one Axis per logical axis."""
+    order = arranged(x)
+    name = b.tensor(x, [x.axes[axis] for axis in order])
+    axes = tuple(b.fresh(extent) for extent in x.shape)
+    return Map(name, axes, tuple(axes[axis] for axis in order))
 
 
 def placed(x: Map, values: np.ndarray) -> np.ndarray:

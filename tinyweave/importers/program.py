@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, verify
 from .aten import OPS, VIEWS
-from .channels_last import Builder, Map, Unread, Unsupported, arranged, orders
+from .channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
 from .fold import folded
 
 MOST_TOLD = 12  # kinds of ops in one message
@@ -55,7 +55,11 @@ class Refused(NamedTuple):
 
 
 def graph_of(program: Exported, name: str) -> Graph:
-    """Return the program as a Graph: maps of four axes are channels last, others as they are, or else channels last, too."""
+    """Return the program as a Graph.
+
+    Inputs and outputs [1, c, h, w] are [1, h, w, c] there, and [1, c, w] on which ops of one spatial axis work [1, 1, w, c];
+    other ones are as they are, and so are those that the program itself takes or gives channels last.
+    """
     for key, shape in program.inputs.items():
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
@@ -81,8 +85,8 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
     values: dict[str, Any] = dict(program.constants)
     for (key, shape), order in zip(program.inputs.items(), chosen, strict=True):
         axes = [b.fresh(extent) for extent in shape]
-        dims = tuple(axes[axis] for axis in order)
-        values[key] = Map(b.add(Tensor(key, tuple(shape[axis] for axis in order), "float32")), tuple(axes), dims)
+        dims = _edge(axes, order)
+        values[key] = Map(b.add(Tensor(key, extents(dims), "float32")), tuple(axes), dims)
     roots: dict[str, str] = {}
     last_read = _last_reads(program)
     for position, node in enumerate(program.nodes):
@@ -174,8 +178,15 @@ def _output(b: Builder, x: Any) -> str:
     """Return the output's tensor: channels last if it lies so, or in the logical order."""
     if not isinstance(x, Map):
         raise Unsupported(x.why if isinstance(x, Unread) else "an output is constant, or no tensor")
-    order = arranged(x) if len(x.axes) > 2 else tuple(range(len(x.axes)))
-    return b.tensor(x, [x.axes[axis] for axis in order])
+    natural = tuple(range(len(x.axes)))
+    order = natural if len(x.axes) < 4 and flat(x.axes) == x.order else arranged(x)
+    return b.tensor(x, _edge(x.axes, order))
+
+
+def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
+    """Return the axes of an input's or an output's tensor."""
+    dims = tuple(axes[axis] for axis in order)
+    return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
 def _refusal(problems: Sequence[Refused]) -> CompileError:

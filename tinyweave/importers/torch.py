@@ -20,6 +20,11 @@ from .program import Exported, Node, Ref, graph_of
 
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
     """Return the graph of a module in evaluation mode; `example` is its input, or a tuple of them, each with a batch of 1."""
+    return graph_of(exported(module, example), name or type(module).__name__)
+
+
+def exported(module: Any, example: Any) -> Exported:
+    """Return a module in evaluation mode as data; `example` is as for `from_module`."""
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -33,7 +38,7 @@ def from_module(module: Any, example: Any, name: str = "") -> Graph:
             program = torch.export.export(module, inputs)
         except Exception as error:  # whatever the module, or torch's tracer, raises
             raise CompileError(f"torch.export cannot trace the module: {_first_line(error)}", "make it traceable") from error
-    return from_program(program, name or type(module).__name__)
+    return _plain(program)
 
 
 def from_program(program: Any, name: str = "model") -> Graph:

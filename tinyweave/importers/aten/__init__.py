@@ -120,7 +120,6 @@ OPS: dict[str, Function] = {
     "split_with_sizes": split_sizes,
     "squeeze": squeeze,
     "sub": binary("sub"),
-    "t": lambda b, x: permute(b, x, range(len(x.axes))[::-1]),
     "tanh": unary("tanh"),
     "transpose": transpose,
     "unsqueeze": unsqueeze,
@@ -132,5 +131,5 @@ OPS: dict[str, Function] = {
 # what returns its first argument's elements, which an op in place would change, too
 VIEWS = frozenset(
     "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
-    "split_with_sizes squeeze t transpose unsqueeze view".split()
+    "split_with_sizes squeeze transpose unsqueeze view".split()
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, orders, slots, viewed
+from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, slots, viewed
 from .elementwise import constant
 
 
@@ -29,12 +29,10 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
     dim %= len(x.axes)
-    for order in orders(len(x.axes)):
-        dims = [x.axes[axis] for axis in order]
-        if order[-1] == dim and flat(dims) == x.order:
-            attrs = {"beta": 1.0} if kind == "softmax" else {}
-            return b.map(kind, (b.tensor(x, dims),), x.axes, dims, attrs)
-    raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")
+    order, name, dims = _along(b, x)
+    if order[-1] != dim:
+        raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")
+    return b.map(kind, (name,), x.axes, dims, {"beta": 1.0} if kind == "softmax" else {})
 
 
 def log_softmax(b: Builder, x: Map, dim: int, dtype: Any = None) -> Map:

@@ -1,0 +1,42 @@
+"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+from cases.from_torch import distances, trained
+from fuzz.torch_networks import network
+
+from tinyweave.importers.aten import OPS
+from tinyweave.importers.torch import exported
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # of even kernels, where torch pads by a copy
+USUAL, IN_SWEEPS, OF_EACH = 30, 500, 10
+CLOSE = 1e-4  # of the output's range
+
+
+def ops_where_close(seed: int, litert: ModuleType | None) -> Counter[str]:
+    """How often ATen's ops are in the network of a seed, once it has been compared with torch."""
+    module, example = network(seed)
+    _, ours, by_litert = distances(trained(module, seed), example, litert)
+    assert ours < CLOSE and by_litert < CLOSE, seed
+    return Counter({node.op.removesuffix("_") for node in exported(module, example).nodes})
+
+
+@pytest.mark.parametrize("offset", range(USUAL))
+def test_a_random_network_computes_what_torch_does(offset: int, request: pytest.FixtureRequest, litert: ModuleType) -> None:
+    ops_where_close(request.config.getoption("--fuzz-seed") + offset, litert if offset % 4 == 0 else None)
+
+
+@pytest.mark.sweep
+def test_every_op_is_there_often(litert: ModuleType) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(IN_SWEEPS):
+        seen += ops_where_close(seed, litert)
+    rare = {op: seen[op] for op in OPS if seen[op] < OF_EACH}
+    assert not rare

@@ -1,0 +1,310 @@
+"""Random PyTorch networks: maps of rows and columns, or of steps, that grow layer by layer and end in a head.
+
+Each layer is drawn among those that fit the map so far. Shapes stay small; the network's seed is all that it depends on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+FRESH = nn.Conv1d, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d  # what may be changed in place: no other layer reads it
+MOST_CHANNELS, MOST_ROWS = 24, 20
+Layer = Callable[[random.Random, "Network", list[int]], Callable[[Tensor], Any] | None]
+
+
+class Network(nn.Module):
+    """Layers one after the other; some also read maps that were there before."""
+
+    def __init__(self, shape: Sequence[int]):
+        super().__init__()
+        self.parts, self.steps, self.shapes = nn.ModuleList(), [], [list(shape)]
+        self.maps: list[Tensor] = []
+
+    def use(self, part: nn.Module) -> nn.Module:
+        self.parts.append(part)
+        return part
+
+    def forward(self, x: Tensor) -> Any:
+        self.maps = [x]
+        for step in self.steps:
+            self.maps.append(step(self.maps[-1]))
+        found, self.maps = self.maps[-1], []
+        return found
+
+
+def network(seed: int) -> tuple[nn.Module, Tensor]:
+    """The network of a seed, in evaluation mode, and an example of its input."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    is_sequence = seed % 5 == 4
+    shape = (
+        [1, rng.randint(2, 8), rng.randint(6, 16)]
+        if is_sequence
+        else [1, rng.randint(1, 8), rng.randint(5, 14), rng.randint(5, 14)]
+    )
+    made = Network(shape).eval()
+    example = torch.randn(shape)
+    for _ in range(rng.randint(3, 9)):
+        grow(rng, made, example, LAYERS[len(shape)])
+    grow(rng, made, example, HEADS[len(shape)])
+    return made.eval(), example
+
+
+def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[Layer]) -> None:
+    """Add one of the layers that fits; none where twenty tries fail."""
+    for _ in range(20):
+        count = len(made.parts)
+        step = rng.choice(layers)(rng, made, made.shapes[-1])
+        if step is None:
+            continue
+        made.steps.append(step)
+        with torch.no_grad():
+            out = made.eval()(example)
+        if isinstance(out, Tensor) and out.numel() > 0 and max(out.shape) <= 400 and out.abs().max() < 1e4:
+            made.shapes.append(list(out.shape))
+            return
+        made.steps.pop()
+        del made.parts[count:]
+
+
+def size(rng: random.Random, shape: list[int], most: int = 5) -> tuple[int, int]:
+    return rng.randint(1, min(most, shape[2])), rng.randint(1, min(most, shape[3]))
+
+
+def convolution(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    inputs, kernel = shape[1], size(rng, shape)
+    groups = rng.choice([d for d in range(1, inputs + 1) if inputs % d == 0])
+    outputs = groups * rng.randint(1, max(1, MOST_CHANNELS // groups))
+    stride, dilation = rng.choice([1, 1, 2, (2, 1)]), rng.choice([1, 1, 1, 2])
+    if max(kernel) > 2 and dilation == 2:
+        kernel = (2, 2)
+    padding = rng.choice(["valid", 0, 1, tuple(k // 2 for k in kernel), *(["same"] if stride == 1 else [])])
+    if min(shape[2:]) < 5:
+        padding = tuple(kernel)
+    mode = rng.choice(["zeros", "zeros", "reflect"]) if padding == 1 and min(shape[2:]) > 2 else "zeros"
+    bias = rng.random() < 0.5
+    return made.use(nn.Conv2d(inputs, outputs, kernel, stride, padding, dilation, groups, bias, mode))
+
+
+def transposed(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    if max(shape[2:]) > MOST_ROWS // 2:
+        return None
+    stride, kernel = rng.randint(1, 3), rng.randint(1, 4)
+    padding, more = rng.randint(0, (kernel - 1) // 2), rng.randint(0, stride - 1)
+    return made.use(nn.ConvTranspose2d(shape[1], rng.randint(1, 12), kernel, stride, padding, more, bias=rng.random() < 0.5))
+
+
+def norm(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    return made.use((nn.BatchNorm2d if len(shape) == 4 else nn.BatchNorm1d)(shape[1], affine=rng.random() < 0.8))
+
+
+def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    names = [nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.PReLU, nn.Dropout]
+    if (
+        made.steps
+        and isinstance(made.steps[-1], (nn.Conv1d, nn.Conv2d, nn.modules.batchnorm._BatchNorm))
+        and rng.random() < 0.5
+    ):
+        return made.use(nn.ReLU(inplace=True))  # elsewhere another layer may read what it overwrites
+    others = [nn.Hardtanh(-0.5, 2), nn.GELU("tanh"), nn.LeakyReLU(rng.random()), nn.PReLU(shape[1])]
+    last = 1 if len(shape) > 2 else -1
+    others += [nn.Softmax(last), nn.LogSoftmax(last), *([nn.Dropout2d()] if len(shape) == 4 else [])]
+    return made.use(rng.choice([*(name() for name in names), *others]))
+
+
+def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    low = rng.uniform(-1, 0.5)
+    return rng.choice([
+        lambda x: x.clamp(low, low + 1),
+        lambda x: x.clamp_min(low), lambda x: x.clamp_max(low + 1), lambda x: x.clamp(0, 6),
+        functional.relu6, lambda x: 1 - x,
+        lambda x: x - low, lambda x: -x, lambda x: x / 3, lambda x: 2 * x + low, lambda x: x * x,
+        lambda x: x**2, lambda x: x.clone().relu_(), lambda x: (x + 1).mul_(0.5), lambda x: torch.maximum(x, low * x),
+        lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
+        lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x),
+    ])  # fmt: skip
+
+
+def pool(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    if min(shape[2:]) < 2:
+        return None
+    kernel, stride = rng.randint(2, min(4, *shape[2:])), rng.randint(1, 3)
+    padding = rng.randint(0, kernel // 2)
+    return made.use(rng.choice([nn.MaxPool2d, nn.AvgPool2d])(kernel, stride, padding))
+
+
+def adaptive(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    out = [rng.choice([d for d in range(1, extent + 1) if extent % d == 0]) for extent in shape[2:]]
+    kinds = [nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d] if len(shape) == 4 else [nn.AdaptiveAvgPool1d, nn.AdaptiveMaxPool1d]
+    return made.use(rng.choice(kinds)(tuple(out) if len(out) == 2 else out[0]))
+
+
+def excite(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    inner, gate = rng.randint(1, 6), made.use(rng.choice([nn.Sigmoid, nn.Hardsigmoid])())
+    if rng.random() < 0.5:
+        down, up = made.use(nn.Linear(shape[1], inner)), made.use(nn.Linear(inner, shape[1]))
+        return lambda x: x * gate(up(functional.relu(down(x.mean((2, 3)))))).unsqueeze(2).unsqueeze(3)
+    down, up = made.use(nn.Conv2d(shape[1], inner, 1)), made.use(nn.Conv2d(inner, shape[1], 1))
+    return lambda x: x * gate(up(functional.silu(down(functional.adaptive_avg_pool2d(x, 1)))))
+
+
+def earlier(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Join a map that was there before."""
+    places = [i for i, other in enumerate(made.shapes[:-1]) if len(other) == len(shape) and other[2:] == shape[2:]]
+    if not places:
+        return None
+    place = rng.choice(places)
+    if made.shapes[place] == shape:
+        return rng.choice([lambda x: x + made.maps[place], lambda x: made.maps[place] - x, lambda x: x * made.maps[place]])
+    if made.shapes[place][1] + shape[1] > 2 * MOST_CHANNELS:
+        return None
+    return lambda x: torch.cat([x, made.maps[place]], 1)
+
+
+def parts(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Cut along an axis and join again, or keep a part."""
+    axis = rng.randrange(1, len(shape))
+    if shape[axis] < 2:
+        return None
+    at = rng.randint(1, shape[axis] - 1)
+    return rng.choice([
+        lambda x: torch.cat(x.chunk(2, axis)[::-1], axis),
+        lambda x: torch.cat(x.split([at, shape[axis] - at], axis)[::-1], axis),
+        lambda x: x.split(at, axis)[0], lambda x: x.chunk(2, axis)[0], lambda x: x[:, :, ::2],
+        lambda x: x[..., 1:], lambda x: torch.cat([x, x], axis) if shape[axis] < 10 else x[:, -1:],
+    ])  # fmt: skip
+
+
+def reduced(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Compute something along an axis, and with the map again."""
+    axis = rng.randrange(1, len(shape))
+    at = rng.randrange(shape[axis])
+    return rng.choice([
+        lambda x: x.select(axis, at).unsqueeze(axis) * x, lambda x: x * x.mean(axis, keepdim=True), lambda x: x * x.mean(),
+        lambda x: x - x.amax(axis, keepdim=True), lambda x: x + x.amin(axis, keepdim=True),
+    ])  # fmt: skip
+
+
+def shuffle(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    divisors = [d for d in range(2, shape[1]) if shape[1] % d == 0]
+    if not divisors:
+        return None
+    groups, (n, c, h, w) = rng.choice(divisors), shape
+    if rng.random() < 0.5:
+        return made.use(nn.ChannelShuffle(groups))
+    if rng.random() < 0.5:
+        return lambda x: x.view(n, groups, c // groups, h, w).transpose(1, 2).contiguous().view(n, -1, h, w)
+    return lambda x: x.reshape(n, groups, c // groups, h, w).permute(0, 2, 1, 3, 4).reshape(n, c, h, w)
+
+
+def pad(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    if max(shape[2:]) > MOST_ROWS:
+        return None
+    amounts = [rng.randint(0, 2) for _ in range(4)]
+    if rng.random() < 0.3 and min(shape[2:]) > 2:
+        return made.use(rng.choice([nn.ReflectionPad2d(amounts), nn.ReplicationPad2d(1)]))
+    if rng.random() < 0.3:
+        return lambda x: torch.constant_pad_nd(x, [*amounts, 1, 0])
+    value = rng.choice([None, 0.0, 1.5])
+    return lambda x: functional.pad(x, amounts, value=value)
+
+
+def resized(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    if max(shape[2:]) > MOST_ROWS // 2:
+        return None
+    out = tuple(extent + rng.randint(0, extent) for extent in shape[2:])
+    return made.use(rng.choice([
+        nn.Upsample(scale_factor=2), nn.Upsample(size=out), nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Upsample(size=out, mode="bilinear"), nn.Upsample(size=out, mode="bilinear", align_corners=True),
+    ]))  # fmt: skip
+
+
+def rows(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """A linear layer on the channels of each pixel."""
+    linear = made.use(nn.Linear(shape[1], rng.randint(1, 12)))
+    return lambda x: linear(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def classifier(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Flatten, or take means, then linear layers."""
+    channels = shape[1]
+    if rng.random() < 0.5:
+        inner = [nn.Linear(channels, 8), rng.choice([nn.BatchNorm1d(8), nn.Identity()]), nn.Linear(8, 5)]
+        seen = made.use(nn.Sequential(*inner))
+        return rng.choice([
+            lambda x: seen(x.mean((2, 3))), lambda x: seen(functional.adaptive_avg_pool2d(x, 1).flatten(1)),
+            lambda x: seen(x.mean(3).mean(2)), lambda x: seen(x.mean((2, 3), keepdim=True).squeeze(3).squeeze(2)),
+        ])  # fmt: skip
+    flat = channels * shape[2] * shape[3]
+    if flat > 2000:
+        return None
+    seen = made.use(
+        nn.Sequential(*rng.choice([[], [nn.BatchNorm1d(flat), nn.ReLU()]]), nn.Linear(flat, 7), nn.ReLU(), nn.Linear(7, 4))
+    )
+    return rng.choice([
+        lambda x: seen(x.flatten(1)), lambda x: seen(x.contiguous().view(1, -1)), lambda x: seen(x.reshape(x.size(0), -1)),
+        lambda x: torch.log_softmax(seen(x.flatten(1)), -1), lambda x: x.flatten(1),
+    ])  # fmt: skip
+
+
+def convolution_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    inputs, kernel = shape[1], rng.randint(1, min(4, shape[2]))
+    groups = rng.choice([1, inputs])
+    return made.use(nn.Conv1d(inputs, groups * rng.randint(1, 3), kernel, rng.choice([1, 1, 2]), kernel // 2, groups=groups))
+
+
+def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    return made.use(rng.choice([nn.MaxPool1d, nn.AvgPool1d])(2, rng.choice([1, 2]), 1)) if shape[2] > 2 else None
+
+
+def recurrent(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """A recurrent layer on the steps of a map, and what is made of its outputs."""
+    kind, cells, first = rng.choice([nn.LSTM, nn.GRU]), rng.randint(1, 8), rng.random() < 0.7
+    if shape[2] > 20:
+        return None
+    layer = made.use(kind(shape[1], cells, rng.choice([1, 1, 2]), bias=rng.random() < 0.8, batch_first=first))
+    head = made.use(nn.Linear(cells, 3))
+    order = (0, 2, 1) if first else (2, 0, 1)
+    if layer.num_layers == 1 and rng.random() < 0.3:
+        hidden = (lambda found: found[1][0]) if kind is nn.LSTM else (lambda found: found[1])
+        return lambda x: head(hidden(layer(x.permute(order)))[-1])
+    last = (lambda y: y[:, -1]) if first else (lambda y: y[-1])
+    return rng.choice([lambda x: head(last(layer(x.permute(order))[0])), lambda x: head(layer(x.permute(order))[0])])
+
+
+def linear_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    linear, (_, c, steps) = made.use(nn.Linear(shape[1] * shape[2], 4)), shape
+    return rng.choice([lambda x: linear(x.flatten(1)), lambda x: linear(x.reshape(1, c * steps)), lambda x: x.transpose(1, 2)])
+
+
+SHARED = [norm, activation, activation, function, function, function, earlier]
+LAYERS: dict[int, list[Layer]] = {
+    4: [
+        *SHARED,
+        convolution,
+        convolution,
+        transposed,
+        pool,
+        adaptive,
+        excite,
+        parts,
+        reduced,
+        reduced,
+        shuffle,
+        shuffle,
+        pad,
+        resized,
+        rows,
+    ],
+    3: [*SHARED, convolution_of_steps, convolution_of_steps, pool_of_steps, adaptive, parts],
+}
+HEADS: dict[int, list[Layer]] = {
+    4: [classifier, classifier, activation],
+    3: [recurrent, recurrent, linear_of_steps, adaptive],
+}
