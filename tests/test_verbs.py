@@ -43,16 +43,28 @@ def shown(code: str, names: dict[str, Any]) -> str:
     return out.getvalue()
 
 
+def run_page(page: str) -> int:
+    """Run the blocks of a page of the guide; compare what each shows; return how many there are."""
+    names: dict[str, Any] = {}
+    blocks = BLOCK.findall((ROOT / "docs" / page).read_text())
+    for code, text in blocks:
+        assert shown(code, names) == text, code
+    return len(blocks)
+
+
+def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    monkeypatch.chdir(tmp_path)
+    assert run_page("PYTORCH.md") > 4
+    assert tw.load("net.tflite").graph.inputs == ("x",)
+
+
 @pytest.mark.emulator
 @pytest.mark.litert
 def test_the_page_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(DIGITS, tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    blocks = BLOCK.findall((ROOT / "docs" / "PYTHON.md").read_text())
-    assert len(blocks) > 6
-    for code, text in blocks:
-        assert shown(code, names) == text, code
+    assert run_page("PYTHON.md") > 6
     assert (tmp_path / "firmware" / "digits" / "digits.c").is_file()
 
 

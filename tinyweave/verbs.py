@@ -26,13 +26,18 @@ Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of sever
 DEFAULTS = PlanOptions()
 
 
-def load(path: str | Path, *, io: str = "model", layout: str = "model", name: str | None = None) -> Model:
-    """Read a .tflite file and run the passes.
+def load(
+    model: str | Path | Any, example: Any = None, *, io: str = "model", layout: str = "model", name: str | None = None
+) -> Model:
+    """Read a .tflite file, or take a PyTorch module with an example of its input, and run the passes.
 
-    io: "int8" strips float and uint8 inputs and outputs. layout: "nhwc" puts channels last. name: prefix of the C names, from
-    the file's name if left out.
+    example: a torch.Tensor with a batch of 1, or a tuple of them; an ExportedProgram needs none. io: "int8" strips float and
+    uint8 inputs and outputs. layout: "nhwc" puts channels last. name: prefix of the C names, that of the file or the module if
+    left out.
     """
-    return api.load(path, io, name, layout=layout)
+    if isinstance(model, (str, Path)):
+        return api.load(model, io, name, layout=layout)
+    return api.load_module(model, example, io, name, layout=layout)
 
 
 def plan(

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from cases.floats import float_case
+from cases.as_float import float_case
 from cases.ops import GENERATORS, Case, cases
 
 from tinyweave import ops

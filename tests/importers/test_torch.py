@@ -317,5 +317,7 @@ def test_values_that_are_not_numbers_are_refused() -> None:
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(CompileError, match=r"a function is no PyTorch module"):
         from_module(lambda x: x, torch.randn(1, 3))
+    with pytest.raises(CompileError, match=r"a Linear is no exported program; give an example input beside it"):
+        from_program(nn.Linear(3, 2))
     with pytest.raises(CompileError, match=r"an example input is a list"):
         from_module(nn.ReLU(), [1.0])

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from cases.as_float import float_case
 from cases.draw import activation, single_op
-from cases.floats import float_case
 from cases.ops import Case, cases
 
 from tinyweave import ops

@@ -12,6 +12,7 @@ from ..lazy import attributes
 if TYPE_CHECKING:
     from .advice import advise as advise
     from .models import load as load
+    from .models import load_module as load_module
     from .models import look_at as look_at
     from .models import read as read
     from .models import with_edges as with_edges
@@ -47,7 +48,7 @@ __getattr__ = attributes(
     __name__,
     {
         "advice": "advise",
-        "models": "load look_at read with_edges",
+        "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess limits_of plan read_plan reorder standing",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",

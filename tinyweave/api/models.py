@@ -1,6 +1,7 @@
-"""Models: from a file to a graph after the passes.
+"""Models: from a file, or a PyTorch module, to a graph after the passes.
 
-In: the path of a .tflite file, and what its edges are to be. Out: a Model, or one error that names all that cannot be compiled.
+In: the path of a .tflite file or a module, and what its edges are to be. Out: a Model, or one error that names all that cannot
+be compiled.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..codegen.names import identifier
+from ..exporters.tflite import to_tflite
 from ..files import read_file
-from ..importers import tflite
+from ..importers import tflite, torch
 from ..ir import CompileError
 from ..kernels.table import without_kernel
 from ..passes import run_passes, run_tolerantly
@@ -33,6 +36,20 @@ def load(path: str | Path, io: str = "model", name: str | None = None, *, layout
     except CompileError as error:
         reasons = _tolerated(path, file, error)[1]
         raise (_cannot_compile(path, reasons) if reasons else error) from error
+
+
+def load_module(
+    module: Any, example: Any = None, io: str = "model", name: str | None = None, *, layout: str = "model"
+) -> Model:
+    """Import a PyTorch module with an example of its input, or an ExportedProgram, as a float model; edges as in `load`.
+
+    The model's file is what the module is as .tflite; its path, where nothing lies, is named after the module.
+    """
+    _check_edges(io, layout)
+    graph = torch.from_program(module) if example is None else torch.from_module(module, example)
+    graph = replace(graph, name=name or graph.name)
+    model = Model(identifier(graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
+    return with_edges(model, io, layout)
 
 
 def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:

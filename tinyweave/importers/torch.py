@@ -43,6 +43,10 @@ def exported(module: Any, example: Any) -> Exported:
 
 def from_program(program: Any, name: str = "model") -> Graph:
     """Return the graph of a torch.export.ExportedProgram."""
+    torch = _torch()
+    if not isinstance(program, torch.export.ExportedProgram):
+        what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
+        raise CompileError(f"a {type(program).__name__} is no exported program", what)
     return graph_of(_plain(program), name)
 
 
