@@ -1,24 +1,25 @@
-"""An exported PyTorch program as plain data, whatever it was read from, and the Graph that it means.
+"""A program that another framework exported, as plain data, and the Graph that it means.
 
 In: an Exported. Out: a verified float32 Graph, channels last; or one CompileError that names all that is not supported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, verify
-from .aten import OPS, VIEWS
+from .aten import VIEWS
 from .channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
 from .fold import folded
 
 MOST_TOLD = 12  # kinds of ops in one message
+MOST_ORDERS = 64  # in which the inputs may lie
 
 
 class Ref(NamedTuple):
@@ -29,7 +30,7 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """One op: `op` is ATen's name without its overload; where: the module that it stands in."""
+    """One op: `op` is its name in the framework, ATen's without its overload; where: the module that it stands in."""
 
     name: str
     op: str
@@ -40,12 +41,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Exported:
-    """inputs: name -> shape. What the arguments of a node refer to is an input, a constant, or a node before it."""
+    """inputs: name -> shape. What the arguments of a node refer to is an input, a constant, or a node before it.
+
+    functions: what each of the framework's ops becomes.
+    """
 
     inputs: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, np.ndarray]
     nodes: Sequence[Node]
     outputs: Sequence[Ref]
+    functions: Mapping[str, Callable[..., Any]]
+    framework: str
 
 
 class Refused(NamedTuple):
@@ -64,7 +70,7 @@ def graph_of(program: Exported, name: str) -> Graph:
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     fewest: list[Refused] | None = None
-    for chosen in product(*(_input_orders(len(shape)) for shape in program.inputs.values())):
+    for chosen in islice(product(*(_input_orders(len(shape)) for shape in program.inputs.values())), MOST_ORDERS):
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
         if graph is not None and not problems:
@@ -72,7 +78,7 @@ def graph_of(program: Exported, name: str) -> Graph:
         if fewest is None or len(problems) < len(fewest):
             fewest = problems
     assert fewest is not None
-    raise _refusal(fewest)
+    raise _refusal(fewest, program.framework)
 
 
 def _input_orders(rank: int) -> list[tuple[int, ...]]:
@@ -98,7 +104,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
         try:
             if node.op in VIEWS or node.op.endswith("_"):
                 roots[node.name] = roots.get(node.args[0].name, node.args[0].name)
-            values[node.name] = _applied(b, node.op, args, kwargs)
+            values[node.name] = _applied(b, program.functions, node.op, args, kwargs)
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
         except (Unsupported, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -124,14 +130,14 @@ class Unknown:
     """Stands for what an op would give that is not supported."""
 
 
-def _applied(b: Builder, op: str, args: Any, kwargs: Any) -> Any:
+def _applied(b: Builder, functions: Mapping[str, Callable[..., Any]], op: str, args: Any, kwargs: Any) -> Any:
     if op == "getitem":
         found = args[0][args[1]]
         return found() if callable(found) else found
     for value in _leaves((args, kwargs)):
         if isinstance(value, Unread):
             raise Unsupported(value.why)
-    function = OPS.get(op) or OPS.get(op.removesuffix("_"))
+    function = functions.get(op) or functions.get(op.removesuffix("_"))
     if function is None:
         raise Unsupported("TFLite has no op for it here")
     return function(b, *args, **kwargs)
@@ -189,7 +195,7 @@ def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
     return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
-def _refusal(problems: Sequence[Refused]) -> CompileError:
+def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
     """Return the one error that tells of every op that is not supported: how often, where first, and why."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
@@ -200,4 +206,4 @@ def _refusal(problems: Sequence[Refused]) -> CompileError:
         lines.append(f"{op} ({times} {places[0]}): {why}")
     more = f"; and {len(lines) - MOST_TOLD} more" if len(lines) > MOST_TOLD else ""
     count = f"{len(problems)} op{'s' if len(problems) > 1 else ''}"
-    return CompileError(f"{count} of the PyTorch model cannot be imported: " + "; ".join(lines[:MOST_TOLD]) + more)
+    return CompileError(f"{count} of the {framework} model cannot be imported: " + "; ".join(lines[:MOST_TOLD]) + more)

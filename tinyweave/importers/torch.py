@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError, Graph
+from . import aten
 from .program import Exported, Node, Ref, graph_of
 
 
@@ -109,7 +110,7 @@ def _plain(program: Any) -> Exported:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
     used = {leaf for node in nodes for leaf in _references((node.args, node.kwargs))}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
-    return Exported(inputs, constants, nodes, outputs)
+    return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
 
 def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:

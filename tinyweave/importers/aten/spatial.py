@@ -34,12 +34,13 @@ def _image(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
     return x.axes[1], spatial[0], spatial[1]
 
 
-def _nhwc(b: Builder, x: Map) -> str:
+def nhwc(b: Builder, x: Map) -> str:
+    """Return a map as a tensor [1, h, w, c]."""
     c, h, w = _image(x)
     return b.tensor(x, ((), h, w, c))
 
 
-def _to_image(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
+def to_image(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
     """Return (axes, dims) of a new map of this size [h, w]."""
     h, w = (b.fresh(extent) for extent in size)
     return ((), c, *((h,) if rank == 4 else ()), w), ((), h, w, c)
@@ -72,7 +73,7 @@ def _windows(
 
 def _padded(b: Builder, x: Map, pads: Pads, *, mirrored: bool = False) -> str:
     """Return the map as a tensor with explicit padding around rows and columns."""
-    name = _nhwc(b, x)
+    name = nhwc(b, x)
     if not any(map(any, pads)):
         return name
     rows = b.integers([(0, 0), *pads, (0, 0)], "pads")
@@ -104,7 +105,7 @@ def convolution(
     else:
         paddings = (0, 0) if padding == "valid" else _pair(padding, rank) if rank == 4 else (0, *_pair(padding, rank)[1:])
     size, pads, same = _windows(x, kernel, strides, paddings, dilations)
-    name = _nhwc(b, x) if same else _padded(b, x, pads)
+    name = nhwc(b, x) if same else _padded(b, x, pads)
     depthwise = groups > 1 and groups == x.shape[1]
     if depthwise:
         filters = weight.transpose(1, 2, 3, 0)
@@ -115,7 +116,7 @@ def convolution(
         "dilation": dilations,
         "padding": tuple(pads) if same else ((0, 0), (0, 0)),
     }
-    axes, dims = _to_image(b, rank, size, b.fresh(len(weight)))
+    axes, dims = to_image(b, rank, size, b.fresh(len(weight)))
     operands = (name, b.constant(filters, "weight"), b.constant(bias, "bias"))
     return b.map("depthwise_conv_2d" if depthwise else "conv_2d", operands, axes, dims, attrs)
 
@@ -145,7 +146,7 @@ def transposed_convolution(
     whole = size if fits else [max(p + out, most) for p, out, most in zip(crop, size, reach, strict=True)]
     shape = (1, *whole, weight.shape[1])
     attrs = CONV | {"stride": strides, "padding": same if fits else ((0, 0), (0, 0))}
-    source = _nhwc(b, x)
+    source = nhwc(b, x)
     operands = (
         b.integers(shape, "shape"),
         b.constant(weight.transpose(1, 2, 3, 0), "weight"),
@@ -153,11 +154,11 @@ def transposed_convolution(
         b.constant(bias, "bias"),
     )
     channels = b.fresh(weight.shape[1])
-    axes, dims = _to_image(b, 4, whole, channels)
+    axes, dims = to_image(b, 4, whole, channels)
     y = b.map("transpose_conv", operands, axes, dims, attrs)
     if whole == size:
         return y
-    axes, dims = _to_image(b, 4, size, channels)
+    axes, dims = to_image(b, 4, size, channels)
     begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((1, *size, weight.shape[1]), "size")
     return b.map("slice", (y.tensor, begin, kept), axes, dims, suffix="cropped")
 
@@ -166,7 +167,7 @@ def transposed_convolution(
 
 
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
-    axes, dims = _to_image(b, len(x.axes), size, x.axes[1])
+    axes, dims = to_image(b, len(x.axes), size, x.axes[1])
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
 
@@ -177,7 +178,7 @@ def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bo
     paddings = paddings if rank == 4 else (0, paddings[1])
     if ceil_mode:
         for extent, k, s, p in zip(_size(x), kernels, strides, paddings, strict=True):
-            if (extent + 2 * p - k) % s:
+            if (extent + (sum(p) if isinstance(p, tuple) else 2 * p) - k) % s:
                 raise Unsupported("with ceil_mode its last windows leave the map")
     return kernels, strides, paddings
 
@@ -201,7 +202,7 @@ def average_pool(
     if padded and not count_include_pad and not same:
         raise Unsupported("it leaves out a padding that is not TFLite's SAME")
     inside = padded and not count_include_pad
-    name = _nhwc(b, x) if inside else _padded(b, x, pads)
+    name = nhwc(b, x) if inside else _padded(b, x, pads)
     attrs = {"kernel": kernels, "stride": strides, "padding": tuple(pads) if inside else ((0, 0), (0, 0))}
     return _pool(b, "average_pool_2d", x, name, size, attrs)
 
@@ -215,7 +216,9 @@ def max_pool(
         raise Unsupported("TFLite's pool has no dilation")
     kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
     size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
-    name = _nhwc(b, x) if same else _padded(b, x, pads, mirrored=True)
+    if not same and any(2 * max(pad) > k for pad, k in zip(pads, kernels, strict=True)):
+        raise Unsupported("its padding is more than half of its window")
+    name = nhwc(b, x) if same else _padded(b, x, pads, mirrored=True)
     attrs = {"kernel": kernels, "stride": strides, "padding": tuple(pads) if same else ((0, 0), (0, 0))}
     return _pool(b, "max_pool_2d", x, name, size, attrs)
 
@@ -250,14 +253,14 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
         ours = np.minimum(np.floor(np.arange(out, dtype=np.float32) * (np.float32(extent) / np.float32(out))), extent - 1)
         if (places != ours).any():
             raise Unsupported("its factor rounds in another way than TFLite's")
-    return _resize(b, "resize_nearest_neighbor", x, size, align_corners=False, half_pixel_centers=False)
+    return resized(b, "resize_nearest_neighbor", x, size, align_corners=False, half_pixel_centers=False)
 
 
 def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
     size, scales = _resized(x, output_size, scale_factors)
     if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
         raise Unsupported("its factor is no quotient of the sizes; set recompute_scale_factor or give sizes")
-    return _resize(b, "resize_bilinear", x, size, align_corners=align_corners, half_pixel_centers=not align_corners)
+    return resized(b, "resize_bilinear", x, size, align_corners=align_corners, half_pixel_centers=not align_corners)
 
 
 def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], list[float]]:
@@ -270,6 +273,7 @@ def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], l
     return [int(e * f) for e, f in zip(_size(x), scale_factors, strict=True)], [1 / f for f in scale_factors]
 
 
-def _resize(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
-    axes, dims = _to_image(b, 4, size, x.axes[1])
-    return b.map(kind, (_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
+def resized(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
+    """Return the map resized to [h, w] by an op of TFLite."""
+    axes, dims = to_image(b, 4, size, x.axes[1])
+    return b.map(kind, (nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)

@@ -1,0 +1,370 @@
+"""ONNX files as graphs: each op computes what ONNX's reference does or is refused in one line; no file breaks the reader."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from tinyweave import ops  # noqa: E402
+from tinyweave.importers.onnx import OLDEST_OPSET, from_onnx  # noqa: E402
+from tinyweave.importers.onnx_ops import MAPPED  # noqa: E402
+from tinyweave.ir import CompileError, Graph  # noqa: E402
+
+CLOSE = 1e-5  # of the output's range
+RNG = np.random.default_rng(0)
+Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
+Constants = dict[str, Any]
+Case = tuple[list[Node], dict[str, Sequence[int | str]], Constants]
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model(case: Case, outputs: Sequence[str] = ("y",), opset: int = 18) -> bytes:
+    """The file of a few nodes (op, inputs, outputs, attributes) with float inputs and constants."""
+    nodes, inputs, constants = case
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    graph = helper.make_graph(
+        [helper.make_node(op, given, made, **attributes) for op, given, made, attributes in nodes],
+        "case",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+def one(op: str, *shape: int, outputs: Sequence[str] = ("y",), given: Sequence[Any] = (), **attributes: Any) -> Case:
+    """An op on one map `x`, whose other inputs are constants; None for one left out."""
+    constants = {f"c{index}": value for index, value in enumerate(given) if value is not None}
+    names = ["x", *("" if value is None else f"c{index}" for index, value in enumerate(given))]
+    return [(op, names, outputs, attributes)], {"x": shape}, constants
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A value [n, c, h, w] as a tensor of this shape holds it: maps channels last, what has three axes as it fits."""
+    moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
+    fitting = [each for each in ((moved, value) if value.ndim > 3 else (value, moved)) if each.shape == tuple(shape)]
+    assert fitting, (value.shape, shape)
+    return np.ascontiguousarray(fitting[0])
+
+
+def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """How far the graph's outputs are from those expected, of the range of each, or of its size where all are alike."""
+    given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
+    worst = 0.0
+    for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):
+        found = lying(wanted, graph.tensors[name].shape)
+        worst = max(worst, float(np.abs(value - found).max() / max(np.ptp(found), np.abs(found).max(), 1e-6)))
+    return worst
+
+
+CONV = (1, 4, 9, 8)
+CASES: dict[str, Case] = {
+    "conv-same-upper": one("Conv", *CONV, given=[floats(6, 4, 4, 3), floats(6)], auto_pad="SAME_UPPER", strides=[2, 1]),
+    "conv-same-lower": one("Conv", *CONV, given=[floats(6, 4, 4, 3)], auto_pad="SAME_LOWER"),
+    "conv-uneven-pads": one("Conv", *CONV, given=[floats(6, 4, 3, 3)], pads=[0, 1, 2, 1], strides=[2, 2]),
+    "conv-depthwise": one("Conv", *CONV, given=[floats(4, 1, 3, 3), floats(4)], group=4, pads=[1, 1, 1, 1], dilations=[1, 1]),
+    "conv-1d": one("Conv", 1, 4, 20, given=[floats(6, 4, 5)], pads=[2, 2], strides=[2]),
+    "conv-transpose": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3), floats(5)], strides=[2, 2], pads=[1, 1, 1, 1]),
+    "conv-transpose-uneven": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], pads=[1, 1, 0, 0]),
+    "conv-transpose-more": one(
+        "ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
+    ),
+    "max-pool-uneven": one("MaxPool", *CONV, kernel_shape=[3, 2], strides=[2, 2], pads=[0, 0, 1, 0]),
+    "average-pool-same": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+    "average-pool-counted": one("AveragePool", *CONV, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+    "norm": one("BatchNormalization", *CONV, given=[floats(4), floats(4), floats(4), np.abs(floats(4)) + 0.5]),
+    "gemm": one("Gemm", 1, 12, given=[floats(12, 7), floats(7)]),
+    "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
+    "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
+    "mat-mul": one("MatMul", 1, 5, 12, given=[floats(12, 7)]),
+    "hard-sigmoid": one("HardSigmoid", *CONV),
+    "hard-sigmoid-of-torch": one("HardSigmoid", *CONV, alpha=1 / 6),
+    "clip-below": one("Clip", *CONV, given=[np.float32(-0.2)]),
+    "clip-above": one("Clip", *CONV, given=[None, np.float32(0.3)]),
+    "clip-infinite": one("Clip", *CONV, given=[np.float32(0), np.float32(np.inf)]),
+    "prelu": one("PRelu", *CONV, given=[floats(4, 1, 1)]),
+    "prelu-one": one("PRelu", *CONV, given=[floats(1)]),
+    "power": one("Pow", *CONV, given=[np.float32(2)]),
+    "divided": one("Div", *CONV, given=[floats(4, 1, 1)]),
+    "cast": one("Cast", *CONV, to=TensorProto.FLOAT),
+    "softmax-of-channels": one("Softmax", *CONV, axis=1),
+    "log-softmax": one("LogSoftmax", 1, 10),
+    "mean-by-input": one("ReduceMean", *CONV, given=[ints(2, 3)], keepdims=0),
+    "mean-of-nothing": one("ReduceMean", *CONV, given=[ints()], noop_with_empty_axes=1),
+    "sum": one("ReduceSum", *CONV, given=[ints(-1)]),
+    "greatest": one("ReduceMax", *CONV, given=[ints(1)]),
+    "least": one("ReduceMin", *CONV),
+    "split": one("Split", *CONV, given=[ints(1, 3)], axis=1, outputs=("y", "z")),
+    "split-by-count": one("Split", *CONV, axis=2, num_outputs=2, outputs=("y", "z")),
+    "slice": one("Slice", *CONV, given=[ints(1, -5), ints(2**63 - 1, -1), ints(1, 3), ints(1, 2)]),
+    "gather-one": one("Gather", *CONV, given=[np.array(-1)], axis=2),
+    "gather-some": one("Gather", *CONV, given=[ints(1, 2)], axis=1),
+    "pad-axes": one("Pad", *CONV, given=[ints(1, 2, 0, 1), np.float32(0.5), ints(2, 3)]),
+    "pad-reflected": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 2, 1)], mode="reflect"),
+    "reshape": one("Reshape", *CONV, given=[ints(0, 2, 2, 9, -1)]),
+    "flatten": one("Flatten", *CONV),
+    "flatten-all": one("Flatten", *CONV, axis=0),
+    "squeezed": one("Squeeze", 1, 12, 1, 1, given=[ints(2, 3)]),
+    "unsqueezed": one("Unsqueeze", 1, 12, given=[ints(3, 2)]),
+    "expand-nothing": one("Expand", *CONV, given=[ints(1, 1, 9, 8)]),
+    "tile-nothing": one("Tile", *CONV, given=[ints(1, 1, 1, 1)]),
+    "depth-to-space": one("DepthToSpace", 1, 8, 3, 4, blocksize=2),
+    "depth-to-space-by-columns": one("DepthToSpace", 1, 8, 3, 4, blocksize=2, mode="CRD"),
+    "space-to-depth": one("SpaceToDepth", 1, 2, 6, 4, blocksize=2),
+    "nearest": one("Resize", *CONV, given=[None, np.array([1, 1, 2, 2], np.float32)]),
+    "nearest-of-torch": one(
+        "Resize",
+        *CONV,
+        given=[None, np.array([1, 1, 2, 3], np.float32)],
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    "linear": one("Resize", *CONV, given=[None, None, ints(1, 4, 18, 12)], mode="linear"),
+    "linear-aligned": one(
+        "Resize", *CONV, given=[None, None, ints(1, 4, 17, 15)], mode="linear", coordinate_transformation_mode="align_corners"
+    ),
+    "dropout": one("Dropout", *CONV, given=[np.float32(0.5), np.array(False)]),
+    "sums": (
+        [("Sum", ("x", "c", "x"), ("s",), {}), ("Mean", ("s", "x"), ("y",), {})],
+        {"x": CONV},
+        {"c": floats(4, 1, 1)},
+    ),
+    "shape-of-a-view": (  # as PyTorch writes x.view(x.size(0), -1)
+        [
+            ("Shape", ("x",), ("shape",), {}),
+            ("Constant", (), ("zero",), {"value_ints": [0]}),
+            ("Gather", ("shape", "zero"), ("batch",), {"axis": 0}),
+            ("Constant", (), ("rest",), {"value_ints": [-1]}),
+            ("Concat", ("batch", "rest"), ("wanted",), {"axis": 0}),
+            ("Reshape", ("x", "wanted"), ("y",), {}),
+        ],
+        {"x": CONV},
+        {},
+    ),
+    "shuffle": (
+        [
+            ("Reshape", ("x", "apart"), ("a",), {}),
+            ("Transpose", ("a",), ("t",), {"perm": [0, 2, 1, 3, 4]}),
+            ("Reshape", ("t", "together"), ("s",), {}),
+            ("Conv", ("s", "w"), ("y",), {}),
+        ],
+        {"x": CONV},
+        {"apart": ints(1, 2, 2, 9, 8), "together": ints(1, 4, 9, 8), "w": floats(3, 4, 1, 1)},
+    ),
+    "constants-fold": (
+        [
+            ("ConstantOfShape", ("n",), ("zeros",), {}),
+            ("Unsqueeze", ("c", "axes"), ("u",), {}),
+            ("Mul", ("u", "u"), ("sq",), {}),
+            ("Add", ("sq", "zeros"), ("sum",), {}),
+            ("Add", ("x", "sum"), ("y",), {}),
+        ],
+        {"x": CONV},
+        {"n": ints(1), "c": floats(4), "axes": ints(1, 2)},
+    ),
+    "an-open-batch": ([("Relu", ("x",), ("y",), {})], {"x": ("batch", 4, 9, 8)}, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_op_computes_what_the_reference_does(name: str) -> None:
+    nodes, inputs, _ = CASES[name]
+    outputs = [made for made in nodes[-1][2] if made]
+    data = model(CASES[name], outputs)
+    graph = from_onnx(data, name)
+    x = [floats(*(1 if isinstance(extent, str) else extent for extent in shape)) for shape in inputs.values()]
+    expected = ReferenceEvaluator(onnx.load_from_string(data)).run(None, dict(zip(inputs, x, strict=True)))
+    assert distance(graph, x, expected) < CLOSE
+    assert not any(op.kind == "transpose" for op in graph.ops)
+
+
+def relu(*shape: Any, constants: Constants | None = None) -> Case:
+    return [("Relu", ("x",), ("y",), {})], {"x": shape}, constants or {}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "text": (b"a text", "not a readable .onnx file"),
+    "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
+    "an old opset": (model(relu(1, 4), opset=12), f"opset 12; opset {OLDEST_OPSET} and later"),
+    "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of a size that is 'height'"),
+    "a batch": (model(relu(2, 3, 8, 8)), "tensor 'x': has a batch of 2; export it with a batch of 1"),
+    "all ops at once": (
+        model(([("Erf", ("x",), ("a",), {}), ("Erf", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
+        "3 ops of the ONNX model cannot be imported: Erf (2 times, first in a): TFLite has no op for it here; NonZero (in y)",
+    ),
+    "another domain": (
+        model(one("Gelu", 1, 4), opset=13).replace(b"Gelu", b"Gulu"),
+        "Gulu (in y): TFLite has no op for it here",
+    ),
+    "a product of maps": (
+        model(([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 4), "z": (1, 4, 4)}, {})),
+        "MatMul (in y): its second operand is computed by the network and not constant",
+    ),
+    "a huge constant": (
+        model(
+            ([("ConstantOfShape", ("n",), ("c",), {}), ("Add", ("x", "c"), ("y",), {})], {"x": (1, 4)}, {"n": ints(1 << 40)})
+        ),
+        "a constant of shape [1099511627776] takes more than 67,108,864 bytes",
+    ),
+    "a huge repetition": (
+        model(
+            (
+                [("Expand", ("c", "n"), ("e",), {}), ("Add", ("x", "e"), ("y",), {})],
+                {"x": (1, 4)},
+                {"c": floats(1), "n": ints(1 << 40)},
+            )
+        ),
+        "takes more than 67,108,864 bytes",
+    ),
+    "a name twice": (
+        model(([("Relu", ("x",), ("y",), {}), ("Tanh", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
+        "makes no tensor, or one",
+    ),
+    "an unknown name": (
+        model(([("Relu", ("z",), ("y",), {})], {"x": (1, 4)}, {})),
+        "tensor 'z': is read before any node makes it",
+    ),
+    "a missing output": (model(relu(1, 4), outputs=["z"]), "tensor 'z': is an output that no node makes"),
+    "a constant output": (
+        model(([("Shape", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
+        "an output is constant, or no tensor",
+    ),
+    "training": (model(one("Dropout", 1, 4, given=[np.float32(0.5), np.array(True)])), "it is in training mode"),
+    "cubic": (
+        model(one("Resize", *CONV, given=[None, np.array([1, 1, 2, 2], np.float32)], mode="cubic")),
+        "its mode 'cubic' with these options is not TFLite's",
+    ),
+    "padding beyond half a window": (
+        model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[2, 2, 2, 2])),
+        "its padding is more than half of its window",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_supported_is_refused_in_one_line(name: str) -> None:
+    data, message = REFUSED[name]
+    with pytest.raises(CompileError) as error:
+        from_onnx(data, name)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_constants_in_other_files_are_not_opened() -> None:
+    made = onnx.load_from_string(model(one("Gemm", 1, 12, given=[floats(12, 7)])))
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    with pytest.raises(CompileError, match="lies in another file; write the model as one"):
+        from_onnx(made.SerializeToString(), "external")
+
+
+def test_an_int8_input_is_refused() -> None:
+    made = onnx.load_from_string(model(relu(1, 4)))
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT8
+    with pytest.raises(CompileError, match="tensor 'x': is an input of int8; only float inputs are supported"):
+        from_onnx(made.SerializeToString(), "integers")
+
+
+def test_damaged_files_end_as_one_error() -> None:
+    data, rng, refused = model(CASES["shuffle"]), np.random.default_rng(3), 0
+    for _ in range(600):
+        damaged = bytearray(data)
+        for place in rng.integers(0, len(data), rng.integers(1, 4)):
+            damaged[place] = rng.integers(256)
+        try:
+            from_onnx(bytes(damaged[: len(data) - (int(rng.integers(60)) if rng.random() < 0.2 else 0)]), "damaged")
+        except CompileError:
+            refused += 1
+    assert refused > 150
+
+
+def single_op_models() -> list[tuple[str, Any, list[np.ndarray], list[np.ndarray]]]:
+    """ONNX's own node tests of one op on floats of fixed shapes: (name, model, inputs, outputs)."""
+    from onnx.backend.test.loader import load_model_tests
+
+    found = []
+    for test in load_model_tests(kind="node"):
+        made = test.model
+        if made is None or len(made.graph.node) != 1 or not made.graph.input or made.graph.node[0].domain:
+            continue
+        values = made.graph.input
+        fixed = all(dim.HasField("dim_value") for value in values for dim in value.type.tensor_type.shape.dim)
+        if not fixed or values[0].type.tensor_type.elem_type != TensorProto.FLOAT:
+            continue
+        inputs, outputs = ([_array(value) for value in side] for side in test.data_sets[0])
+        if all(array is not None and array.dtype.kind in "fiub" for array in (*inputs, *outputs)):
+            found.append((test.name, made, inputs, outputs))
+    return found
+
+
+def _array(value: Any) -> np.ndarray | None:
+    if isinstance(value, (TensorProto, np.ndarray, np.generic)):
+        return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
+    return None
+
+
+SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # of the others all inputs but one become constants
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
+    """Each kind that is supported comes out right at least once, here or among CASES."""
+    right, refused = Counter[str](), Counter[str]()
+    for name, made, inputs, outputs in single_op_models():
+        op = made.graph.node[0].op_type
+        kept = len(inputs) if op in SEVERAL_MAPS else 1
+        constants = list(zip([value.name for value in made.graph.input], inputs, strict=False))[kept:]
+        del made.graph.input[kept:]
+        made.graph.initializer.extend(numpy_helper.from_array(array, label) for label, array in constants)
+        try:
+            graph = from_onnx(made.SerializeToString(), name)
+        except CompileError as error:
+            assert "\n" not in str(error) and "not known here" not in str(error), (name, error)
+            refused[op] += 1
+            continue
+        assert distance(graph, inputs[:kept], outputs) < CLOSE, name
+        right[op] += 1
+    assert sum(right.values()) >= 180, right
+    tried = {node[0] for nodes, _, _ in CASES.values() for node in nodes}
+    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM"}  # whose tests there are have a batch: see the architectures
+    print(f"{sum(right.values())} of {sum(right.values()) + sum(refused.values())} come out right, the others are refused")
+
+
+@pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
+def test_the_architectures_come_through_onnx_as_from_torch() -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    from cases.architectures import BUILDERS, network
+    from cases.from_torch import trained
+
+    from tinyweave.importers.torch import from_module
+
+    for name in BUILDERS:
+        module, example = network(name)
+        module, file = trained(module), io.BytesIO()
+        torch.onnx.export(module, (example,), file, dynamo=False, opset_version=17)
+        graph = from_onnx(file.getvalue(), name)
+        with torch.no_grad():
+            expected = module(example).numpy()
+        assert distance(graph, [example.numpy()], [expected]) < CLOSE, name
+        kinds, wanted = (Counter(op.kind for op in each.ops) for each in (graph, from_module(module, example)))
+        assert kinds == wanted or name == "shufflenet_v2", (name, kinds - wanted, wanted - kinds)
+        assert not kinds["transpose"], name

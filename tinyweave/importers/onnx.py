@@ -1,0 +1,170 @@
+"""An .onnx file as a Graph.
+
+In: the file's bytes, which nobody vouches for. Out: a float32 Graph, channels last. `onnx_ops.OPS` says what each op becomes;
+what depends on constants and shapes only is computed while the graph grows. Source: ONNX IR and operator schemas, opset 13 and
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..ir import CompileError, Graph
+from .onnx_ops import OPS
+from .program import Exported, Node, Ref, graph_of
+
+OLDEST_OPSET = 13
+MAX_FILE = 1 << 28  # bytes: a float network is four times as large as its int8 form
+MAX_NODES = 1 << 12
+MAX_BYTES = 1 << 28  # of all constants together
+FLOATS = ("float16", "float32", "float64")
+
+
+def from_onnx(data: bytes, name: str) -> Graph:
+    """Return the graph of a file, called `name`; CompileError for what is damaged or unsupported."""
+    onnx = _onnx()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        return graph_of(_program(onnx, model), name)
+    except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
+    except Exception as error:
+        if type(error).__module__.startswith(("google.protobuf", "onnx")):
+            raise _unreadable(error) from error
+        raise
+
+
+def _unreadable(error: Exception) -> CompileError:
+    return CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged")
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.inliner
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise CompileError("onnx is not installed", "pip install 'tinyweave[onnx]'") from error
+    return onnx
+
+
+def _program(onnx: Any, model: Any) -> Exported:
+    """Return the main graph as an Exported whose values have the names that the file gives them."""
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    opset = opsets.get("", opsets.get("ai.onnx", 0))
+    if opset < OLDEST_OPSET:
+        raise CompileError(
+            f"the file is of opset {opset}",
+            f"opset {OLDEST_OPSET} and later are supported: onnx.version_converter.convert_version(model, {OLDEST_OPSET})",
+        )
+    graph = model.graph
+    if len(graph.node) > MAX_NODES:
+        raise CompileError(f"the graph has {len(graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
+    if graph.sparse_initializer:
+        raise CompileError("the file holds sparse constants", "store them as dense ones")
+    constants = _constants(onnx, graph)
+    inputs = {value.name: _input_shape(onnx, value) for value in graph.input if value.name not in constants}
+    known = {*inputs, *constants, ""}
+    nodes = list[Node]()
+    for position, node in enumerate(graph.node):
+        for name in node.input:
+            if name not in known:
+                raise CompileError("is read before any node makes it", "the file may be damaged", tensor=name)
+        made = [name for name in node.output if name]
+        if not made or len(set(made)) < len(made) or known.intersection(made):
+            raise CompileError(
+                f"node {position} ({node.op_type}) makes no tensor, or one that there is", "the file may be damaged"
+            )
+        known.update(made)
+        nodes += _nodes(onnx, node)
+    outputs = [Ref(value.name) for value in graph.output]
+    for ref in outputs:
+        if ref.name not in known:
+            raise CompileError("is an output that no node makes", "the file may be damaged", tensor=ref.name)
+    return Exported(inputs, constants, nodes, outputs, OPS, "ONNX")
+
+
+def _constants(onnx: Any, graph: Any) -> dict[str, np.ndarray]:
+    constants = dict[str, np.ndarray]()
+    total = 0
+    for tensor in graph.initializer:
+        constants[tensor.name] = _array(onnx, tensor)
+        total += constants[tensor.name].nbytes
+        if total > MAX_BYTES:
+            raise CompileError(f"the constants take more than {MAX_BYTES:,} bytes", "no microcontroller has room for them")
+    return constants
+
+
+def _array(onnx: Any, tensor: Any) -> np.ndarray:
+    """Return a constant as an array of this process: what lies in other files is not opened."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+        raise CompileError(
+            "lies in another file", "write the model as one: onnx.save(onnx.load(path), out)", tensor=tensor.name or "constant"
+        )
+    values = onnx.numpy_helper.to_array(tensor)
+    if values.dtype.kind not in "fiub":
+        raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=tensor.name or "constant")
+    return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
+
+
+def _input_shape(onnx: Any, value: Any) -> tuple[int, ...]:
+    kind = value.type.tensor_type
+    if kind.elem_type != onnx.TensorProto.FLOAT:
+        names = {number: word for word, number in onnx.TensorProto.DataType.items()}
+        what = names.get(kind.elem_type, "of an unknown type").lower()
+        raise CompileError(f"is an input of {what}", "only float inputs are supported", tensor=value.name)
+    if not kind.HasField("shape"):
+        raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
+    shape = list[int]()
+    for axis, dim in enumerate(kind.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value > 0:
+            shape.append(dim.dim_value)
+        elif axis == 0 and len(kind.shape.dim) > 1 and not dim.HasField("dim_value"):
+            shape.append(1)  # the batch is usually left open
+        else:
+            what = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
+            raise CompileError(f"has an axis {axis} of a size that is {what}", "export it with fixed shapes", tensor=value.name)
+    return tuple(shape)
+
+
+def _nodes(onnx: Any, node: Any) -> Iterator[Node]:
+    """Yield a node of the program, and one for each of several outputs."""
+    op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+    made = [name for name in node.output if name]
+    where = node.name or made[0]
+    args = tuple(Ref(name) if name else None for name in node.input)
+    attributes = {each.name: _attribute(onnx, each) for each in node.attribute}
+    if len(node.output) == 1:
+        yield Node(made[0], op, args, attributes, where)
+        return
+    all_of_them = f"{where}: {', '.join(made)}"
+    yield Node(all_of_them, op, args, {**attributes, "outputs": len(node.output)}, where)
+    for index, name in enumerate(node.output):
+        if name:
+            yield Node(name, "getitem", (Ref(all_of_them), index), {}, where)
+
+
+def _attribute(onnx: Any, attribute: Any) -> Any:
+    kinds = onnx.AttributeProto
+    match attribute.type:
+        case kinds.INT:
+            return attribute.i
+        case kinds.FLOAT:
+            return attribute.f
+        case kinds.STRING:
+            return attribute.s.decode()
+        case kinds.INTS:
+            return list(attribute.ints)
+        case kinds.FLOATS:
+            return list(attribute.floats)
+        case kinds.STRINGS:
+            return [text.decode() for text in attribute.strings]
+        case kinds.TENSOR:
+            return _array(onnx, attribute.t)
+    return None  # a graph: the op that has it is not supported

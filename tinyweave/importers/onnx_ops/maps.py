@@ -1,0 +1,507 @@
+"""What ONNX's ops on maps are in TFLite's. Most are PyTorch's with their arguments in another form; see `onnx_ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce as accumulated
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ops.resize import float_line
+from .. import aten
+from ..aten import axes, elementwise, spatial
+from ..channels_last import Builder, Map, Unread, Unsupported, viewed
+
+Array = NDArray[Any]
+Function = Callable[..., Any]
+FLOAT = 1  # in TensorProto.DataType
+INFINITE = 3.4e38  # limits beyond it clip nothing
+
+
+def known(value: Any, what: str) -> Array:
+    """Return an input that must be constant."""
+    if not isinstance(value, np.ndarray):
+        raise Unsupported(f"its {what} is computed by the network and not constant")
+    return value
+
+
+def integers(value: Any, what: str) -> list[int]:
+    return [int(each) for each in np.ravel(known(value, what))]
+
+
+def plain(function: Function) -> Function:
+    """Return an op without attributes as one that ignores those of another opset."""
+    return lambda b, *inputs, **_: function(b, *inputs)
+
+
+# windows
+
+
+def _padding(
+    x: Map, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], auto_pad: str, pads: Sequence[int] | None
+) -> list[tuple[int, int]]:
+    """Return (before, after) per spatial axis."""
+    rank = len(kernel)
+    if auto_pad == "NOTSET":
+        pads = pads or [0] * (2 * rank)
+        return list(zip(pads[:rank], pads[rank:], strict=True))
+    if auto_pad == "VALID":
+        return [(0, 0)] * rank
+    found = []
+    for extent, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
+        total = max((ceil(extent / s) - 1) * s + d * (k - 1) + 1 - extent, 0)
+        less, more = total // 2, total - total // 2
+        found.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
+    return found
+
+
+def convolution(
+    b: Builder,
+    x: Map,
+    weight: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Map:
+    kernel = known(weight, "weight").shape[2:]
+    strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
+    padding = _padding(x, kernel, strides, dilations, auto_pad, pads)
+    return spatial.convolution(b, x, weight, bias, strides, padding, dilations, group)
+
+
+def transposed_convolution(
+    b: Builder,
+    x: Map,
+    weight: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Map:
+    rank = known(weight, "weight").ndim - 2
+    if rank != 2:
+        raise Unsupported("only maps [1, c, h, w] are supported")
+    pads, more = pads or [0] * (2 * rank), output_padding or [0] * rank
+    if auto_pad not in ("NOTSET", "VALID") or output_shape:
+        raise Unsupported("its padding follows from the size of its output; give pads")
+    # what is cropped less after than before is as if the output were padded
+    less = [before - after + extra for before, after, extra in zip(pads[:rank], pads[rank:], more, strict=True)]
+    return spatial.transposed_convolution(b, x, weight, bias, strides or 1, pads[:rank], less, group, dilations or 1)
+
+
+def pool(function: Function) -> Function:
+    def apply(
+        b: Builder,
+        x: Map,
+        *,
+        kernel_shape: Sequence[int],
+        auto_pad: str = "NOTSET",
+        ceil_mode: int = 0,
+        dilations: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        **more: Any,
+    ) -> Any:
+        if len(x.axes) != len(kernel_shape) + 2:
+            raise Unsupported(f"its window has {len(kernel_shape)} axes, the map {len(x.axes)}")
+        strides, dilations = strides or [1] * len(kernel_shape), dilations or [1] * len(kernel_shape)
+        padding = _padding(x, kernel_shape, strides, dilations, auto_pad, pads)
+        return function(b, x, kernel_shape, strides, padding, dilations, bool(ceil_mode), **more)
+
+    return apply
+
+
+def average_pool(
+    b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, count_include_pad: int = 0
+) -> Map:
+    if {*dilations} != {1}:
+        raise Unsupported("TFLite's pool has no dilation")
+    return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad))
+
+
+def max_pool(
+    b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
+) -> list[Any]:
+    return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), Unread("the places of its maxima are read")]
+
+
+def whole(kind: str) -> Function:
+    """Return the function of an op over all rows and columns."""
+    return lambda b, x: axes.reduce(kind)(b, x, range(2, len(x.axes)), True)
+
+
+# products
+
+
+def gemm(
+    b: Builder,
+    x: Map,
+    weight: Any,
+    bias: Any = None,
+    *,
+    alpha: float = 1,
+    beta: float = 1,
+    transA: int = 0,
+    transB: int = 0,
+) -> Map:
+    weight = known(weight, "weight") * np.float32(alpha)
+    weight = weight if transB else weight.T
+    if bias is not None:
+        bias = known(bias, "bias") * np.float32(beta)
+        if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
+            raise Unsupported(f"its bias of shape {list(bias.shape)} differs between rows")
+        bias = np.broadcast_to(bias.ravel(), (len(weight),))
+    x = axes.permute(b, x, (1, 0)) if transA else x
+    return axes.linear(b, x, weight, bias)
+
+
+def product(b: Builder, x: Any, weight: Any) -> Map:
+    weight = known(weight, "second operand") if isinstance(x, Map) else known(x, "second operand")
+    if not isinstance(x, Map) or weight.ndim != 2:
+        raise Unsupported("only a map times a constant matrix is supported")
+    return axes.linear(b, x, weight.T)
+
+
+# element by element
+
+
+def variadic(kind: str) -> Function:
+    def apply(b: Builder, *inputs: Any) -> Map:
+        maps = [each for each in inputs if isinstance(each, Map)]
+        constants = [each for each in inputs if not isinstance(each, Map)]
+        return accumulated(lambda x, y: elementwise.binary(kind)(b, x, y), [*maps, *constants])
+
+    return apply
+
+
+def average(b: Builder, *inputs: Any) -> Map:
+    return elementwise.binary("mul")(b, variadic("add")(b, *inputs), np.float32(1 / len(inputs)))
+
+
+def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
+    low, high = (None if limit is None else float(known(limit, "limit")) for limit in (low, high))
+    return elementwise.clamp(
+        b, x, None if low is None or low < -INFINITE else low, None if high is None or high > INFINITE else high
+    )
+
+
+def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
+    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
+    x = x if abs(6 * alpha - 1) < 1e-6 else elementwise.binary("mul")(b, x, 6 * alpha)
+    return elementwise.binary("mul")(b, b.like("relu6", elementwise.binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
+
+
+def prelu(b: Builder, x: Map, slope: Any) -> Map:
+    slope = known(slope, "slope")
+    return elementwise.prelu(b, x, slope.ravel()) if slope.size in (1, x.shape[1]) else _each_slope(b, x, slope)
+
+
+def _each_slope(b: Builder, x: Map, slope: Array) -> Map:
+    raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
+
+
+def normalised(
+    b: Builder,
+    x: Map,
+    scale: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Map:
+    return elementwise.batch_norm(b, x, scale, bias, mean, variance, bool(training_mode), 0.0, epsilon, False)
+
+
+def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
+    if training is not None and np.any(known(training, "mode")):
+        raise Unsupported("it is in training mode")
+    return [x, Unread("the mask of its dropout is read")]
+
+
+def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
+    if to != FLOAT:
+        raise Unsupported("it makes a map of another type")
+    return x
+
+
+def power(b: Builder, x: Map, exponent: Any) -> Map:
+    exponent = known(exponent, "exponent")
+    return elementwise.power(b, x, float(exponent.ravel()[0]) if exponent.size == 1 else None)
+
+
+# along axes
+
+
+def softmax(kind: str) -> Function:
+    return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
+
+
+def over_axes(kind: str) -> Function:
+    """Return the function of a reduction; its axes are an input, or an attribute in older opsets."""
+
+    def apply(
+        b: Builder, x: Map, given: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Map:
+        chosen = axes_ if given is None else integers(given, "axes")
+        if not chosen and noop_with_empty_axes:
+            return x
+        y = axes.reduce("mean" if kind == "sum" else kind)(b, x, chosen or None, bool(keepdims))
+        count = prod(x.shape[axis] for axis in (chosen or range(len(x.axes))))
+        return y if kind != "sum" else elementwise.binary("mul")(b, y, float(count))
+
+    return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
+
+
+def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
+    if sizes is not None:
+        return axes.split_sizes(b, x, integers(sizes, "sizes"), axis)
+    extent = x.shape[axis]
+    each = -(-extent // num_outputs)
+    return axes.split_sizes(b, x, [min(each, extent - begin) for begin in range(0, extent, each)], axis)
+
+
+def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
+    begin, end = integers(starts, "starts"), integers(ends, "ends")
+    along = range(len(begin)) if along is None else integers(along, "axes")
+    steps = [1] * len(begin) if steps is None else integers(steps, "steps")
+    for first, last, axis, step in zip(begin, end, along, steps, strict=True):
+        if step < 1:
+            raise Unsupported("it runs backwards")
+        x = axes.slice_(b, x, axis, first, last, step)
+    return x
+
+
+def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
+    extent, indices = x.shape[axis], known(indices, "indices")
+    places = [int(place) % extent for place in indices.ravel()]
+    if indices.ndim == 0:
+        return axes.select(b, x, axis, places[0])
+    if indices.ndim > 1 or not places or places != list(range(places[0], places[0] + len(places))):
+        raise Unsupported("only one place, or several that follow each other, are supported")
+    return axes.slice_(b, x, axis, places[0], places[-1] + 1)
+
+
+def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
+    amounts, rank = integers(pads, "pads"), len(x.axes)
+    chosen = range(rank) if along is None else [axis % rank for axis in integers(along, "axes")]
+    by_axis = [(0, 0)] * rank
+    for index, axis in enumerate(chosen):
+        by_axis[axis] = (amounts[index], amounts[index + len(amounts) // 2])
+    backwards = [amount for pair in by_axis[::-1] for amount in pair]
+    filled = 0.0 if value is None else float(known(value, "value").ravel()[0])
+    return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
+
+
+# views
+
+
+def reshape(b: Builder, x: Map, shape: Any, *, allowzero: int = 0) -> Map:
+    wanted = integers(shape, "shape")
+    return axes.view(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
+
+
+def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
+    axis %= len(x.axes) + 1 if axis >= 0 else len(x.axes)
+    return axes.view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
+    return axes.permute(b, x, perm or range(len(x.axes))[::-1])
+
+
+def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
+    return axes.squeeze(b, x, None if given is None else integers(given, "axes"))
+
+
+def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
+    rank = len(x.axes) + len(integers(given, "axes"))
+    for axis in sorted(axis % rank for axis in integers(given, "axes")):
+        x = axes.unsqueeze(b, x, axis)
+    return x
+
+
+def expand(b: Builder, x: Map, shape: Any) -> Map:
+    if np.broadcast_shapes(x.shape, tuple(integers(shape, "shape"))) != x.shape:
+        raise Unsupported("it repeats values; let the op that reads it broadcast")
+    return x
+
+
+def tile(b: Builder, x: Map, repeats: Any) -> Map:
+    if {*integers(repeats, "repeats")} - {1}:
+        raise Unsupported("it repeats values; let the op that reads it broadcast")
+    return x
+
+
+def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> Array:
+    return np.array(np.shape(x) if isinstance(x, np.ndarray) else x.shape, np.int64)[start:end]
+
+
+def size_of(b: Builder, x: Any) -> Array:
+    return np.array(prod(x.shape), np.int64)
+
+
+def _blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
+    spatial_axes, dims = spatial.to_image(b, 4, size, b.fresh(channels))
+    return b.map(kind, (spatial.nhwc(b, x),), spatial_axes, dims, {"block_size": block})
+
+
+def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
+    n, c, h, w = x.shape
+    depth = c // blocksize**2
+    if mode == "CRD":  # the channels of a block lie together
+        apart = viewed(b, x, (n, depth, blocksize, blocksize, h, w))
+        x = viewed(b, axes.permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
+    return _blocks(b, x, "depth_to_space", (h * blocksize, w * blocksize), depth, blocksize)
+
+
+def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
+    if mode != "DCR":
+        raise Unsupported(f"its mode '{mode}' is not TFLite's")
+    _, c, h, w = x.shape
+    return _blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
+
+
+# larger maps
+
+
+def resize(
+    b: Builder,
+    x: Map,
+    roi: Any = None,
+    scales: Any = None,
+    sizes: Any = None,
+    *,
+    mode: str = "nearest",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    keep_aspect_ratio_policy: str = "stretch",
+    **_: Any,
+) -> Map:
+    if antialias or keep_aspect_ratio_policy != "stretch" or mode not in ("nearest", "linear"):
+        raise Unsupported(f"its mode '{mode}' with these options is not TFLite's")
+    rank = len(x.axes)
+    chosen = list(axes) if axes else list(range(rank))
+    if scales is not None and np.size(scales):
+        factors = dict(zip(chosen, map(float, known(scales, "scales")), strict=True))
+        wanted = {axis: int(np.floor(x.shape[axis] * factor)) for axis, factor in factors.items()}
+    else:
+        wanted = dict(zip(chosen, integers(sizes, "sizes"), strict=True))
+        factors = {axis: size / x.shape[axis] for axis, size in wanted.items()}
+    if rank != 4 or any(wanted.get(axis, x.shape[axis]) != x.shape[axis] for axis in (0, 1)):
+        raise Unsupported("only the rows and columns of maps [1, c, h, w] are resized")
+    size = [wanted.get(axis, x.shape[axis]) for axis in (2, 3)]
+    how = coordinate_transformation_mode
+    if mode == "linear":
+        if any(wanted[axis] != x.shape[axis] * factors[axis] for axis in wanted):
+            raise Unsupported("its factor is no quotient of the sizes; give sizes")
+        if how not in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric") or (how[0] == "p" and 1 in size):
+            raise Unsupported(f"its places '{how}' are not TFLite's")
+        aligned, centred = how == "align_corners", how in ("half_pixel", "pytorch_half_pixel")
+        return spatial.resized(b, "resize_bilinear", x, size, align_corners=aligned, half_pixel_centers=centred)
+    places = [
+        _nearest(e, out, factors.get(a, 1.0), how, nearest_mode) for a, e, out in zip((2, 3), x.shape[2:], size, strict=True)
+    ]
+    for aligned, centred in ((False, False), (False, True), (True, False)):
+        ours = [_nearest_in_tflite(e, out, aligned, centred) for e, out in zip(x.shape[2:], size, strict=True)]
+        if all(np.array_equal(one, two) for one, two in zip(places, ours, strict=True)):
+            kind = "resize_nearest_neighbor"
+            return spatial.resized(b, kind, x, size, align_corners=aligned, half_pixel_centers=centred)
+    raise Unsupported(f"its places '{how}' with '{nearest_mode}' are not TFLite's for these sizes")
+
+
+ROUNDED: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
+    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+}
+
+
+def _nearest(extent: int, out: int, factor: float, how: str, rounding: str) -> Array:
+    """Return which rows of the input an output's rows are."""
+    at = np.arange(out, dtype=np.float64)
+    if how == "asymmetric":
+        at = at / factor
+    elif how == "align_corners":
+        at = at * (extent - 1) / max(out - 1, 1)
+    elif how in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+        at = (at + 0.5) / factor - 0.5
+    else:
+        raise Unsupported(f"its places '{how}' are not TFLite's")
+    return np.clip(ROUNDED[rounding](at), 0, extent - 1).astype(np.int64)
+
+
+def _nearest_in_tflite(extent: int, out: int, aligned: bool, centred: bool) -> Array:
+    scale, offset = float_line(extent, out, aligned, centred)
+    at = (np.arange(out, dtype=np.float32) + offset) * scale
+    return np.clip(np.floor(at + 0.5) if aligned else np.floor(at), 0, extent - 1).astype(np.int64)
+
+
+# sequences
+
+
+def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
+    """Return the function of an LSTM or a GRU. gates: in which order PyTorch has those of ONNX; usual: the activations."""
+
+    def apply(
+        b: Builder,
+        x: Map,
+        weights: Any,
+        recurrences: Any,
+        biases: Any = None,
+        lengths: Any = None,
+        *states: Any,
+        hidden_size: int = 0,
+        direction: str = "forward",
+        layout: int = 0,
+        activations: Sequence[str] | None = None,
+        clip: float | None = None,
+        linear_before_reset: int = 0,
+        input_forget: int = 0,
+    ) -> list[Any]:
+        if direction != "forward" or layout or clip is not None or lengths is not None or input_forget:
+            raise Unsupported("only the direction 'forward', layout 0 and no clipping are supported")
+        if activations is not None and tuple(activations) != tuple(usual):
+            raise Unsupported(f"its activations {', '.join(activations)} are not the usual ones")
+        if kind == "gru" and not linear_before_reset:
+            raise Unsupported("it resets before the product; set linear_before_reset, as PyTorch does")
+        if any(state is not None and np.any(known(state, "first state")) for state in states):
+            raise Unsupported("its first state is not 0")
+        parts = [known(weights, "weight")[0], known(recurrences, "weight")[0]]
+        cells = parts[1].shape[1]
+        both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else known(biases, "bias")[0]
+        parts += [both[: len(gates) * cells], both[len(gates) * cells :]]
+        ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
+        first = [None] * 2 if kind == "lstm" else None
+        given = [np.zeros(1)] * 2 if first else np.zeros(1)
+        sequence, *last = aten.RECURRENT[kind](b, x, given, ordered, True, 1, 0.0, False, False, False)
+        return [axes.unsqueeze(b, sequence, 1), *last]
+
+    return apply
+
+
+def constant(b: Builder, **given: Any) -> Array:
+    ((name, value),) = given.items()
+    if name not in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        raise Unsupported("only numbers are supported")
+    dtype = np.float32 if "float" in name else np.int64
+    return np.asarray(value) if name == "value" else np.asarray(value, dtype)
