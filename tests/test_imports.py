@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "importers": {"ir", "ops", "tflite_schema"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
+    "quantize": {"ir", "ops", "passes"},
     "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
     "toolchain": {"ir"},

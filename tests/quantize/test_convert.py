@@ -1,0 +1,256 @@
+"""From float to int8, op kind by op kind: LiteRT's bytes, the float op's values within a few steps, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from cases.draw import activation, constant, integers, single_op
+from cases.ops import GENERATORS, Case, cases
+
+from tinyweave import ops
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.ops import SPECS
+from tinyweave.quantize.calibrate import calibrate
+from tinyweave.quantize.convert import affine, dequantised, interval, quantised, to_int8, weight_scales
+from tinyweave.quantize.rules import RULES, groups
+from tinyweave.simulate import litert
+
+RNG = np.random.default_rng(0)
+# what a float network has no use for: conversions, and state, whose scales come from more than its values
+WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "quantize", "read_variable", "svdf", "unidirectional_sequence_lstm"}
+
+
+def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    return values if tensor.quant is None else dequantised(values, tensor.quant)
+
+
+def float_cases(kind: str) -> Iterator[Case]:
+    """The cases of a kind as float32, those left out that have no float form yet or hold no values."""
+    for case in cases(kind):
+        old = case.graph.tensors
+        if any(t.dtype not in ("int8", "int32", "int64") for t in old.values()) or not any(t.quant for t in old.values()):
+            continue
+        tensors = {}
+        for tensor in old.values():
+            data = None if tensor.data is None else real(tensor, tensor.data)
+            dtype = "float32" if tensor.quant is not None else tensor.dtype
+            tensors[tensor.name] = replace(tensor, dtype=dtype, data=data, quant=None)
+        graph = replace(case.graph, tensors=tensors)
+        try:
+            ops.check(verify(graph))
+        except CompileError:
+            continue
+        inputs = [[real(old[n], x) for n, x in zip(graph.inputs, arrays, strict=True)] for arrays in case.inputs]
+        if all(array.size for array in inputs[0]):
+            yield Case(case.id, graph, inputs)
+
+
+def int8_of(graph: Graph, samples: list[list[np.ndarray]], method: str = "minmax") -> Graph:
+    stacked = {name: np.stack(arrays) for name, arrays in zip(graph.inputs, zip(*samples, strict=True), strict=True)}
+    calibration = calibrate(graph, stacked, method)
+    return to_int8(graph, calibration.groups, calibration.quants)
+
+
+def as_int8(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    return [
+        quantised(x, t.quant) if t.quant else x for x, t in zip(arrays, (graph.tensors[n] for n in graph.inputs), strict=True)
+    ]
+
+
+def test_every_kind_has_a_rule_or_a_reason() -> None:
+    assert RULES.keys() | WITHOUT_RULE == SPECS.keys() and not RULES.keys() & WITHOUT_RULE
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("kind", sorted(RULES))
+def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
+    """Its file runs in LiteRT to the reference's bytes, which stand for the float op's values within two steps."""
+    pytest.importorskip("ai_edge_litert")
+    tested = 0
+    for case in islice(float_cases(kind), 12):
+        try:
+            graph = int8_of(case.graph, case.inputs)
+        except CompileError as error:
+            assert "scale" in str(error), case.id  # ranges that a kernel's arithmetic cannot bear
+            continue
+        assert not any(t.dtype == "float32" for t in graph.tensors.values())
+        inputs = [as_int8(graph, arrays) for arrays in case.inputs]
+        for arrays, floats, answer in zip(inputs, case.inputs, litert.run(to_tflite(graph), inputs), strict=True):
+            computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)))
+            expected = ops.run(case.graph, dict(zip(graph.inputs, floats, strict=True)))
+            for (name, values), bytes_of_litert in zip(computed.items(), answer.outputs, strict=True):
+                assert values.tobytes() == bytes_of_litert.tobytes(), case.id
+                if graph.tensors[name].quant is not None:
+                    near(graph, name, values, expected[name], case)
+        tested += 1
+    if not tested:
+        pytest.skip(f"{kind} has no float32 form, or only cases of other types")
+
+
+def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case: Case) -> None:
+    """What int8 gives lies near the float values, as far as steps of the inputs allow that."""
+    (op,) = [op for op in graph.ops if op.kind != "quantize"]
+    noise = 0.0
+    for index, tensor in enumerate(graph.inputs_of(op)):
+        if tensor is not None and tensor.quant is not None and index != RULES[op.kind].bias:
+            size = 1.0
+            if RULES[op.kind].weights is not None or op.kind in ("mul", "batch_matmul", "prelu"):
+                other = case.graph.input(op, 1 if index != 1 else SPECS[op.kind].data)
+                bound = other.data if other.data is not None else np.concatenate([x.ravel() for x in case.inputs[0]])
+                size = float(np.abs(bound).max()) * (
+                    case.graph.input(op, 1).elements / values.shape[-1] if RULES[op.kind].weights is not None else 1.0
+                )
+            noise += max(tensor.quant.scale) * size
+    tensor = graph.tensors[name]
+    error = np.abs(real(tensor, values) - np.clip(expected, *interval(tensor.quant or Quant((1.0,), (0,)))))
+    assert error.max(initial=0) <= 1.5 * (tensor.scale + noise), case.id
+
+
+def test_zero_is_exact_and_the_range_is_held() -> None:
+    for _ in range(1000):
+        low, high = sorted(RNG.normal(size=2) * 10 ** RNG.uniform(-3, 3))
+        quant = affine(low, high)
+        assert -128 <= quant.zero_point[0] <= 127
+        assert dequantised(quantised(np.zeros(1), quant), quant)[0] == 0
+        least, most = interval(quant)
+        step = quant.scale[0]
+        assert least <= min(low, 0) + step and most >= max(high, 0) - step
+        assert most - least == pytest.approx(max(high, 0) - min(low, 0), rel=1e-6)
+
+
+def test_what_is_always_zero_gets_a_moderate_scale() -> None:
+    assert affine(0, 0) == Quant((1.0,), (0,))
+
+
+def test_weights_are_symmetric_and_bear_the_bias() -> None:
+    weights = np.array([[1.0, -2.0], [0.0, 0.0], [1e-9, 0.0]], np.float32)
+    bias = np.array([0.5, -3.0, 100.0], np.float32)
+    scales = weight_scales(weights, 0, bias, 0.1)
+    assert scales[0] == np.float32(2 / 127)
+    assert np.all(np.abs(bias) / (0.1 * scales) <= 2**30 * (1 + 1e-6))
+    values = quantised(weights, Quant(tuple(scales), (0, 0, 0), 0), symmetric=True)
+    assert values.min() == -127 and values[0, 0] == 64
+
+
+def chain(*steps: tuple[str, tuple[str, ...], str, tuple[int, ...], dict[str, object]], inputs: tuple[Tensor, ...]) -> Graph:
+    """A float graph of ops (kind, inputs, output, its shape, attributes)."""
+    tensors = {t.name: t for t in inputs}
+    made = []
+    for number, (kind, sources, target, shape, attrs) in enumerate(steps):
+        tensors[target] = Tensor(target, shape, "float32")
+        made.append(Op(f"{kind}_{number}", kind, sources, (target,), attrs))
+    used = {name for op in made for name in op.inputs}
+    outputs = tuple(op.outputs[0] for op in made if op.outputs[0] not in used)
+    return ops.check(verify(Graph("g", tensors, tuple(made), tuple(t.name for t in inputs if t.data is None), outputs)))
+
+
+def real_input(name: str, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(name, shape, "float32")
+
+
+JOIN = {"axis": 1, "activation": "none"}
+
+
+def test_tensors_that_must_share_a_scale_do() -> None:
+    graph = chain(
+        ("reshape", ("a", "shape"), "r", (1, 4), {"new_shape": (1, 4)}),
+        ("concatenation", ("r", "b"), "c", (1, 8), JOIN),
+        ("relu", ("c",), "d", (1, 8), {}),
+        inputs=(real_input("a", (4,)), real_input("b", (1, 4)), integers("shape", 1, 4)),
+    )
+    found = groups(graph)
+    assert sorted(map(sorted, found.members().values())) == [["a", "b", "c", "r"], ["d"]]
+
+
+def test_a_given_scale_that_meets_another_is_requantised() -> None:
+    """The logistic keeps its 1/256 and is rescaled for the concatenation alone; two of them need no rescaling."""
+    mixed = chain(
+        ("logistic", ("a",), "p", (1, 4), {}),
+        ("concatenation", ("p", "b"), "c", (1, 8), JOIN),
+        inputs=(real_input("a", (1, 4)), real_input("b", (1, 4))),
+    )
+    samples = [[RNG.normal(size=(1, 4)).astype(np.float32), 10 * RNG.normal(size=(1, 4)).astype(np.float32)] for _ in range(20)]
+    graph = int8_of(mixed, samples)
+    assert [op.kind for op in graph.ops] == ["logistic", "quantize", "concatenation"]
+    assert graph.tensors["p"].quant == Quant((1 / 256,), (-128,))
+    assert graph.tensors["b"].quant == graph.tensors["c"].quant
+    both = chain(
+        ("logistic", ("a",), "p", (1, 4), {}),
+        ("logistic", ("b",), "q", (1, 4), {}),
+        ("concatenation", ("p", "q"), "c", (1, 8), JOIN),
+        inputs=(real_input("a", (1, 4)), real_input("b", (1, 4))),
+    )
+    graph = int8_of(both, samples)
+    assert [op.kind for op in graph.ops] == ["logistic", "logistic", "concatenation"]
+    assert graph.tensors["c"].quant == Quant((1 / 256,), (-128,))
+
+
+def test_a_constant_that_is_joined_widens_the_range() -> None:
+    graph = chain(
+        ("concatenation", ("a", "k"), "c", (1, 6), JOIN),
+        inputs=(real_input("a", (1, 4)), constant("k", np.array([[-7.0, 9.0]], np.float32))),
+    )
+    made = int8_of(graph, [[np.ones((1, 4), np.float32)]])
+    assert interval(made.tensors["c"].quant) == pytest.approx((-7, 9), abs=0.07)
+    values = made.tensors["k"]
+    assert values.quant == made.tensors["c"].quant
+    assert dequantised(values.data, values.quant) == pytest.approx(np.array([[-7, 9]]), abs=0.04)
+
+
+def test_weights_that_two_ops_share_may_differ_in_int8() -> None:
+    """Their biases have the scales of different inputs."""
+    shared = constant("w", RNG.normal(size=(4, 4)).astype(np.float32)), constant("b", RNG.normal(size=4).astype(np.float32))
+    attrs = {"activation": "none", "keep_num_dims": False}
+    graph = chain(
+        ("fully_connected", ("x", "w", "b"), "y", (1, 4), attrs),
+        ("fully_connected", ("y", "w", "b"), "z", (1, 4), attrs),
+        inputs=(real_input("x", (1, 4)), *shared),
+    )
+    made = int8_of(graph, [[10 * RNG.normal(size=(1, 4)).astype(np.float32)] for _ in range(20)])
+    first, second = made.ops
+    assert first.inputs[1] == second.inputs[1] and first.inputs[2] != second.inputs[2]
+    for op in made.ops:
+        bias, weights = made.input(op, 2), made.input(op, 1)
+        expected = made.input(op).scale * np.array(weights.quant.scale)
+        assert np.allclose(bias.quant.scale, expected)
+        assert np.all(np.abs(bias.data * expected - graph.tensors["b"].data) <= expected / 2 * (1 + 1e-5))
+
+
+def test_all_kinds_without_a_rule_are_told_at_once() -> None:
+    rng = np.random.default_rng(0)
+    float_to_int = single_op("quantize", [real_input("x", (1, 4))], activation("y", (), rng), {})
+    more = Op("cast_1", "cast", ("y",), ("z",), {})
+    graph = replace(
+        float_to_int,
+        tensors={**float_to_int.tensors, "z": Tensor("z", (1, 4), "float32")},
+        ops=(*float_to_int.ops, more),
+        outputs=("z",),
+    )
+    with pytest.raises(CompileError, match=r"2 ops cannot be quantised: quantize \(1\), cast \(1\); the first is quantize_0"):
+        to_int8(graph, groups(replace(graph, ops=())), {})
+
+
+def test_a_model_without_floats_says_that_it_is_quantised_already() -> None:
+    graph = next(cases("relu")).graph
+    with pytest.raises(CompileError, match="it is quantised already"):
+        to_int8(graph, groups(graph), {})
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    weights = constant("w", np.array([[1.0, np.nan]], np.float32))
+    graph = chain(
+        ("fully_connected", ("x", "w"), "y", (1, 1), {"activation": "none", "keep_num_dims": False}),
+        inputs=(real_input("x", (1, 2)), weights),
+    )
+    quants = dict.fromkeys(("x", "y"), Quant((0.1,), (0,)))
+    with pytest.raises(CompileError, match="tensor 'w': holds values that are not finite"):
+        to_int8(graph, groups(graph), quants)
+
+
+def test_every_generated_kind_is_looked_at() -> None:
+    assert set(GENERATORS) >= set(RULES)

@@ -1,0 +1,70 @@
+"""Histograms against the values they count, and each way to choose a range against what it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinyweave.quantize.convert import affine, dequantised, quantised
+from tinyweave.quantize.ranges import BINS, METHODS, Histogram, error, least_error, min_max, percentile
+
+RNG = np.random.default_rng(1)
+OUTLIERS = np.concatenate([RNG.normal(size=100_000), [400.0, -30.0]]).astype(np.float32)
+
+
+def counted(*batches: np.ndarray) -> Histogram:
+    histogram = Histogram()
+    for batch in batches:
+        histogram.add(np.asarray(batch, np.float32))
+    return histogram
+
+
+def measured(values: np.ndarray, low: float, high: float) -> float:
+    quant = affine(low, high)
+    return float(np.mean((values.astype(np.float64) - dequantised(quantised(values, quant), quant)) ** 2))
+
+
+def test_batches_of_growing_values_count_as_one() -> None:
+    """The bins widen by pairs: nothing is lost, and no value leaves its bin."""
+    batches = [RNG.normal(size=1000) * factor for factor in (0, 1e-3, 1, 300, 2)]
+    grown, whole = counted(*batches), counted(np.concatenate(batches[::-1]))
+    assert grown.counts.sum() == 5000 and len(grown.counts) == BINS
+    assert (grown.low, grown.high, grown.limit) == (whole.low, whole.high, whole.limit)
+    shifted = np.abs(np.cumsum(grown.counts) - np.cumsum(whole.counts))
+    assert shifted.max() <= 1000  # the zeros alone lie between two bins
+    joined = counted(batches[1]).joined(counted(batches[3]))
+    assert np.array_equal(joined.counts, counted(batches[1], batches[3]).counts)
+
+
+@pytest.mark.parametrize("values", [OUTLIERS, np.abs(OUTLIERS), RNG.uniform(-3, -1, 10_000).astype(np.float32)])
+def test_the_error_of_a_histogram_is_that_of_its_values(values: np.ndarray) -> None:
+    histogram = counted(values)
+    for low, high in ((values.min(), values.max()), (-3.0, 3.0), (-20.0, 100.0)):
+        assert error(histogram, affine(low, high)) == pytest.approx(measured(values, low, high), rel=0.03, abs=1e-6)
+
+
+def test_each_method_keeps_its_promise() -> None:
+    histogram = counted(OUTLIERS)
+    assert min_max(histogram) == (-30.0, 400.0)
+    low, high = percentile(histogram, 99.0)
+    assert low == pytest.approx(np.percentile(OUTLIERS, 1), abs=0.1) and high == pytest.approx(
+        np.percentile(OUTLIERS, 99), abs=0.1
+    )
+    best = measured(OUTLIERS, *least_error(histogram))
+    assert best <= 1.01 * min(measured(OUTLIERS, *choose(histogram)) for choose in METHODS.values())
+    assert best <= 1.02 * min(
+        measured(OUTLIERS, a * -30, b * 400) for a in (1, 0.5, 0.2, 0.1) for b in (1, 0.2, 0.05, 0.02, 0.01)
+    )
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_ranges_lie_within_the_values_and_degenerate_ones_do_not_fail(method: str) -> None:
+    for values in ([0.0], [0.0, 0.0], [5.0], [-5.0, -5.0], [1e-30], [1.0, 2.0], OUTLIERS):
+        histogram = counted(values)
+        low, high = METHODS[method](histogram)
+        assert histogram.low <= low <= 0 <= high <= histogram.high
+
+
+def test_entropy_leaves_lonely_outliers_out() -> None:
+    low, high = METHODS["entropy"](counted(OUTLIERS))
+    assert high < 100 and low < 0

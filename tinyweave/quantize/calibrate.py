@@ -1,0 +1,169 @@
+"""Choose the scale of every activation from samples.
+
+In: a float graph, arrays [samples, *shape] per input. Out: a Quant per group of tensors that share one, and how it was chosen.
+"auto" measures: where the four methods differ, each candidate is tried by itself, and the one that changes the network's
+outputs least is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph, Quant
+from ..ops import macs
+from .convert import affine, dequantised, quantised
+from .evaluate import chunks, evaluate
+from .ranges import METHODS, Histogram, check_finite
+from .rules import Groups, constants_of, groups
+
+Array = NDArray[Any]
+Progress = Callable[[str, int, int], None]
+SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
+ALIKE = 0.02  # candidates whose scales differ by less are one
+TRIED = 32  # samples that a candidate is tried on, at most
+MOST_WORK = 4e10  # multiply-accumulates that the trials of all candidates may take together, about
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """quants and methods by group; a group of given scale has the method "given"."""
+
+    groups: Groups
+    quants: Mapping[str, Quant]
+    methods: Mapping[str, str]
+
+    def of(self, tensor: str) -> Quant | None:
+        """Return the scale of a tensor; None of one that is no activation."""
+        return self.quants[self.groups.group(tensor)] if tensor in self.groups.of else None
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", progress: Progress = silent) -> Calibration:
+    """Return the scales of a checked float graph that keeps the rules, from at least one sample."""
+    if method != "auto" and method not in METHODS:
+        raise CompileError(f"the method {method} is unknown", f"it is one of auto, {', '.join(METHODS)}")
+    found = groups(graph)
+    histograms = collect(graph, inputs, progress)
+    members = found.members()
+    joined: dict[str, Histogram] = {}
+    for group, names in members.items():
+        for name in (name for name in names if name in histograms):
+            joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
+    for group, constants in constants_of(graph, found).items():
+        for tensor in constants:
+            assert tensor.data is not None
+            joined[group].add(tensor.data)
+    quants, methods = dict(found.fixed), dict.fromkeys(found.fixed, "given")
+    candidates: dict[str, dict[str, Quant]] = {}
+    for group, histogram in joined.items():
+        if group not in quants:
+            wanted = METHODS if method == "auto" else {method: METHODS[method]}
+            candidates[group] = _distinct({name: affine(*choose(histogram)) for name, choose in wanted.items()})
+    for group in [group for group, choices in candidates.items() if len(choices) == 1]:
+        ((methods[group], quants[group]),) = candidates.pop(group).items()
+    if candidates:
+        for group, (name, quant) in _tried(graph, inputs, candidates, found, progress).items():
+            quants[group], methods[group] = quant, name
+    for group in members:
+        if group not in quants:  # of a requantised copy of a given scale, which joined no other
+            quants[group], methods[group] = affine(0, 0), "minmax"
+    return Calibration(found, quants, methods)
+
+
+def collect(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
+    """Return the histogram of every float activation over all samples."""
+    histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
+
+    def count(name: str, values: Array) -> Array:
+        if name in histograms:
+            check_finite(name, values)
+            histograms[name].add(values)
+        return values
+
+    total = len(next(iter(inputs.values())))
+    for part in chunks(graph, total):
+        evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=count)
+        progress("calibrating", part.stop, total)
+    return histograms
+
+
+def signals(graph: Graph) -> tuple[str, ...]:
+    """Return the tensors at which noise is measured: the outputs, or what a softmax or the like makes an output of."""
+    names = []
+    for name in graph.outputs:
+        op = graph.ops[graph.producer[name]] if name in graph.producer else None
+        names.append(op.inputs[0] if op is not None and op.kind in SATURATING and op.inputs[0] else name)
+    return tuple(dict.fromkeys(name for name in names if graph.tensors[name].dtype == "float32")) or graph.outputs
+
+
+def noise(reference: Mapping[str, Array], changed: Mapping[str, Array], names: tuple[str, ...]) -> float:
+    """Return the power of the difference over the power of the signal, added over several tensors."""
+    total = 0.0
+    for name in names:
+        power = float((reference[name].astype(np.float64) ** 2).sum())
+        total += float(((reference[name].astype(np.float64) - changed[name]) ** 2).sum()) / max(power, 1e-30)
+    return total
+
+
+def decibel(noise_to_signal: float) -> float:
+    """Return a signal to noise ratio in dB."""
+    return float(-10 * np.log10(max(noise_to_signal, 1e-30)))
+
+
+def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
+    """Return the ops, in order, that read one of these tensors or anything made of them."""
+    reached, ops = set(names), []
+    for op in graph.ops:
+        if reached.intersection(name for name in op.inputs if name is not None):
+            reached.update(op.outputs)
+            ops.append(op.name)
+    return tuple(ops)
+
+
+def _distinct(choices: dict[str, Quant]) -> dict[str, Quant]:
+    """Return the candidates without those that are like one before them."""
+    kept: dict[str, Quant] = {}
+    for name, quant in choices.items():
+        if not any(
+            abs(quant.scale[0] / other.scale[0] - 1) < ALIKE and abs(quant.zero_point[0] - other.zero_point[0]) <= 2
+            for other in kept.values()
+        ):
+            kept[name] = quant
+    return kept
+
+
+def _tried(
+    graph: Graph, inputs: Mapping[str, Array], candidates: dict[str, dict[str, Quant]], found: Groups, progress: Progress
+) -> dict[str, tuple[str, Quant]]:
+    """Return per group the candidate that changes the outputs least when nothing else is quantised."""
+    trials = sum(map(len, candidates.values()))
+    largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
+    count = int(min(TRIED, max(2, MOST_WORK / max(1, trials * macs(graph) / 2)), max(1, (1 << 27) // largest)))
+    total = len(next(iter(inputs.values())))
+    picked = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
+    values = evaluate(graph, {name: array[picked] for name, array in inputs.items()}, keep=True)
+    names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
+    for group, choices in candidates.items():
+        tied = {name for name in members[group] if name in values}
+        ops = downstream(graph, tied)
+        measured = {}
+        for method, quant in choices.items():
+
+            def changed(name: str, array: Array, quant: Quant = quant, tied: set[str] = tied) -> Array:
+                return dequantised(quantised(array, quant), quant) if name in tied else array
+
+            start = values | {name: changed(name, values[name]) for name in tied}
+            measured[method] = noise(values, evaluate(graph, start, ops=ops, visit=changed, keep=True), names)
+            done += 1
+            progress("choosing ranges", done, trials)
+        method = min(measured, key=lambda name: measured[name])
+        best[group] = method, choices[method]
+    return best

@@ -1,0 +1,153 @@
+"""A float graph and the scales of its activations as an int8 graph, in TFLite's scheme.
+
+In: a Graph that keeps `rules.RULES`, a Quant per activation. Out: a checked Graph with int8 inputs and outputs. Weights lie in
+[-127, 127] with a scale per output channel; biases are int32 with the scale of their sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Graph, Op, Quant, Tensor, limits, rebuild, verify
+from ..ops import SPECS, check
+from ..ops.fixed_point import round_half_away
+from .rules import RULES, Groups, check_rules, is_number
+
+MOST_BIAS = 1 << 30  # steps: sums, of which the bias is a part, stay far from 2^31
+LEAST_SCALE = 2.0**-39  # of a tensor that arithmetic can bear, with a factor of two to spare
+
+
+def affine(low: float, high: float, dtype: str = "int8") -> Quant:
+    """Return the scale and zero point of [low, high], widened to hold 0, which they represent exactly."""
+    low, high = min(float(low), 0.0), max(float(high), 0.0)
+    if low == high:
+        return Quant((1.0,), (0,))  # always 0
+    least, most = limits(dtype)
+    scale = float(np.float32(max((high - low) / (most - least), LEAST_SCALE)))
+    return Quant((scale,), (int(np.clip(round(least - low / scale), least, most)),))
+
+
+def interval(quant: Quant, dtype: str = "int8") -> tuple[float, float]:
+    """Return the least and the greatest real number that a tensor of one scale holds."""
+    least, most = ((level - quant.zero_point[0]) * quant.scale[0] for level in limits(dtype))
+    return least, most
+
+
+def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8", symmetric: bool = False) -> NDArray[Any]:
+    """Return real numbers as integers; those outside the range become its ends."""
+    least, most = limits(dtype)
+    scale, zero = broadcast(quant, values.ndim)
+    steps = round_half_away(values.astype(np.float64) / scale) + zero
+    return np.clip(steps, -most if symmetric else least, most).astype(dtype)
+
+
+def dequantised(values: NDArray[Any], quant: Quant) -> NDArray[np.float32]:
+    """Return the real numbers that integers stand for."""
+    scale, zero = broadcast(quant, values.ndim)
+    return ((values.astype(np.float64) - zero) * scale).astype(np.float32)
+
+
+def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return scales and zero points in a shape that broadcasts to a tensor of this rank."""
+    shape = [1] * rank
+    if quant.axis is not None:
+        shape[quant.axis] = -1
+    return np.array(quant.scale).reshape(shape), np.array(quant.zero_point, np.float64).reshape(shape)
+
+
+def to_int8(graph: Graph, found: Groups, quants: Mapping[str, Quant], name: str | None = None) -> Graph:
+    """Return the int8 graph of a float one; `quants` has the scale of each group of `found`.
+
+    Raises CompileError where an op has no rule, or would break a constraint of its int8 kernel.
+    """
+    check_rules(graph)
+    tensors = {t.name: t for t in graph.tensors.values() if not is_number(t) or t.role == "constant"}
+    of = {tensor: quants[found.group(tensor)] for tensor in found.of}
+    for name_of_one, quant in of.items():
+        if name_of_one in graph.tensors:
+            tensors[name_of_one] = replace(graph.tensors[name_of_one], dtype="int8", quant=quant)
+    ops: list[Op] = []
+    for op in graph.ops:
+        inputs = list(op.inputs)
+        for index, tensor in enumerate(graph.inputs_of(op)):
+            if (op.name, index) in found.requantised and tensor is not None:
+                inputs[index] = name_of_copy = found.requantised[op.name, index]
+                copy = replace(tensor, name=name_of_copy, dtype="int8", quant=of[name_of_copy])
+                tensors[copy.name] = copy
+                ops.append(Op(f"quantize_{copy.name}", "quantize", (tensor.name,), (copy.name,)))
+        new = replace(op, inputs=tuple(inputs))
+        ops.append(_with_constants(graph, new, of, tensors))
+    return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops))))
+
+
+def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
+    """Return the op on int8 constants, which are put among `tensors` under names of their own."""
+    rule, inputs = RULES[op.kind], list(op.inputs)
+    weighted = {1, rule.bias} if rule.weights is not None else set()
+    for index, name in enumerate(op.inputs):
+        tensor = None if name is None or index in weighted else graph.tensors.get(name)
+        if tensor is None or tensor.data is None or not is_number(tensor):
+            continue
+        data = finite(tensor)
+        quant = of[op.outputs[0]] if rule.tied else affine(data.min(initial=0), data.max(initial=0))
+        inputs[index] = _put(tensors, op, Tensor(tensor.name, tensor.shape, "int8", quant, quantised(data, quant), "constant"))
+    if rule.weights is not None:
+        x, weights = of[op.inputs[SPECS[op.kind].data] or ""], graph.input(op, 1)
+        if weights.data is None:
+            raise CompileError("must be constant", "export the model with its weights", op=op, tensor=weights)
+        bias = graph.optional_input(op, rule.bias)
+        channels = weights.shape[rule.weights]
+        real = np.zeros(channels, np.float32) if bias is None else finite(bias)
+        scales = weight_scales(finite(weights), rule.weights, real, x.scale[0])
+        inputs += [None] * (rule.bias + 1 - len(inputs))
+        inputs[1] = _put(tensors, op, constant_weights(weights, scales, rule.weights))
+        name = bias.name if bias else f"{op.name}.bias"
+        inputs[rule.bias] = _put(tensors, op, constant_bias(name, real, x.scale[0], scales))
+    return replace(op, inputs=tuple(inputs))
+
+
+def weight_scales(weights: NDArray[Any], axis: int, bias: NDArray[Any], x_scale: float) -> NDArray[np.float64]:
+    """Return a scale per output channel that lets int8 hold its weights and int32 its bias."""
+    largest = np.abs(weights.astype(np.float64)).max(axis=tuple(a for a in range(weights.ndim) if a != axis), initial=0)
+    scales = largest / 127
+    scales[scales == 0] = scales.max(initial=0) or 1 / 127  # a channel without weights: any scale that its bias bears
+    scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (x_scale * MOST_BIAS))
+    return np.asarray(np.maximum(scales, LEAST_SCALE).astype(np.float32), np.float64)
+
+
+def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int) -> Tensor:
+    """Return weights as int8."""
+    quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
+    assert weights.data is not None
+    return Tensor(weights.name, weights.shape, "int8", quant, quantised(weights.data, quant, symmetric=True), "constant")
+
+
+def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64]) -> Tensor:
+    """Return a bias as int32."""
+    product = (x_scale * scales).astype(np.float32)
+    quant = Quant(tuple(map(float, product)), (0,) * len(scales), 0)
+    steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))
+    return Tensor(name, bias.shape, "int32", quant, np.clip(steps, -(2**31), 2**31 - 1).astype(np.int32), "constant")
+
+
+def finite(tensor: Tensor) -> NDArray[Any]:
+    """Return a constant's values; raise CompileError where one of them is no finite number."""
+    assert tensor.data is not None
+    if not np.isfinite(tensor.data).all():
+        raise CompileError("holds values that are not finite numbers", "train or export the model again", tensor=tensor)
+    return tensor.data
+
+
+def _put(tensors: dict[str, Tensor], op: Op, tensor: Tensor) -> str:
+    """Add a constant under its name, or one of its own where another op has that one with other values."""
+    present = tensors.get(tensor.name)
+    same = present is not None and present.quant == tensor.quant and np.array_equal(present.data, tensor.data)  # type: ignore[arg-type]
+    if present is not None and present.dtype != "float32" and not same:
+        tensor = replace(tensor, name=f"{tensor.name}.of_{op.name}")
+    tensors[tensor.name] = tensor
+    return tensor.name
