@@ -169,6 +169,14 @@ def test_an_unknown_method_is_refused() -> None:
         calibrate(convolution(layers=1), {}, "best")
 
 
+def test_a_constant_of_the_whole_batch_is_not_mistaken_for_one_of_each_sample() -> None:
+    graph = float_graph(
+        [constant("c", np.array([[1.0], [5.0]], np.float32))], [("add", ("x", "c"), {"activation": "none"})], (2, 4)
+    )
+    inputs = samples(graph, 3)
+    assert np.allclose(outputs(graph, inputs)[0], inputs["x"] + np.array([[1.0], [5.0]]))
+
+
 def test_views_follow_their_samples() -> None:
     graph = float_graph([integers("shape", 4, 2)], [("reshape", ("x", "shape"), {"new_shape": (4, 2)})], x=(1, 8))
     inputs = samples(graph, 3)

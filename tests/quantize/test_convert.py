@@ -133,7 +133,7 @@ def test_weights_are_symmetric_and_bear_the_bias() -> None:
     scales = weight_scales(weights, 0, bias, 0.1)
     assert scales[0] == np.float32(2 / 127)
     assert np.all(np.abs(bias) / (0.1 * scales) <= 2**30 * (1 + 1e-6))
-    values = quantised(weights, Quant(tuple(scales), (0, 0, 0), 0), symmetric=True)
+    values = quantised(weights, Quant(tuple(scales), (0, 0, 0), 0))
     assert values.min() == -127 and values[0, 0] == 64
 
 
@@ -188,6 +188,13 @@ def test_a_given_scale_that_meets_another_is_requantised() -> None:
     graph = int8_of(both, samples)
     assert [op.kind for op in graph.ops] == ["logistic", "logistic", "concatenation"]
     assert graph.tensors["c"].quant == Quant((1 / 256,), (-128,))
+
+
+def test_outputs_of_a_known_range_have_the_scale_that_tflite_demands() -> None:
+    given = {"softmax": (1 / 256, -128), "logistic": (1 / 256, -128), "tanh": (1 / 128, 0), "log_softmax": (1 / 16, 127)}
+    for kind, (scale, zero) in given.items():
+        assert RULES[kind].fixed == Quant((scale,), (zero,))
+    assert given.keys() == {kind for kind, rule in RULES.items() if rule.fixed}
 
 
 def test_a_constant_that_is_joined_widens_the_range() -> None:

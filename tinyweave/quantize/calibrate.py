@@ -19,7 +19,7 @@ from ..ops import macs
 from .convert import affine, dequantised, quantised
 from .evaluate import chunks, evaluate
 from .ranges import METHODS, Histogram, check_finite
-from .rules import Groups, constants_of, groups
+from .rules import Groups, groups
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int], None]
@@ -57,10 +57,6 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     for group, names in members.items():
         for name in (name for name in names if name in histograms):
             joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
-    for group, constants in constants_of(graph, found).items():
-        for tensor in constants:
-            assert tensor.data is not None
-            joined[group].add(tensor.data)
     quants, methods = dict(found.fixed), dict.fromkeys(found.fixed, "given")
     candidates: dict[str, dict[str, Quant]] = {}
     for group, histogram in joined.items():

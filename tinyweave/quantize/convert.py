@@ -38,12 +38,12 @@ def interval(quant: Quant, dtype: str = "int8") -> tuple[float, float]:
     return least, most
 
 
-def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8", symmetric: bool = False) -> NDArray[Any]:
+def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8") -> NDArray[Any]:
     """Return real numbers as integers; those outside the range become its ends."""
     least, most = limits(dtype)
     scale, zero = broadcast(quant, values.ndim)
     steps = round_half_away(values.astype(np.float64) / scale) + zero
-    return np.clip(steps, -most if symmetric else least, most).astype(dtype)
+    return np.clip(steps, least, most).astype(dtype)
 
 
 def dequantised(values: NDArray[Any], quant: Quant) -> NDArray[np.float32]:
@@ -124,7 +124,7 @@ def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int) ->
     """Return weights as int8."""
     quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
     assert weights.data is not None
-    return Tensor(weights.name, weights.shape, "int8", quant, quantised(weights.data, quant, symmetric=True), "constant")
+    return Tensor(weights.name, weights.shape, "int8", quant, quantised(weights.data, quant), "constant")
 
 
 def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64]) -> Tensor:

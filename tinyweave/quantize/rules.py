@@ -7,7 +7,7 @@ Source: TFLite's 8-bit quantization specification.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor
@@ -19,25 +19,24 @@ class QuantRule:
 
     tied: they all share one scale and zero point. fixed: what every output has. weights: the axis of input 1 that the output
     channels lie along; it is symmetric with a scale per channel, and its bias, input `bias`, is int32 with the scale of the
-    data times that. extends: what the constants among tied inputs hold comes out as it is, so the range must hold it.
+    data times that.
     """
 
     tied: bool = False
     fixed: Quant | None = None
     weights: int | None = None
     bias: int = 2
-    extends: bool = False
 
 
 PROBABILITY = Quant((1 / 256,), (-128,))
-TIED = """average_pool_2d batch_to_space_nd broadcast_to depth_to_space expand_dims gather gather_nd max_pool_2d maximum minimum
-mirror_pad pad padv2 reduce_max reduce_min reshape resize_bilinear resize_nearest_neighbor slice space_to_batch_nd
-space_to_depth split split_v squeeze strided_slice tile transpose unpack""".split()
+TIED = """average_pool_2d batch_to_space_nd broadcast_to concatenation depth_to_space expand_dims gather gather_nd
+max_pool_2d maximum minimum mirror_pad pack pad padv2 reduce_max reduce_min reshape resize_bilinear
+resize_nearest_neighbor slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose
+unpack""".split()
 FREE = "add arg_max batch_matmul hard_swish leaky_relu mean mul prelu relu relu6 relu_n1_to_1 shape sub".split()
 RULES: dict[str, QuantRule] = {
     **dict.fromkeys(FREE, QuantRule()),
     **dict.fromkeys(TIED, QuantRule(tied=True)),
-    **dict.fromkeys(("concatenation", "pack"), QuantRule(tied=True, extends=True)),
     "conv_2d": QuantRule(weights=0),
     "depthwise_conv_2d": QuantRule(weights=3),
     "fully_connected": QuantRule(weights=0),
@@ -138,13 +137,3 @@ def data_inputs(graph: Graph, op: Op) -> Iterator[tuple[int, str]]:
     for index, tensor in enumerate(graph.inputs_of(op)):
         if tensor is not None and is_number(tensor) and tensor.data is None:
             yield index, tensor.name
-
-
-def constants_of(graph: Graph, found: Groups) -> Mapping[str, list[Tensor]]:
-    """Group -> the constants that its range must hold, see `QuantRule.extends`."""
-    held: dict[str, list[Tensor]] = {}
-    for op in graph.ops:
-        if RULES[op.kind].extends:
-            constants = [t for t in graph.inputs_of(op) if t is not None and is_number(t) and t.data is not None]
-            held.setdefault(found.group(op.outputs[0]), []).extend(constants)
-    return held
