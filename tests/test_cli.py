@@ -71,7 +71,9 @@ def bad(capsys, *arguments: object) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "reorder", "devices"])
+@pytest.mark.parametrize(
+    "verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "reorder", "devices", "quantize"]
+)
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0
     printed = capsys.readouterr().out
@@ -158,7 +160,7 @@ def test_a_float_network_is_shown_with_what_it_lacks(capsys, tmp_path):
     record = json.loads(capsys.readouterr().out)
     assert {entry["kind"] for entry in record["unsupported"]} == {"conv_2d", "add", "max_pool_2d", "average_pool_2d"}
     assert all("no kernel runs it on float32" in entry["reason"] for entry in record["unsupported"])
-    assert "4 ops cannot be compiled" in bad(capsys, "plan", model) and record["macs"] > 0
+    assert "a float model: 4 ops compute on float32; make it int8" in bad(capsys, "plan", model) and record["macs"] > 0
 
 
 def floats(graph: Graph) -> Graph:

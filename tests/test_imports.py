@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "importers": {"ir", "ops", "tflite_schema"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
-    "quantize": {"ir", "ops", "passes"},
+    "quantize": {"files", "ir", "ops", "passes"},
     "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
     "toolchain": {"ir"},
@@ -46,7 +46,7 @@ MAY_IMPORT = {
         "results",
         "version",
     },
-    "results": {"ir", "notebook", "devices", "passes", "planning", "simulate"},
+    "results": {"ir", "notebook", "devices", "passes", "planning", "quantize", "simulate"},
     "api": {
         "lazy",
         "results",
@@ -56,6 +56,7 @@ MAY_IMPORT = {
         "importers",
         "exporters",
         "passes",
+        "quantize",
         "devices",
         "kernels",
         "planning",
@@ -81,7 +82,7 @@ MAY_IMPORT = {
         "version",
     },
 }
-HEAVY = {"torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
+HEAVY = {"PIL", "torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 
 
 def modules() -> list[Path]:

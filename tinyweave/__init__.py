@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .ir import CompileError
     from .options import PlanOptions
     from .planning import Plan
-    from .results import Deployment, Fit, Model, Profile, Reordering
+    from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
     from .simulate.compare import Verification
-    from .verbs import compare, compile, deploy, load, pareto, plan, profile, reorder, verify
+    from .verbs import compare, compile, deploy, load, pareto, plan, profile, quantize, reorder, verify
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Plan",
     "PlanOptions",
     "Profile",
+    "Quantisation",
     "Reordering",
     "Verification",
     "compare",
@@ -42,6 +43,7 @@ __all__ = [
     "pareto",
     "plan",
     "profile",
+    "quantize",
     "reorder",
     "verify",
 ]
@@ -49,8 +51,8 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile deploy load pareto plan profile reorder verify",
-        "results": "Deployment Fit Model Profile Reordering",
+        "verbs": "compare compile deploy load pareto plan profile quantize reorder verify",
+        "results": "Deployment Fit Model Profile Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",
         "options": "PlanOptions",

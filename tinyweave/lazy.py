@@ -22,6 +22,8 @@ def lazy(name: str) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[full] = module
     spec.loader.exec_module(module)
+    parent, _, child = full.rpartition(".")
+    setattr(sys.modules[parent], child, module)  # as an import does
     return module
 
 

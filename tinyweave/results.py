@@ -18,6 +18,9 @@ from .planning.order.search import Order, live_owners
 from .simulate.instruction_timing import Cycles
 
 if TYPE_CHECKING:  # what `inspect` does not need
+    from .quantize.calibrate import Calibration
+    from .quantize.ptq import Fidelity
+    from .quantize.samples import Preprocessing
     from .simulate.compare import Verification
 
 ROUNDING = 1e-6  # cycles; of a product of milliseconds and a clock
@@ -247,3 +250,30 @@ def _said(fits: bool) -> str:
 
 def _proved(verification: Verification) -> str:
     return "every byte is right" if verification.ok else "it differs"
+
+
+@dataclass(frozen=True, eq=False)
+class Quantisation:
+    """A float model made int8: `model` is what plan, compile and verify take, `file` its .tflite file.
+
+    real: the float graph that it was made from, simplified. calibration: the scales, and by which method each was chosen. used:
+    which samples chose them. fidelity: how near it comes to the float model, on all samples.
+    """
+
+    model: Model
+    real: Graph
+    calibration: Calibration
+    preprocessing: Preprocessing
+    used: tuple[int, ...]
+    fidelity: Fidelity
+    float_bytes: int
+
+    @property
+    def file(self) -> bytes:
+        return self.model.file
+
+    def __repr__(self) -> str:
+        near = f"{self.fidelity.sqnr_db:.1f} dB" + (
+            "" if self.fidelity.agreement is None else f", {100 * self.fidelity.agreement:.1f} % the same class"
+        )
+        return f"<Quantisation of '{self.model.name}': {len(self.file):,} B, {near}>"

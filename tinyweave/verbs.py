@@ -19,7 +19,7 @@ from .ir import CompileError
 from .manifest import generated_folder
 from .options import LIMITS, PlanOptions
 from .planning import Plan
-from .results import Deployment, Fit, Model, Profile, Reordering
+from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
 from .simulate.compare import Verification
 
 Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
@@ -159,6 +159,40 @@ def compare(
 def reorder(model: Model | str | Path) -> Reordering:
     """Return the order of a model's ops that needs the least memory, and its .tflite file in that order."""
     return api.reorder(model if isinstance(model, Model) else api.read(model))
+
+
+def quantize(
+    model: Model | str | Path,
+    samples: Any,
+    *,
+    scale: float | Sequence[float] | None = None,
+    offset: float | Sequence[float] = 0.0,
+    labels: Any = None,
+    method: str = "auto",
+    count: int | None = None,
+) -> Quantisation:
+    """Make a float model int8 and compare the two; the result's `model` is one that `plan`, `compile` and `verify` take.
+
+    samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy files.
+    scale, offset: the network is given values * scale + offset, one number each or one per channel; images, 0 .. 255, must have
+    a scale. labels: a class per sample. method: "auto", "minmax", "percentile", "mse" or "entropy". count: samples that choose
+    the scales, 200 at most if not given; all are compared.
+    """
+    read = model if isinstance(model, Model) else api.read(model)
+    given = {} if count is None else {"count": count}
+    return api.quantize(
+        read,
+        samples,
+        scale=None if scale is None else _numbers(scale),
+        offset=_numbers(offset),
+        labels=labels,
+        method=method,
+        **given,
+    )
+
+
+def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
+    return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 
 
 def _model(model: Model | str | Path) -> Model:

@@ -163,3 +163,19 @@ def test_what_the_format_cannot_hold_is_refused() -> None:
     refuses(convolution(stride=(1 << 40, 1)), "conv_2d_0", "cannot hold")
     x = replace(graph.tensors["x"], quant=Quant((0.1,), (3,)))
     refuses(replace(graph, tensors={**graph.tensors, "x": x}), "'x'", "0.1 is not a float32 number")
+
+
+@pytest.mark.litert
+def test_a_signature_and_metadata_are_what_litert_and_the_schema_read() -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    graph = convolution()
+    file = to_tflite(graph, metadata={"about": b'{"a": 1}', "more": b""}, signature=True)
+    root = tflite.Model.GetRootAs(file, 0)
+    entries = [root.Metadata(i) for i in range(root.MetadataLength())]
+    assert [entry.Name() for entry in entries] == [b"about", b"more"]
+    assert root.Buffers(entries[0].Buffer()).DataAsNumpy().tobytes() == b'{"a": 1}'
+    (key,) = interpreter.Interpreter(model_content=file).get_signature_list().items()
+    assert key == ("serving_default", {"inputs": ["x"], "outputs": ["y"]})
+    runner = interpreter.Interpreter(model_content=file).get_signature_runner()
+    x = np.arange(144, dtype=np.int8).reshape(1, 6, 6, 4)
+    assert runner(x=x)["y"].tobytes() == run(graph, {"x": x})["y"].tobytes()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .plans import read_plan as read_plan
     from .plans import reorder as reorder
     from .plans import standing as standing
+    from .quantisation import quantize as quantize
     from .runs import boards_that_fit as boards_that_fit
     from .runs import compare_boards as compare_boards
     from .runs import deploy as deploy
@@ -51,6 +52,7 @@ __getattr__ = attributes(
         "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess limits_of plan read_plan reorder standing",
+        "quantisation": "quantize",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },
 )

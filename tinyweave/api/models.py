@@ -118,5 +118,8 @@ def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError
     kinds = Counter(error.op.kind for error in reasons if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())
+    if all("float32" in error.why for error in reasons):
+        why = f"it is a float model: {count} op{'s compute' if count > 1 else ' computes'} on float32"
+        return CompileError(why, f"make it int8 with 'tinyweave quantize {shlex.quote(str(path))} --calibrate SAMPLES'")
     why = f"{count} op{'s' if count > 1 else ''} cannot be compiled: {counts}; {reasons[0]}"
     return CompileError(why, f"'tinyweave inspect {shlex.quote(str(path))}' lists all")

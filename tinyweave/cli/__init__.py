@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..lazy import lazy
+from . import quantize as quantize  # its verb joins those of `commands`
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 

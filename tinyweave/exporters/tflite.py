@@ -23,8 +23,11 @@ BUFFER_ALIGN = 16
 OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 
 
-def to_tflite(graph: Graph) -> bytes:
-    """Return the file's bytes; CompileError when the graph holds something that the format cannot."""
+def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, signature: bool = False) -> bytes:
+    """Return the file's bytes; CompileError when the graph holds something that the format cannot.
+
+    metadata: entries of the file by name. signature: say which inputs and outputs `serving_default` has, by their names.
+    """
     verify(graph)
     for tensor in graph.tensors.values():
         if tensor.dtype == "int4" and tensor.data is None:
@@ -50,6 +53,10 @@ def to_tflite(graph: Graph) -> bytes:
     subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
+    entries = metadata or {}
+    first = len(constants) + 1  # the buffer of the first entry
+    extra = {} if not entries else {"Metadata": _metadata(builder, list(entries), first)}
+    extra |= {"SignatureDefs": _signature(builder, graph, indices)} if signature else {}
     model = _table(
         builder,
         "Model",
@@ -57,7 +64,15 @@ def to_tflite(graph: Graph) -> bytes:
         OperatorCodes=_offsets(builder, [_operator_code(builder, kind, version) for kind, version in codes]),
         Subgraphs=_offsets(builder, subgraphs),
         Description=builder.CreateString("tinyweave"),
-        Buffers=_offsets(builder, [_table(builder, "Buffer"), *(_buffer(builder, t) for t in constants)]),
+        Buffers=_offsets(
+            builder,
+            [
+                _table(builder, "Buffer"),
+                *(_buffer(builder, t) for t in constants),
+                *(_bytes_buffer(builder, content) for content in entries.values()),
+            ],
+        ),
+        **extra,
     )
     builder.Finish(model, file_identifier=IDENTIFIER)
     return bytes(builder.Output())
@@ -73,6 +88,26 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
         Outputs=edges[1],
         Operators=_offsets(builder, ops),
     )
+
+
+def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
+    """Write the entries of the file's metadata, whose contents lie in buffers from `first` on."""
+    tables = [
+        _table(builder, "Metadata", Name=builder.CreateString(name), Buffer=first + number) for number, name in enumerate(names)
+    ]
+    return _offsets(builder, tables)
+
+
+def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
+    maps = [
+        _offsets(
+            builder,
+            [_table(builder, "TensorMap", Name=builder.CreateString(name), TensorIndex=indices[name]) for name in names],
+        )
+        for names in (graph.inputs, graph.outputs)
+    ]
+    key = builder.CreateString("serving_default")
+    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=maps[0], Outputs=maps[1], SignatureKey=key)])
 
 
 def _variables(graph: Graph) -> list[str]:
@@ -176,7 +211,10 @@ def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
 def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
     assert tensor.data is not None
     values = packed(tensor.data.ravel()) if tensor.dtype == "int4" else tensor.data
-    payload = np.ascontiguousarray(values).tobytes()
+    return _bytes_buffer(builder, np.ascontiguousarray(values).tobytes())
+
+
+def _bytes_buffer(builder: flatbuffers.Builder, payload: bytes) -> int:
     builder.StartVector(1, len(payload), BUFFER_ALIGN)
     builder.head -= len(payload)  # StartVector made the room; the builder fills from the back
     builder.Bytes[builder.head : builder.head + len(payload)] = payload

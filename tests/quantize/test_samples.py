@@ -1,0 +1,151 @@
+"""Calibration samples: what files become, and one clear line for each way in which they can be wrong."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.floats import float_graph
+
+from tinyweave.ir import CompileError, Graph
+from tinyweave.quantize.samples import open_samples
+
+RNG = np.random.default_rng(5)
+
+
+def network(shape: tuple[int, ...]) -> Graph:
+    return float_graph([], [("relu", ("x",), {})], x=shape)
+
+
+IMAGE, WAVE, ROW = network((1, 4, 6, 3)), network((1, 100)), network((1, 5))
+
+
+def write_wav(path: Path, values: np.ndarray, width: int = 2, channels: int = 1) -> None:
+    with wave.open(str(path), "wb") as out:
+        out.setnchannels(channels)
+        out.setsampwidth(width)
+        out.setframerate(8000)
+        out.writeframes(values.tobytes())
+
+
+def test_arrays_lists_and_files_give_the_same(tmp_path: Path) -> None:
+    values = RNG.normal(size=(7, 1, 5))
+    np.save(tmp_path / "a.npy", values)
+    np.savez(tmp_path / "a.npz", values=values, y=np.arange(7))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number, sample in enumerate(values):
+        np.save(folder / f"{number}.npy", sample)
+    for given in (
+        values,
+        list(values),
+        (x for x in values),
+        {"x": values},
+        tmp_path / "a.npy",
+        str(tmp_path / "a.npz"),
+        folder,
+    ):
+        samples = open_samples(given, ROW)
+        assert len(samples) == 7
+        batch = samples.batch([2, 6])["x"]
+        assert batch.dtype == np.float32 and np.array_equal(batch, values[[2, 6]].astype(np.float32))
+    assert np.array_equal(open_samples(tmp_path / "a.npz", ROW).labels, np.arange(7))
+    assert open_samples(values[:, 0], ROW).batch([0])["x"].shape == (1, 1, 5)
+
+
+def test_scale_and_offset_are_applied_once_and_kept() -> None:
+    samples = open_samples(np.full((1, 1, 4, 6, 3), 255, np.uint8), IMAGE, (1 / 255,), (-0.5, 0.0, 0.5))
+    assert np.allclose(samples.read(0)[0][0, 0, 0], [0.5, 1, 1.5])
+    record = samples.preprocessing.record(IMAGE.tensors["x"])
+    assert (record["input"], record["shape"], record["source"]) == ("x", [1, 4, 6, 3], "arrays")
+    assert (record["scale"], record["offset"]) == ((1 / 255,), (-0.5, 0.0, 0.5))
+
+
+def test_images_are_resized_and_labelled_by_their_folders(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install 'tinyweave[images]')")
+    for number, (name, colour) in enumerate((("b", (255, 0, 51)), ("a", (0, 102, 0)), ("b", (0, 0, 0)))):
+        (tmp_path / name).mkdir(exist_ok=True)
+        image.new("RGB", (17, 9), colour).save(tmp_path / name / f"{number}.{('png', 'jpg', 'bmp')[number]}")
+    samples = open_samples(tmp_path, IMAGE, (1 / 255,), labels="folders")
+    assert samples.labels.tolist() == [0, 1, 1]
+    assert np.allclose(samples.read(1)[0], [1, 0, 0.2], atol=1e-6) and samples.read(1)[0].shape == (1, 4, 6, 3)
+    grey = open_samples(tmp_path, network((1, 2, 2, 1)), (1.0,))
+    assert grey.read(2)[0].shape == (1, 2, 2, 1)
+    (tmp_path / "a" / "1.jpg").write_bytes(b"no image")
+    with pytest.raises(CompileError, match=r"1.jpg' cannot be read as an image"):
+        samples.read(0)
+
+
+@pytest.mark.parametrize("width, kind, zero", [(1, np.uint8, 128), (2, np.int16, 0), (4, np.int32, 0)])
+def test_recordings_lie_between_minus_one_and_one(tmp_path: Path, width: int, kind: Any, zero: int) -> None:
+    half = 1 << (8 * width - 2)
+    write_wav(tmp_path / "a.wav", np.full(40, half + zero, kind), width)
+    write_wav(tmp_path / "b.wav", np.tile(np.array([half + zero, zero - half], kind), 200), width, channels=2)
+    samples = open_samples(tmp_path, WAVE)
+    assert samples.preprocessing.source == "waveforms"
+    assert np.allclose(samples.read(0)[0][0, :40], 0.5) and not samples.read(0)[0][0, 40:].any()
+    assert samples.read(1)[0].shape == (1, 100) and not samples.read(1)[0].any()
+
+
+def test_labels_come_from_files_too(tmp_path: Path) -> None:
+    (tmp_path / "y.txt").write_text("3\n1\n")
+    np.save(tmp_path / "y.npy", np.array([3, 1]))
+    for labels in (tmp_path / "y.txt", str(tmp_path / "y.npy"), [3, 1], np.array([3, 1])):
+        assert open_samples(np.zeros((2, 5)), ROW, labels=labels).labels.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "given, options, message",
+    [
+        ("empty", {}, "empty' holds no samples; put files of one kind there"),
+        ("missing", {}, "cannot read '.*missing': No such file"),
+        ("mixed", {}, "holds several kinds of samples: arrays, waveforms; give one kind"),
+        ("text.txt", {}, "text.txt' holds no samples; give a folder"),
+        ("noise.npy", {}, "noise.npy' is not a NumPy file"),
+        ("objects.npy", {}, "objects.npy' is not a NumPy file"),
+        ("two.npz", {}, "two.npz' holds 2 arrays, the model has 1 inputs"),
+        (np.zeros((0, 5)), {}, "there are no calibration samples"),
+        ([], {}, "there are no calibration samples"),
+        (np.zeros((3, 4)), {}, r"the array holds float64\[3, 4\], the input is \[1, 5\]"),
+        ([np.zeros(4)], {}, r"sample 0 has the shape \[4\], the input is \[1, 5\]"),
+        ([np.array([0, np.nan, 0, 0, 0])], {}, "sample 0 holds NaN or infinite values"),
+        ([np.array(["a"] * 5)], {}, "sample 0 holds <U1, which are no numbers"),
+        ([(np.zeros(5), np.zeros(5))], {}, "sample 0 has 2 arrays, the model has 1 inputs"),
+        (7, {}, "int holds no samples"),
+        (np.zeros((2, 5)), {"labels": [1]}, "there are 2 samples and 1 labels"),
+        (np.zeros((2, 5)), {"labels": [0.5, 1.0]}, "labels are float64"),
+        (np.zeros((2, 5)), {"labels": "text.txt"}, "text.txt' holds no labels"),
+        (np.zeros((2, 5)), {"scale": (1.0, 2.0)}, "2 factors and 1 offsets do not fit 5 channels"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, given: Any, options: dict[str, Any], message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    np.save(tmp_path / "mixed" / "a.npy", np.zeros(5))
+    write_wav(tmp_path / "mixed" / "b.wav", np.zeros(5, np.int16))
+    (tmp_path / "text.txt").write_text("no numbers")
+    (tmp_path / "noise.npy").write_bytes(b"\x93NUMPY" + RNG.bytes(50))
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "two.npz", a=np.zeros((1, 5)), b=np.zeros((1, 5)))
+    given = tmp_path / given if isinstance(given, str) else given
+    if isinstance(options.get("labels"), str):
+        options = {"labels": tmp_path / options["labels"]}
+    with pytest.raises(CompileError, match=message) as error:
+        open_samples(given, ROW, **options).read(0)
+    assert "\n" not in str(error.value)
+
+
+def test_images_and_recordings_for_other_inputs_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(CompileError, match=r"images hold 0 .. 255; say what the network was trained on: --scale 1/255"):
+        open_samples(tmp_path, IMAGE)
+    with pytest.raises(CompileError, match=r"is \[1, 5\], which is no image"):
+        open_samples(tmp_path, ROW, (1.0,))
+    (tmp_path / "a.png").rename(tmp_path / "a.wav")
+    with pytest.raises(CompileError, match=r"is \[1, 4, 6, 3\], which is no waveform"):
+        open_samples(tmp_path, IMAGE)
+    with pytest.raises(CompileError, match=r"a.wav' cannot be read as a wav file"):
+        open_samples(tmp_path, WAVE).read(0)

@@ -1,0 +1,195 @@
+"""`tinyweave quantize` and `tw.quantize`: the file that they write, what they tell, what other verbs say of a float model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tflite
+from cases.floats import DENSE, WINDOW, fixed, float_graph
+
+import tinyweave as tw
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import Graph
+from tinyweave.quantize.convert import dequantised
+from tinyweave.quantize.evaluate import outputs
+from tinyweave.quantize.ptq import as_int8, classes_of
+
+
+def classifier(seed: int = 0) -> Graph:
+    """A small float image classifier of five classes."""
+    rng = np.random.default_rng(seed)
+    tensors = [
+        fixed("w0", rng.normal(size=(8, 3, 3, 3)) / 5),
+        fixed("b0", rng.normal(size=8) / 5),
+        fixed("axes", np.array([1, 2])),
+        fixed("w1", rng.normal(size=(5, 8))),
+        fixed("b1", rng.normal(size=5) / 5),
+    ]
+    steps: list[Any] = [
+        ("conv_2d", ("x", "w0", "b0"), WINDOW | {"activation": "relu"}),
+        ("mean", ("t0", "axes"), {"keep_dims": False}),
+        ("fully_connected", ("t1", "w1", "b1"), DENSE),
+        ("softmax", ("t2",), {"beta": 1.0}),
+    ]
+    return float_graph(tensors, steps, x=(1, 8, 8, 3))
+
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (60, 8, 8, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("float") / "net.tflite"
+    path.write_bytes(to_tflite(classifier()))
+    return path
+
+
+def section(title: str) -> str:
+    guide = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
+    return guide.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install 'tinyweave[images]')")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.tflite").write_bytes(model.read_bytes())
+    for number, values in enumerate(IMAGES):
+        folder = tmp_path / "photos" / "abcde"[number % 5]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.fromarray(values).save(folder / f"{number}.png")
+    text = section("From float to int8")
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert len(commands) >= 3
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0, command
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    capsys.readouterr()
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert re.fullmatch(r"\d\d dB, \d+% the same class\n", capsys.readouterr().out)
+    assert names["done"].file == (tmp_path / "net_int8.tflite").read_bytes()
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def said_in_metadata(file: bytes) -> dict[str, Any]:
+    root = tflite.Model.GetRootAs(file, 0)
+    (entry,) = [root.Metadata(i) for i in range(root.MetadataLength())]
+    assert entry.Name() == b"tinyweave.preprocessing"
+    said: dict[str, Any] = json.loads(root.Buffers(entry.Buffer()).DataAsNumpy().tobytes())
+    return said
+
+
+def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None:
+    labels = classes_of(classifier(), outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])
+    done = tw.quantize(model, IMAGES, scale=1 / 255, labels=labels)
+    assert repr(done).startswith("<Quantisation of 'net': ") and done.float_bytes == model.stat().st_size
+    near = done.fidelity
+    assert near.samples == 60 and 20 < near.sqnr_db < 60 and near.accuracy is not None
+    assert near.accuracy[0] == 1.0 and near.accuracy[1] == near.agreement
+    graph = from_tflite(done.file, "net")
+    assert {graph.tensors[name].dtype for name in (*graph.inputs, *graph.outputs)} == {"int8"}
+    (values,) = outputs(graph, as_int8(graph, {"x": IMAGES[:, None].astype(np.float64) / 255}))
+    expected = outputs(classifier(), {"x": IMAGES[:, None].astype(np.float32) / 255})[0]
+    real = dequantised(values, graph.tensors[graph.outputs[0]].quant)
+    agreement = np.mean(classes_of(graph, real) == classes_of(graph, expected))
+    assert near.agreement == pytest.approx(agreement)
+    assert sum(tw.plan(done.model).arena.values()) > 0
+    assert said_in_metadata(done.file) == {
+        "inputs": [
+            {
+                "version": 1,
+                "input": "x",
+                "shape": [1, 8, 8, 3],
+                "source": "arrays",
+                "scale": [1 / 255],
+                "offset": [0.0],
+            }
+        ]
+    }
+
+
+def test_the_package_stays_callable_whatever_was_imported_first(model: Path) -> None:
+    import tinyweave.quantize.rules  # noqa: F401
+
+    assert tw.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
+    assert tw.verbs.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
+
+
+@pytest.mark.litert
+@pytest.mark.emulator
+@pytest.mark.usefixtures("emulator")
+def test_what_is_written_is_proved_on_an_emulated_core(model: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    done = tw.quantize(model, IMAGES, scale=1 / 255)
+    proof = tw.verify(done.model, samples=4)
+    assert proof.ok and proof.max_abs_diff == 0
+
+
+def test_the_verb_writes_a_file_that_other_verbs_take(capsys: Any, model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=IMAGES, y=np.arange(60) % 5)
+    out = tmp_path / "small.tflite"
+    options = ("--calibrate", tmp_path / "x.npz", "--scale", "1/255", "-o", out, "--samples", 30)
+    assert run("quantize", model, *options) == 0
+    printed = capsys.readouterr().out
+    for words in ("wrote ", "input: x int8 1x8x8x3, real = ", "from 30 samples", "on 60 samples", " dB", "the same class: "):
+        assert words in printed
+    assert "accuracy: float " in printed and max(map(len, printed.splitlines())) <= 100
+    assert run("plan", out) == 0
+    capsys.readouterr()
+    assert run("quantize", model, *options, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["samples"] == {"calibrated": 30, "compared": 60} and record["bytes"]["int8"] == out.stat().st_size
+    assert record["preprocessing"] == {"source": "arrays", "scale": [1 / 255], "offset": [0.0]}
+    assert 0 <= record["accuracy"]["float"] <= 1 and record["sqnr_db"] > 20
+
+
+def test_the_same_call_writes_the_same_file(model: Path) -> None:
+    first, second = (tw.quantize(model, IMAGES, scale=1 / 255).file for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy", "compare"])
+def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path, tmp_path: Path, verb: str) -> None:
+    folder = ("-o", tmp_path / "c") if verb in ("compile", "deploy") else ()
+    assert run(verb, model, *folder) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and "it is a float model: 4 ops compute on float32" in line
+    assert f"make it int8 with 'tinyweave quantize {model} --calibrate SAMPLES'" in line
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("{model}", "--calibrate", "{folder}/none.npy"), "No such file"),
+        (("{model}", "--calibrate", "{folder}"), "holds no samples"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--scale", "red"), "--scale red is no number"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--method", "best"), "the method best is unknown"),
+        (("{small}", "--calibrate", "{folder}/a.npz"), "it is quantised already"),
+        (("{folder}/a.npz", "--calibrate", "{folder}/a.npz"), "not a readable .tflite"),
+        (("{model}",), "Missing option '--calibrate'"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    small = tmp_path / "small.tflite"
+    small.write_bytes(tw.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").file)
+    if "a.npz" in "".join(arguments):
+        np.savez(samples / "a.npz", x=IMAGES[:4])
+    places = {"model": model, "small": small, "folder": samples}
+    code = run("quantize", *(word.format(**places) for word in arguments))
+    printed = capsys.readouterr()
+    assert code == 2 and printed.out == "" and printed.err.count("\n") == 1 and message in printed.err
+    assert not list(tmp_path.rglob(".tinyweave-*"))

@@ -1,0 +1,105 @@
+"""The verb `quantize`: a float model and samples in, an int8 model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..lazy import lazy
+from . import steps
+from .commands import app
+from .options import Json, ModelFile
+
+if TYPE_CHECKING:
+    from .. import api, files, ir
+    from ..report import quantisation, text
+else:
+    api, files, ir = map(lazy, ("api", "files", "ir"))
+    quantisation, text = map(lazy, ("report.quantisation", "report.text"))
+
+
+@app.command()
+def quantize(
+    model: ModelFile,
+    *,
+    calibrate: Annotated[
+        Path,
+        typer.Option(
+            "--calibrate", metavar="PATH", help="Samples: a folder of images, wav or .npy files, or one .npy or .npz file."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The .tflite to write; <model>_int8.tflite if left out.")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X", help="Factor of the samples' values, as 1/255, or one per channel, as 0.02,0.02,0.02; images need it."
+        ),
+    ] = None,
+    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|folders",
+            help="A class per sample, for the accuracy: a number per line, .npy, or each image's folder.",
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|minmax|percentile|mse|entropy",
+            help="How ranges are chosen; auto tries all, and takes for each tensor what changes the outputs least.",
+        ),
+    ] = "auto",
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, max=100_000, help="How many choose the ranges, at most; all are compared.")
+    ] = 200,
+    as_json: Json = False,
+) -> int:
+    """Make a float model int8.
+
+    Ranges come from samples of what the network is going to see; a hundred or two are usual. The int8 network is compared with
+    the float one on all of them. Its file is what every other verb takes.
+
+    Example: tinyweave quantize net.tflite --calibrate photos --scale 1/255 -o net_int8.tflite
+    """
+    path = out or model.with_name(f"{model.stem}_int8.tflite")
+    with steps.told(model):
+        loaded = api.read(model)
+        with steps.progress_bar() as report:
+            done = api.quantize(
+                loaded,
+                calibrate,
+                scale=None if scale is None else numbers("--scale", scale),
+                offset=numbers("--offset", offset),
+                labels=labels,
+                method=method,
+                count=samples,
+                path=path,
+                progress=report,
+            )
+    files.write_file(path, done.file)
+    record = quantisation.quantisation_record(done, path)
+    if as_json:
+        return steps.print_json(record)
+    quantisation.show_quantisation(text.console(), record)
+    return 0
+
+
+def numbers(option: str, given: str) -> list[float]:
+    """Return the numbers of an option: decimals or fractions, with commas between them."""
+    try:
+        return [_number(part) for part in given.split(",")]
+    except (ValueError, ZeroDivisionError) as error:
+        raise ir.CompileError(f"{option} {given} is no number", "give one as 0.5 or 1/255, or several with commas") from error
+
+
+def _number(part: str) -> float:
+    above, _, below = part.partition("/")
+    value = float(above) / float(below or 1)
+    if not abs(value) < 1e30:
+        raise ValueError(part)
+    return value

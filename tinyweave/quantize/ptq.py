@@ -1,0 +1,120 @@
+"""Post-training quantisation: from a float graph and samples to an int8 graph, and what it lost.
+
+In: a Graph as imported, Samples. Out: a Quantised: both graphs, and how scales were chosen; and the Fidelity of the int8 graph
+to the float one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import Graph, Tensor
+from .calibrate import Calibration, Progress, calibrate, decibel, signals, silent
+from .convert import dequantised, quantised, to_int8
+from .evaluate import chunks, outputs
+from .prepare import prepare
+from .samples import Samples
+
+Array = NDArray[Any]
+CALIBRATION = 200  # samples that scales are chosen from, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it."""
+
+    real: Graph
+    graph: Graph
+    calibration: Calibration
+    used: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How near the int8 network comes to the float one on some samples.
+
+    sqnr_db: power of the float outputs over that of the difference, before a last softmax, sigmoid or the like. agreement:
+    share of the samples with the same class; accuracy: (float, int8) share of the right class; None where there are no classes,
+    or no labels.
+    """
+
+    samples: int
+    sqnr_db: float
+    agreement: float | None
+    accuracy: tuple[float, float] | None
+
+
+def quantise(
+    graph: Graph, samples: Samples, *, method: str = "auto", count: int = CALIBRATION, progress: Progress = silent
+) -> Quantised:
+    """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given."""
+    real = prepare(graph)
+    used = tuple(map(int, np.unique(np.linspace(0, len(samples) - 1, min(count, len(samples))).astype(int))))
+    inputs = samples.batch(used)
+    calibration = calibrate(real, inputs, method, progress)
+    return Quantised(real, to_int8(real, calibration.groups, calibration.quants), calibration, used)
+
+
+def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = silent) -> Fidelity:
+    """Compare an int8 graph with the float one, tensor names the same, on all samples."""
+    names = (*signals(real), real.outputs[0])
+    power, noise = np.zeros(len(names) - 1), np.zeros(len(names) - 1)
+    classes: list[tuple[Array, Array]] = []
+    for part in chunks(real, len(samples)):
+        inputs = samples.batch(range(part.start, part.stop))
+        expected = outputs(real, inputs, names)
+        computed = outputs(small, as_int8(small, inputs), names)
+        for index, (name, a, b) in enumerate(zip(names[:-1], expected, computed, strict=False)):
+            reference = a.astype(np.float64)
+            power[index] += (reference**2).sum()
+            noise[index] += ((reference - as_real(small.tensors[name], b)) ** 2).sum()
+        if has_classes(real):
+            result = small.tensors[real.outputs[0]]
+            classes.append((classes_of(real, expected[-1]), classes_of(real, as_real(result, computed[-1]))))
+        progress("comparing with the float model", part.stop, len(samples))
+    sqnr = decibel(float((noise / np.maximum(power, 1e-30)).sum()))
+    if not classes:
+        return Fidelity(len(samples), sqnr, None, None)
+    before, after = (np.concatenate(column) for column in zip(*classes, strict=True))
+    accuracy = None
+    if samples.labels is not None:
+        accuracy = float(np.mean(before == samples.labels)), float(np.mean(after == samples.labels))
+    return Fidelity(len(samples), sqnr, float(np.mean(before == after)), accuracy)
+
+
+def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return real inputs as the int8 graph takes them."""
+    quants = {name: small.tensors[name].quant for name in inputs}
+    return {n: x if (quant := quants[n]) is None else quantised(x, quant) for n, x in inputs.items()}
+
+
+def as_real(tensor: Tensor, values: Array) -> Array:
+    """Return the real numbers that a tensor's values stand for."""
+    return values if tensor.quant is None else dequantised(values, tensor.quant)
+
+
+def has_classes(graph: Graph) -> bool:
+    """Return whether the network is a classifier: one vector of scores, which is not the input again; or one probability."""
+    out = graph.tensors[graph.outputs[0]]
+    if len(graph.outputs) != 1 or out.shape[-1:] != (out.elements,):
+        return False
+    if out.elements == 1:
+        return graph.ops[graph.producer[out.name]].kind == "logistic"
+    return all(graph.tensors[name].elements != out.elements for name in graph.inputs)
+
+
+def classes_of(graph: Graph, scores: Array) -> Array:
+    """Return the class of each sample: the highest score, or of one probability whether it is at least a half."""
+    flat = scores.reshape(len(scores), -1)
+    return flat.argmax(axis=1) if flat.shape[1] > 1 else np.asarray(flat[:, 0] >= 0.5, np.int64)
+
+
+def used_share(used: Iterable[int], total: int) -> str:
+    """Say how many of the samples chose the scales."""
+    count = len(tuple(used))
+    return f"all {total}" if count == total else f"{count} of {total}"

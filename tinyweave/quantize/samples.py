@@ -1,0 +1,295 @@
+"""Calibration samples: from arrays, a NumPy file, or a folder of images, wav files or .npy files.
+
+In: what the user gives, which nobody vouches for. Out: Samples, which are read when they are used. What is done to a file's
+values before the network sees them is stated once, as Preprocessing.
+"""
+
+from __future__ import annotations
+
+import wave
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files import read_file
+from ..ir import CompileError, Graph, Tensor
+
+Array = NDArray[Any]
+MAX_FILE = 1 << 30  # bytes of a NumPy file, packed and unpacked
+MAX_SAMPLE = 1 << 27  # bytes of one image or recording
+MAX_FILES = 1 << 20
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+SOURCES = {**dict.fromkeys(IMAGES, "images"), ".wav": "waveforms"}
+LABELS = "y"  # the array of an .npz that holds them
+WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes of a value
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What the network is given: values * scale + offset, one number each, or one per channel.
+
+    source: "images", resized to the input's rows and columns by bilinear interpolation; "waveforms", in [-1, 1), cut or filled
+    with 0 to the input's length; "arrays", as they are.
+    """
+
+    source: str = "arrays"
+    scale: tuple[float, ...] = (1.0,)
+    offset: tuple[float, ...] = (0.0,)
+
+    def apply(self, values: Array) -> NDArray[np.float32]:
+        scaled = values.astype(np.float64) * np.array(self.scale) + np.array(self.offset)
+        return np.asarray(scaled, np.float32)
+
+    def record(self, tensor: Tensor) -> dict[str, Any]:
+        """Return what the file's metadata says, for the input `tensor`."""
+        return {"version": 1, "input": tensor.name, "shape": list(tensor.shape), **asdict(self)}
+
+    def text(self) -> str:
+        scale, offset = (", ".join(f"{number:.9g}" for number in numbers) for numbers in (self.scale, self.offset))
+        return f"{self.source}: value * {scale} + {offset}" if (scale, offset) != ("1", "0") else f"{self.source} as they are"
+
+
+class Samples:
+    """Samples of a network's inputs. `read(i)` returns those of sample i, one array per input; labels has a class each."""
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        sources: Sequence[Any],
+        preprocessing: Preprocessing,
+        labels: Array | None = None,
+    ):
+        self.tensors, self.sources, self.preprocessing, self.labels = tensors, sources, preprocessing, labels
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def batch(self, indices: Iterable[int]) -> dict[str, Array]:
+        """Return some samples stacked, by the name of the input."""
+        read = [self.read(index) for index in indices]
+        return {t.name: np.stack(column) for t, column in zip(self.tensors, zip(*read, strict=True), strict=True)}
+
+    def read(self, index: int) -> list[Array]:
+        source = self.sources[index]
+        raw = [_from_file(source, self.tensors[0])] if isinstance(source, Path) else source
+        what = f"'{source}'" if isinstance(source, Path) else f"sample {index}"
+        if len(raw) != len(self.tensors):
+            raise CompileError(f"{what} has {len(raw)} arrays, the model has {len(self.tensors)} inputs", "give one per input")
+        return [self._checked(np.asarray(values), t, what) for values, t in zip(raw, self.tensors, strict=True)]
+
+    def _checked(self, values: Array, tensor: Tensor, what: str) -> Array:
+        if values.dtype.kind not in "fiub":
+            raise CompileError(f"{what} holds {values.dtype}, which are no numbers", "give floats or integers", tensor=tensor)
+        if values.shape not in (tensor.shape, tensor.shape[1:]) and values.size != tensor.elements:
+            raise CompileError(
+                f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}",
+                "give that shape, or several along a leading axis",
+                tensor=tensor,
+            )
+        if not np.isfinite(values).all():
+            raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or mend it", tensor=tensor)
+        if tensor.dtype != "float32":
+            return np.asarray(values.reshape(tensor.shape), tensor.dtype)
+        try:
+            return self.preprocessing.apply(values.reshape(tensor.shape))
+        except ValueError as error:
+            channels = tensor.shape[-1] if tensor.shape else 1
+            counts = len(self.preprocessing.scale), len(self.preprocessing.offset)
+            raise CompileError(
+                f"{counts[0]} factors and {counts[1]} offsets do not fit {channels} channels",
+                "give one of each, or one per channel",
+            ) from error
+
+
+def open_samples(
+    given: Any, graph: Graph, scale: Sequence[float] | None = None, offset: Sequence[float] = (0.0,), labels: Any = None
+) -> Samples:
+    """Return the samples of a path, an array [samples, *shape], or an iterable of samples, each an array or one per input.
+
+    scale: factor of the values; it must be given for images, and may be left out otherwise. labels: a class per sample: a
+    sequence, a path (.npy, or text with a number per line), or "folders": each image's folder, in alphabetical order.
+    Raise CompileError for whatever is wrong with them.
+    """
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    found = _values_of(labels)
+    if isinstance(given, (str, Path)):
+        path = Path(given)
+        if path.is_dir():
+            sources = _folder(path)
+            kinds = {SOURCES.get(file.suffix.lower(), "arrays") for file in sources}
+            if len(kinds) > 1:
+                raise CompileError(f"'{path}' holds several kinds of samples: {', '.join(sorted(kinds))}", "give one kind")
+            (source,) = kinds
+            _check_source(source, tensors, scale)
+            if isinstance(labels, str) and labels == "folders":
+                classes = sorted({file.parent.name for file in sources})
+                found = np.array([classes.index(file.parent.name) for file in sources])
+            listed: Sequence[Any] = sources
+        else:
+            listed, own = _numpy_file(path, tensors)
+            source, found = "arrays", own if found is None else found
+    else:
+        listed, source = _arrays(given, tensors), "arrays"
+    if not listed:
+        raise CompileError("there are no calibration samples", "give at least one; a hundred or two are usual")
+    if found is not None and len(found) != len(listed):
+        raise CompileError(f"there are {len(listed)} samples and {len(found)} labels", "give a label per sample")
+    preprocessing = Preprocessing(source, tuple(scale or (1.0,)), tuple(offset))
+    return Samples(tensors, listed, preprocessing, found)
+
+
+def _check_source(source: str, tensors: Sequence[Tensor], scale: Sequence[float] | None) -> None:
+    if source == "arrays":
+        return
+    if len(tensors) != 1:
+        raise CompileError(f"the model has {len(tensors)} inputs, and {source} are one", "give an .npz with an array per input")
+    (tensor,) = tensors
+    if source == "images" and (len(tensor.shape) != 4 or tensor.shape[0] != 1 or tensor.shape[3] not in (1, 3)):
+        raise CompileError(f"is {list(tensor.shape)}, which is no image [1, h, w, 1 or 3]", "give an .npy file", tensor=tensor)
+    if source == "images" and scale is None:
+        raise CompileError(
+            "images hold 0 .. 255", "say what the network was trained on: --scale 1/255 for 0 .. 1, --scale 1 for 0 .. 255"
+        )
+    if source == "waveforms" and tensor.elements != max(tensor.shape, default=1):
+        raise CompileError(
+            f"is {list(tensor.shape)}, which is no waveform", "compute its features and give them as .npy", tensor=tensor
+        )
+
+
+def _folder(path: Path) -> list[Path]:
+    """Return the samples of a folder and the folders in it, in the order of their names."""
+    known = (*SOURCES, ".npy")
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in known and file.is_file())
+    if not files:
+        raise CompileError(f"'{path}' holds no samples", f"put files of one kind there: {', '.join(known)}")
+    if len(files) > MAX_FILES:
+        raise CompileError(f"'{path}' holds {len(files):,} samples", f"at most {MAX_FILES:,} are supported")
+    return files
+
+
+def _from_file(path: Path, tensor: Tensor) -> Array:
+    raw = read_file(path, MAX_SAMPLE, "leave it out")
+    if path.suffix.lower() in IMAGES:
+        return _image(path, raw, tensor)
+    return _wav(path, raw, tensor) if path.suffix.lower() == ".wav" else _loaded(path, raw)[""]
+
+
+def _image(path: Path, raw: bytes, tensor: Tensor) -> Array:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise CompileError("reading images needs Pillow", "pip install 'tinyweave[images]', or give an .npy file") from error
+    _, h, w, channels = tensor.shape
+    try:
+        with Image.open(BytesIO(raw)) as image:
+            seen = image.convert("L" if channels == 1 else "RGB").resize((w, h), Image.Resampling.BILINEAR)
+            return np.asarray(seen).reshape(h, w, channels)
+    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
+        raise CompileError(f"'{path}' cannot be read as an image: {error}", "leave it out, or mend it") from error
+
+
+def _wav(path: Path, raw: bytes, tensor: Tensor) -> Array:
+    """Return a recording in [-1, 1), its channels averaged, as long as the input: cut, or filled with 0."""
+    try:
+        with wave.open(BytesIO(raw)) as recording:
+            kind, channels = WAV_TYPES.get(recording.getsampwidth()), recording.getnchannels()
+            frames = recording.readframes(recording.getnframes())
+        if kind is None:
+            raise ValueError("it has values of 24 bits")
+        values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
+    except (wave.Error, ValueError, EOFError, OSError) as error:
+        raise CompileError(f"'{path}' cannot be read as a wav file: {error}", "leave it out, or mend it") from error
+    if kind is np.uint8:
+        values = values - 128
+    values = values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)
+    return np.pad(values[: tensor.elements], (0, max(0, tensor.elements - len(values))))
+
+
+def _loaded(path: Path, raw: bytes) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name, or the one of an .npy file."""
+    try:
+        if path.suffix.lower() == ".npz":
+            with zipfile.ZipFile(BytesIO(raw)) as members:
+                unpacked = sum(member.file_size for member in members.infolist())
+            if unpacked > MAX_FILE:
+                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_FILE:,} are supported")
+            with np.load(BytesIO(raw), allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+        return {"": np.load(BytesIO(raw), allow_pickle=False)}
+    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile) as error:
+        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
+
+
+def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]], Array | None]:
+    """Return the samples of a file, and its labels: an .npz may have an array `y` besides those of the inputs."""
+    raw = read_file(path, MAX_FILE, "give a folder, or a .npy or .npz file")
+    if path.suffix.lower() not in (".npy", ".npz"):
+        raise CompileError(f"'{path}' holds no samples", "give a folder, or a .npy or .npz file")
+    arrays = _loaded(path, raw)
+    labels = arrays.pop(LABELS, None)
+    if {t.name for t in tensors} <= set(arrays):
+        columns = [arrays[t.name] for t in tensors]
+    else:
+        columns = list(arrays.values())
+    if len(columns) != len(tensors):
+        raise CompileError(
+            f"'{path}' holds {len(columns)} arrays, the model has {len(tensors)} inputs", "give one array per input"
+        )
+    split = [_split(column, tensor, f"'{path}'") for column, tensor in zip(columns, tensors, strict=True)]
+    if len(set(map(len, split))) != 1:
+        raise CompileError(f"'{path}' holds {[len(c) for c in split]} samples of the inputs", "give equally many of each")
+    return [list(sample) for sample in zip(*split, strict=True)], None if labels is None else _checked_labels(labels)
+
+
+def _split(array: Array, tensor: Tensor, what: str) -> list[Array]:
+    """Return the samples of one input: slices along the leading axis, or the array itself."""
+    if array.ndim and array.shape[0] and array.size == array.shape[0] * tensor.elements:
+        return list(array)
+    if array.size == tensor.elements and array.size:
+        return [array]
+    if array.size == 0:
+        return []
+    raise CompileError(
+        f"{what} holds {array.dtype}{list(array.shape)}, the input is {list(tensor.shape)}",
+        "give that shape, several along a leading axis",
+        tensor=tensor,
+    )
+
+
+def _arrays(given: Any, tensors: Sequence[Tensor]) -> list[list[Array]]:
+    if isinstance(given, np.ndarray):
+        if len(tensors) != 1:
+            raise CompileError(f"one array is given, the model has {len(tensors)} inputs", "give a tuple of arrays per sample")
+        return [[sample] for sample in _split(given, tensors[0], "the array")]
+    if isinstance(given, Mapping):
+        return [list(sample) for sample in zip(*(_split(np.asarray(given[t.name]), t, "it") for t in tensors), strict=True)]
+    if not isinstance(given, Iterable):
+        raise CompileError(f"{type(given).__name__} holds no samples", "give a path, an array, or an iterable of arrays")
+    return [list(sample) if isinstance(sample, (tuple, list)) else [np.asarray(sample)] for sample in given]
+
+
+def _values_of(labels: Any) -> Array | None:
+    if labels is None or (isinstance(labels, str) and labels == "folders"):
+        return None
+    if isinstance(labels, (str, Path)):
+        path = Path(labels)
+        raw = read_file(path, MAX_FILE, "give a .npy file, or text with a number per line")
+        if path.suffix.lower() == ".npy":
+            return _checked_labels(_loaded(path, raw)[""])
+        try:
+            return _checked_labels(np.array([int(line) for line in raw.decode().split()]))
+        except ValueError as error:
+            raise CompileError(f"'{path}' holds no labels: {error}", "give a number per line, or a .npy file") from error
+    return _checked_labels(np.asarray(labels))
+
+
+def _checked_labels(labels: Array) -> Array:
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise CompileError(f"labels are {labels.dtype}{list(labels.shape)}", "give the number of a class per sample")
+    return labels

@@ -1,0 +1,78 @@
+"""What `quantize` tells: one record, and its lines on the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__, results
+from .columns import clean
+from .text import heading, show_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Record = dict[str, Any]
+
+
+def quantisation_record(done: results.Quantisation, out: Path | None = None) -> Record:
+    """Return what became of a float model, for `quantize`."""
+    graph, near = done.model.original, done.fidelity
+    accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
+    return {
+        "tinyweave": __version__,
+        "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
+        "out": str(out) if out else None,
+        "bytes": {"float": done.float_bytes, "int8": len(done.file)},
+        "inputs": [_edge(done, name) for name in graph.inputs],
+        "outputs": [_edge(done, name) for name in graph.outputs],
+        "preprocessing": {
+            "source": done.preprocessing.source,
+            "scale": list(done.preprocessing.scale),
+            "offset": list(done.preprocessing.offset),
+        },
+        "samples": {"calibrated": len(done.used), "compared": near.samples},
+        "methods": dict(Counter(done.calibration.methods.values()).most_common()),
+        "sqnr_db": near.sqnr_db,
+        "agreement": near.agreement,
+        "accuracy": accuracy,
+    }
+
+
+def _edge(done: results.Quantisation, name: str) -> Record:
+    tensor = done.model.original.tensors[name]
+    scaled = {"scale": None, "zero_point": None}
+    if tensor.quant is not None:
+        scaled = {"scale": tensor.scale, "zero_point": tensor.zero_point}
+    return {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), **scaled}
+
+
+def show_quantisation(out: Console, record: Record) -> None:
+    """Show the file, its edges, and how near it comes to the float model."""
+    heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
+    before, after, samples = record["bytes"]["float"], record["bytes"]["int8"], record["samples"]
+    lines = [f"size: {after:,} B, the float file has {before:,} B"]
+    for word, key in (("input", "inputs"), ("output", "outputs")):
+        for edge in record[key]:
+            shape = "x".join(map(str, edge["shape"]))
+            scale = "" if edge["scale"] is None else f", real = {edge['scale']:.7g} * (value - {edge['zero_point']})"
+            lines.append(f"{word}: {clean(edge['name'])} {edge['dtype']} {shape}{scale}")
+    lines.append(f"the network was given {_preprocessing(record['preprocessing'])}")
+    methods = ", ".join(f"{count} {method}" for method, count in record["methods"].items())
+    lines.append(f"ranges: from {samples['calibrated']:,} samples: {methods}")
+    lines.append(f"compared with the float model on {samples['compared']:,} samples:")
+    lines.append(f"  signal to noise at the output: {record['sqnr_db']:.1f} dB")
+    if record["agreement"] is not None:
+        lines.append(f"  the same class: {100 * record['agreement']:.1f} %")
+    if record["accuracy"] is not None:
+        lines.append(
+            f"  accuracy: float {100 * record['accuracy']['float']:.1f} %, int8 {100 * record['accuracy']['int8']:.1f} %"
+        )
+    show_lines(out, lines)
+
+
+def _preprocessing(said: Record) -> str:
+    scale, offset = (", ".join(f"{number:.7g}" for number in said[key]) for key in ("scale", "offset"))
+    source = {"images": "images, 0 .. 255", "waveforms": "recordings, -1 .. 1", "arrays": "the samples"}[said["source"]]
+    return f"{source}, as they are" if (scale, offset) == ("1", "0") else f"{source}, times {scale} plus {offset}"
