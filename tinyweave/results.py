@@ -257,7 +257,8 @@ class Quantisation:
     """A float model made int8: `model` is what plan, compile and verify take, `file` its .tflite file.
 
     real: the float graph that it was made from, simplified. calibration: the scales, and by which method each was chosen. used:
-    which samples chose them. fidelity: how near it comes to the float model, on all samples.
+    which samples chose them. gains: what was tried to lose less -> dB that it gained at the outputs, left out where that is not
+    above 0. fidelity: how near it comes to the float model, on all samples.
     """
 
     model: Model
@@ -265,6 +266,7 @@ class Quantisation:
     calibration: Calibration
     preprocessing: Preprocessing
     used: tuple[int, ...]
+    gains: Mapping[str, float]
     fidelity: Fidelity
     float_bytes: int
 

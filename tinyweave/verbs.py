@@ -170,16 +170,19 @@ def quantize(
     labels: Any = None,
     method: str = "auto",
     count: int | None = None,
+    equalize: bool = False,
+    correct_bias: bool = False,
 ) -> Quantisation:
     """Make a float model int8 and compare the two; the result's `model` is one that `plan`, `compile` and `verify` take.
 
     samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy files.
     scale, offset: the network is given values * scale + offset, one number each or one per channel; images, 0 .. 255, must have
     a scale. labels: a class per sample. method: "auto", "minmax", "percentile", "mse" or "entropy". count: samples that choose
-    the scales, 200 at most if not given; all are compared.
+    the scales, 200 at most if not given; all are compared. equalize: rescale channels between layers. correct_bias: bring the
+    means of layers to where they are in the float model. Both are kept only where they gain; `.gains` says how much that is.
     """
     read = model if isinstance(model, Model) else api.read(model)
-    given = {} if count is None else {"count": count}
+    given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias} | ({} if count is None else {"count": count})
     return api.quantize(
         read,
         samples,

@@ -31,17 +31,20 @@ def quantize(
     labels: Any = None,
     method: str = "auto",
     count: int = CALIBRATION,
+    equalize: bool = False,
+    correct_bias: bool = False,
     path: Path | None = None,
     progress: Progress = silent,
 ) -> Quantisation:
     """Return the int8 form of a model that was read as it is (`read`); `path` is where its file is going to lie.
 
     samples, scale, offset, labels: see `quantize.samples.open_samples`. method: "auto" or one of `quantize.ranges.METHODS`.
-    count: samples that choose the scales, at most; all are compared.
+    count: samples that choose the scales, at most; all are compared. equalize, correct_bias: see `quantize.ptq.quantise`.
     """
     check_rules(model.original)
     opened = open_samples(samples, model.original, scale, offset, labels)
-    done = quantise(model.original, opened, method=method, count=count, progress=progress)
+    improved = {"equalize": equalize, "correct_bias": correct_bias}
+    done = quantise(model.original, opened, method=method, count=count, **improved, progress=progress)
     near = fidelity(done.real, done.graph, opened, progress)
     about = {"inputs": [opened.preprocessing.record(done.real.tensors[name]) for name in done.real.inputs]}
     file = to_tflite(done.graph, metadata={METADATA: json.dumps(about).encode()}, signature=True)
@@ -52,6 +55,7 @@ def quantize(
         done.calibration,
         opened.preprocessing,
         done.used,
+        done.gains,
         near,
         len(model.file),
     )

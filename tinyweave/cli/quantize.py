@@ -57,6 +57,12 @@ def quantize(
     samples: Annotated[
         int, typer.Option("--samples", min=1, max=100_000, help="How many choose the ranges, at most; all are compared.")
     ] = 200,
+    equalize: Annotated[
+        bool, typer.Option("--equalize", help="Rescale the channels between layers to like ranges, if that gains.")
+    ] = False,
+    correct_bias: Annotated[
+        bool, typer.Option("--correct-bias", help="Bring the means of layers to where they are in float, if that gains.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
@@ -78,6 +84,8 @@ def quantize(
                 labels=labels,
                 method=method,
                 count=samples,
+                equalize=equalize,
+                correct_bias=correct_bias,
                 path=path,
                 progress=report,
             )

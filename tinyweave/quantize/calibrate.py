@@ -2,7 +2,7 @@
 
 In: a float graph, arrays [samples, *shape] per input. Out: a Quant per group of tensors that share one, and how it was chosen.
 "auto" measures: where the four methods differ, each candidate is tried by itself, and the one that changes the network's
-outputs least is taken.
+outputs least is taken; unless one method for all tensors together changes them less.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     for group in [group for group, choices in candidates.items() if len(choices) == 1]:
         ((methods[group], quants[group]),) = candidates.pop(group).items()
     if candidates:
-        for group, (name, quant) in _tried(graph, inputs, candidates, found, progress).items():
+        for group, (name, quant) in _tried(graph, inputs, candidates, found, given=quants, progress=progress).items():
             quants[group], methods[group] = quant, name
     for group in members:
         if group not in quants:  # of a requantised copy of a given scale, which joined no other
@@ -136,16 +136,36 @@ def _distinct(choices: dict[str, Quant]) -> dict[str, Quant]:
     return kept
 
 
-def _tried(
-    graph: Graph, inputs: Mapping[str, Array], candidates: dict[str, dict[str, Quant]], found: Groups, progress: Progress
-) -> dict[str, tuple[str, Quant]]:
-    """Return per group the candidate that changes the outputs least when nothing else is quantised."""
-    trials = sum(map(len, candidates.values()))
+def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
+    """Return some of the samples, evenly spread: as many as so many runs can work on in moderate time and memory."""
     largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
-    count = int(min(TRIED, max(2, MOST_WORK / max(1, trials * macs(graph) / 2)), max(1, (1 << 27) // largest)))
+    count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, (1 << 27) // largest)))
     total = len(next(iter(inputs.values())))
-    picked = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
-    values = evaluate(graph, {name: array[picked] for name, array in inputs.items()}, keep=True)
+    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
+    return {name: array[chosen] for name, array in inputs.items()}
+
+
+def through(values: Array, quant: Quant | None) -> Array:
+    """Return real numbers as int8 keeps them."""
+    return values if quant is None else dequantised(quantised(values, quant), quant)
+
+
+def _tried(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    candidates: dict[str, dict[str, Quant]],
+    found: Groups,
+    *,
+    given: Mapping[str, Quant],
+    progress: Progress,
+) -> dict[str, tuple[str, Quant]]:
+    """Return per group the candidate that changes the outputs least when nothing else is quantised.
+
+    All of them together are then compared with each method by itself, with all tensors quantised: what one range clips may be
+    what another would have hidden.
+    """
+    trials = sum(map(len, candidates.values()))
+    values = evaluate(graph, picked(graph, inputs, trials / 2 + len(METHODS)), keep=True)
     names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
     for group, choices in candidates.items():
         tied = {name for name in members[group] if name in values}
@@ -154,7 +174,7 @@ def _tried(
         for method, quant in choices.items():
 
             def changed(name: str, array: Array, quant: Quant = quant, tied: set[str] = tied) -> Array:
-                return dequantised(quantised(array, quant), quant) if name in tied else array
+                return through(array, quant) if name in tied else array
 
             start = values | {name: changed(name, values[name]) for name in tied}
             measured[method] = noise(values, evaluate(graph, start, ops=ops, visit=changed, keep=True), names)
@@ -162,4 +182,15 @@ def _tried(
             progress("choosing ranges", done, trials)
         method = min(measured, key=lambda name: measured[name])
         best[group] = method, choices[method]
-    return best
+    sets = [best, *({g: (m, choices[m]) if m in choices else best[g] for g, choices in candidates.items()} for m in METHODS)]
+
+    def together(chosen: Mapping[str, tuple[str, Quant]]) -> float:
+        quants = {**given, **{group: quant for group, (_, quant) in chosen.items()}}
+
+        def visit(name: str, array: Array) -> Array:
+            return through(array, quants.get(found.group(name)) if name in found.of else None)
+
+        start = {name: values[name] for name in graph.inputs}
+        return noise(values, evaluate(graph, start, visit=visit, keep=True), names)
+
+    return min(sets, key=together)

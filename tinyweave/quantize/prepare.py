@@ -26,7 +26,7 @@ def prepare(graph: Graph) -> Graph:
     graph = real_weights(graph)
     check_rules(graph)
     check(graph)
-    for rewrite in (fold_into_weights, fuse_activation):
+    for rewrite in (with_bias, fold_into_weights, fuse_activation):
         graph = each_op(graph, rewrite)
     return check(verify(graph))
 
@@ -42,6 +42,15 @@ def real_weights(graph: Graph) -> Graph:
                     data = dequantised(tensor.data, tensor.quant)
                     tensors[tensor.name] = replace(tensor, dtype="float32", quant=None, data=data)
     return replace(graph, tensors=tensors)
+
+
+def with_bias(graph: Graph, op: Op) -> Graph:
+    """Give a weighted op a bias of its own, which is what quantisation corrects."""
+    rule = RULES[op.kind]
+    if rule.weights is None or graph.optional_input(op, rule.bias) is not None:
+        return graph
+    zeros = constant(graph, op, "bias", np.zeros(graph.output(op).shape[-1], np.float32))
+    return exchange(graph, [with_weights(op, graph.input(op, 1), zeros)], [zeros])
 
 
 def fold_into_weights(graph: Graph, op: Op) -> Graph:

@@ -6,7 +6,7 @@ to the float one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,24 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Tensor
-from .calibrate import Calibration, Progress, calibrate, decibel, signals, silent
+from .calibrate import Calibration, Progress, calibrate, decibel, noise, picked, signals, silent
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
+from .improve import corrected, equalised
 from .prepare import prepare
 from .samples import Samples
 
 Array = NDArray[Any]
+MEASURED = 64  # samples that gains are measured on, and biases corrected on, at most
 CALIBRATION = 200  # samples that scales are chosen from, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Quantised:
-    """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it."""
+    """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it.
+
+    gains: what was tried to lose less -> what it gained in dB at the outputs; it was left out where that is not above 0.
+    """
 
     real: Graph
     graph: Graph
     calibration: Calibration
     used: tuple[int, ...]
+    gains: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -50,20 +56,53 @@ class Fidelity:
 
 
 def quantise(
-    graph: Graph, samples: Samples, *, method: str = "auto", count: int = CALIBRATION, progress: Progress = silent
+    graph: Graph,
+    samples: Samples,
+    *,
+    method: str = "auto",
+    count: int = CALIBRATION,
+    equalize: bool = False,
+    correct_bias: bool = False,
+    progress: Progress = silent,
 ) -> Quantised:
-    """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given."""
+    """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given.
+
+    equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains.
+    """
     real = prepare(graph)
     used = tuple(map(int, np.unique(np.linspace(0, len(samples) - 1, min(count, len(samples))).astype(int))))
     inputs = samples.batch(used)
+    best, gains = _calibrated(real, inputs, method, progress), dict[str, float]()
+    few = picked(real, inputs, 8, MEASURED)
+    reached = sqnr(best[0], best[1], few) if equalize or correct_bias else 0.0
+    if equalize:
+        other = _calibrated(equalised(real, inputs), inputs, method, progress)
+        gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
+        best, reached = (other, now) if now > reached else (best, reached)
+    if correct_bias:
+        small = corrected(best[0], best[1], few)
+        gains["corrected biases"] = (now := sqnr(best[0], small, few)) - reached
+        best = (best[0], small, best[2]) if now > reached else best
+    return Quantised(*best, used, gains)
+
+
+def _calibrated(real: Graph, inputs: Mapping[str, Array], method: str, progress: Progress) -> tuple[Graph, Graph, Calibration]:
     calibration = calibrate(real, inputs, method, progress)
-    return Quantised(real, to_int8(real, calibration.groups, calibration.quants), calibration, used)
+    return real, to_int8(real, calibration.groups, calibration.quants), calibration
+
+
+def sqnr(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> float:
+    """Return the signal to noise ratio of an int8 graph at its outputs, in dB, on stacked real inputs."""
+    names = signals(real)
+    expected = dict(zip(names, outputs(real, inputs, names), strict=True))
+    computed = zip(names, outputs(small, as_int8(small, inputs), names), strict=True)
+    return decibel(noise(expected, {name: as_real(small.tensors[name], values) for name, values in computed}, names))
 
 
 def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = silent) -> Fidelity:
     """Compare an int8 graph with the float one, tensor names the same, on all samples."""
     names = (*signals(real), real.outputs[0])
-    power, noise = np.zeros(len(names) - 1), np.zeros(len(names) - 1)
+    power, lost = np.zeros(len(names) - 1), np.zeros(len(names) - 1)
     classes: list[tuple[Array, Array]] = []
     for part in chunks(real, len(samples)):
         inputs = samples.batch(range(part.start, part.stop))
@@ -72,12 +111,12 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
         for index, (name, a, b) in enumerate(zip(names[:-1], expected, computed, strict=False)):
             reference = a.astype(np.float64)
             power[index] += (reference**2).sum()
-            noise[index] += ((reference - as_real(small.tensors[name], b)) ** 2).sum()
+            lost[index] += ((reference - as_real(small.tensors[name], b)) ** 2).sum()
         if has_classes(real):
             result = small.tensors[real.outputs[0]]
             classes.append((classes_of(real, expected[-1]), classes_of(real, as_real(result, computed[-1]))))
         progress("comparing with the float model", part.stop, len(samples))
-    sqnr = decibel(float((noise / np.maximum(power, 1e-30)).sum()))
+    sqnr = decibel(float((lost / np.maximum(power, 1e-30)).sum()))
     if not classes:
         return Fidelity(len(samples), sqnr, None, None)
     before, after = (np.concatenate(column) for column in zip(*classes, strict=True))
@@ -112,9 +151,3 @@ def classes_of(graph: Graph, scores: Array) -> Array:
     """Return the class of each sample: the highest score, or of one probability whether it is at least a half."""
     flat = scores.reshape(len(scores), -1)
     return flat.argmax(axis=1) if flat.shape[1] > 1 else np.asarray(flat[:, 0] >= 0.5, np.int64)
-
-
-def used_share(used: Iterable[int], total: int) -> str:
-    """Say how many of the samples chose the scales."""
-    count = len(tuple(used))
-    return f"all {total}" if count == total else f"{count} of {total}"
