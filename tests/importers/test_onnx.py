@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ def ints(*values: int) -> np.ndarray:
 def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A value [n, c, h, w] as a tensor of this shape holds it: maps channels last, what has three axes as it fits."""
     moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
-    fitting = [each for each in ((moved, value) if value.ndim > 3 else (value, moved)) if each.shape == tuple(shape)]
+    possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
+    fitting = [each for each in possible if each.shape == tuple(shape)]
     assert fitting, (value.shape, shape)
     return np.ascontiguousarray(fitting[0])
 
@@ -267,14 +269,49 @@ def test_what_is_not_supported_is_refused_in_one_line(name: str) -> None:
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_constants_in_other_files_are_not_opened() -> None:
+def split_in_two(location: str, **where: int) -> tuple[bytes, bytes]:
+    """A model and the file that holds its weights."""
     made = onnx.load_from_string(model(one("Gemm", 1, 12, given=[floats(12, 7)])))
     tensor = made.graph.initializer[0]
+    weights = bytes(8) + tensor.raw_data
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="/etc/passwd")
-    with pytest.raises(CompileError, match="lies in another file; write the model as one"):
-        from_onnx(made.SerializeToString(), "external")
+    for key, value in {"location": location, "offset": 8, "length": 12 * 7 * 4, **where}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return made.SerializeToString(), weights
+
+
+def test_constants_may_lie_beside_the_file(tmp_path: Path) -> None:
+    data, weights = split_in_two("net.onnx.data")
+    (tmp_path / "net.onnx.data").write_bytes(weights)
+    graph = from_onnx(data, "net", tmp_path)
+    x = floats(1, 12)
+    assert distance(graph, [x], [x @ np.frombuffer(weights[8:], np.float32).reshape(12, 7)]) < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("location", "where", "message"),
+    [
+        ("/etc/hostname", {}, "lies in the file '/etc/hostname'; put it beside the .onnx file"),
+        ("../w.data", {}, "lies in the file '../w.data'; put it beside"),
+        ("..", {}, "cannot read"),
+        ("link.data", {}, "lies in the file 'link.data'; put it beside"),
+        ("missing.data", {}, "No such file or directory"),
+        ("w.data", {"offset": 12}, "does not lie in the file 'w.data' as it says"),
+        ("w.data", {"offset": -4}, "does not lie in the file 'w.data' as it says"),
+        ("w.data", {"length": 4}, "does not lie in the file 'w.data' as it says"),
+    ],
+)
+def test_no_other_file_is_opened(location: str, where: dict[str, int], message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    data, weights = split_in_two(location, **where)
+    for path in (folder / "w.data", tmp_path / "w.data"):
+        path.write_bytes(weights)
+    (folder / "link.data").symlink_to(tmp_path / "w.data")
+    with pytest.raises(CompileError) as error:
+        from_onnx(data, "net", folder)
+    assert message in str(error.value)
 
 
 def test_an_int8_input_is_refused() -> None:

@@ -1,7 +1,7 @@
 """Models: from a file, or a PyTorch module, to a graph after the passes.
 
-In: the path of a .tflite file or a module, and what its edges are to be. Out: a Model, or one error that names all that cannot
-be compiled.
+In: the path of a .tflite or .onnx file or a module, and what its edges are to be. Out: a Model, or one error that names all
+that cannot be compiled. What is no .tflite file becomes one first: LiteRT runs it, and other tools open it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
-from ..importers import tflite, torch
+from ..importers import onnx, tflite, torch
 from ..ir import CompileError
 from ..kernels.table import without_kernel
 from ..passes import run_passes, run_tolerantly
@@ -27,10 +27,10 @@ LAYOUTS = ("model", "nhwc")
 
 
 def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
-    """Import a .tflite file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
+    """Import a file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
     _check_edges(io, layout)
     path = Path(path)
-    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
+    file = _tflite_of(path)
     try:
         return with_edges(_imported(path, file, name), io, layout)
     except CompileError as error:
@@ -53,14 +53,14 @@ def load_module(
 
 
 def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
-    """Import a .tflite file as far as that can be done, to be inspected; and per op that cannot be compiled the reason.
+    """Import a file as far as that can be done, to be inspected; and per op that cannot be compiled the reason.
 
     Where there are reasons other than missing kernels, such ops are of the kind `ir.UNSUPPORTED`, and the graph is as the file
     has it but for what the first passes do.
     """
     _check_edges(io, layout)
     path = Path(path)
-    file = read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
+    file = _tflite_of(path)
     try:
         model = with_edges(_imported(path, file, None), io, layout)
     except CompileError as error:
@@ -72,9 +72,9 @@ def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tu
 
 
 def read(path: str | Path, name: str | None = None) -> Model:
-    """Import a .tflite file as it is, also one that cannot be compiled: what `reorder` needs."""
+    """Import a file as it is, also one that cannot be compiled: what `reorder` needs."""
     path = Path(path)
-    return _imported(path, read_file(path, tflite.MAX_FILE, "give a readable .tflite file"), name)
+    return _imported(path, _tflite_of(path), name)
 
 
 def with_edges(model: Model, io: str, layout: str) -> Model:
@@ -94,6 +94,14 @@ def _check_edges(io: str, layout: str) -> None:
         raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
     if layout not in LAYOUTS:
         raise CompileError(f"--layout {layout} is unknown", f"it is one of {', '.join(LAYOUTS)}")
+
+
+def _tflite_of(path: Path) -> bytes:
+    """Return a file's bytes, or those of what an .onnx file is as .tflite."""
+    if path.suffix.lower() == ".onnx":
+        file = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
+        return to_tflite(onnx.from_onnx(file, path.stem, path.parent))
+    return read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
 
 
 def _imported(path: Path, file: bytes, name: str | None) -> Model:

@@ -162,7 +162,7 @@ def plan(
 @with_options(*SHARED)
 def compile_model(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite file, or several that share one folder and its kernels.")
+        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite or .onnx file, or several that share one folder.")
     ],
     *,
     chosen: Options,

@@ -8,10 +8,13 @@ later.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..files import read_file
 from ..ir import CompileError, Graph
 from .onnx_ops import OPS
 from .program import Exported, Node, Ref, graph_of
@@ -23,15 +26,18 @@ MAX_BYTES = 1 << 28  # of all constants together
 FLOATS = ("float16", "float32", "float64")
 
 
-def from_onnx(data: bytes, name: str) -> Graph:
-    """Return the graph of a file, called `name`; CompileError for what is damaged or unsupported."""
+def from_onnx(data: bytes, name: str, folder: Path | None = None) -> Graph:
+    """Return the graph of a file, called `name`; CompileError for what is damaged or unsupported.
+
+    folder: where it lies; files there, which it must name without a path, may hold its constants.
+    """
     onnx = _onnx()
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model), name)
+        return graph_of(_program(onnx, model, folder), name)
     except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     except Exception as error:
@@ -47,6 +53,7 @@ def _unreadable(error: Exception) -> CompileError:
 def _onnx() -> Any:
     try:
         import onnx
+        import onnx.helper
         import onnx.inliner
         import onnx.numpy_helper
     except ImportError as error:
@@ -54,7 +61,7 @@ def _onnx() -> Any:
     return onnx
 
 
-def _program(onnx: Any, model: Any) -> Exported:
+def _program(onnx: Any, model: Any, folder: Path | None) -> Exported:
     """Return the main graph as an Exported whose values have the names that the file gives them."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx", 0))
@@ -68,7 +75,7 @@ def _program(onnx: Any, model: Any) -> Exported:
         raise CompileError(f"the graph has {len(graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
     if graph.sparse_initializer:
         raise CompileError("the file holds sparse constants", "store them as dense ones")
-    constants = _constants(onnx, graph)
+    constants = _constants(onnx, graph, folder)
     inputs = {value.name: _input_shape(onnx, value) for value in graph.input if value.name not in constants}
     known = {*inputs, *constants, ""}
     nodes = list[Node]()
@@ -90,26 +97,48 @@ def _program(onnx: Any, model: Any) -> Exported:
     return Exported(inputs, constants, nodes, outputs, OPS, "ONNX")
 
 
-def _constants(onnx: Any, graph: Any) -> dict[str, np.ndarray]:
-    constants = dict[str, np.ndarray]()
+def _constants(onnx: Any, graph: Any, folder: Path | None) -> dict[str, np.ndarray]:
+    constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
-        constants[tensor.name] = _array(onnx, tensor)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+            array = _beside(onnx, tensor, folder, files)
+        else:
+            array = onnx.numpy_helper.to_array(tensor)
+        constants[tensor.name] = _numbers(array, tensor.name)
         total += constants[tensor.name].nbytes
         if total > MAX_BYTES:
             raise CompileError(f"the constants take more than {MAX_BYTES:,} bytes", "no microcontroller has room for them")
     return constants
 
 
-def _array(onnx: Any, tensor: Any) -> np.ndarray:
-    """Return a constant as an array of this process: what lies in other files is not opened."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+def _beside(onnx: Any, tensor: Any, folder: Path | None, files: dict[str, bytes]) -> np.ndarray:
+    """Return a constant that lies in a file beside the model's; nothing outside of its folder is opened."""
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    location = where.get("location", "")
+    path = Path(location)
+    if folder is None or path.name != location or (folder / path).is_symlink():
         raise CompileError(
-            "lies in another file", "write the model as one: onnx.save(onnx.load(path), out)", tensor=tensor.name or "constant"
+            f"lies in the file '{location}'",
+            "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)",
+            tensor=tensor.name,
         )
-    values = onnx.numpy_helper.to_array(tensor)
+    if location not in files:
+        files[location] = read_file(folder / path, MAX_FILE, "put it beside the .onnx file, which names it")
+    dtype, shape = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
+    begin = int(where.get("offset", 0))
+    size = prod(shape) * dtype.itemsize
+    if min(begin, *shape, 0) < 0 or int(where.get("length", size)) != size or begin + size > len(files[location]):
+        raise CompileError(
+            f"does not lie in the file '{location}' as it says", "one of them may be damaged", tensor=tensor.name
+        )
+    return np.frombuffer(files[location], dtype, prod(shape), begin).reshape(shape)
+
+
+def _numbers(values: np.ndarray, name: str) -> np.ndarray:
+    """Return a constant, floats of any length as float32."""
     if values.dtype.kind not in "fiub":
-        raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=tensor.name or "constant")
+        raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=name or "constant")
     return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
 
 
@@ -166,5 +195,7 @@ def _attribute(onnx: Any, attribute: Any) -> Any:
         case kinds.STRINGS:
             return [text.decode() for text in attribute.strings]
         case kinds.TENSOR:
-            return _array(onnx, attribute.t)
+            if attribute.t.external_data:
+                raise CompileError("lies in another file", "write the model as one file", tensor=attribute.t.name or "constant")
+            return _numbers(onnx.numpy_helper.to_array(attribute.t), attribute.t.name)
     return None  # a graph: the op that has it is not supported

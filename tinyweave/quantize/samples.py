@@ -86,18 +86,13 @@ class Samples:
     def _checked(self, values: Array, tensor: Tensor, what: str) -> Array:
         if values.dtype.kind not in "fiub":
             raise CompileError(f"{what} holds {values.dtype}, which are no numbers", "give floats or integers", tensor=tensor)
-        if values.shape not in (tensor.shape, tensor.shape[1:]) and values.size != tensor.elements:
-            raise CompileError(
-                f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}",
-                "give that shape, or several along a leading axis",
-                tensor=tensor,
-            )
+        values = _channels_last(values, tensor, what)
         if not np.isfinite(values).all():
             raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or mend it", tensor=tensor)
         if tensor.dtype != "float32":
-            return np.asarray(values.reshape(tensor.shape), tensor.dtype)
+            return np.asarray(values, tensor.dtype)
         try:
-            return self.preprocessing.apply(values.reshape(tensor.shape))
+            return self.preprocessing.apply(values)
         except ValueError as error:
             channels = tensor.shape[-1] if tensor.shape else 1
             counts = len(self.preprocessing.scale), len(self.preprocessing.offset)
@@ -105,6 +100,20 @@ class Samples:
                 f"{counts[0]} factors and {counts[1]} offsets do not fit {channels} channels",
                 "give one of each, or one per channel",
             ) from error
+
+
+def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
+    """Return a sample in the input's shape: as it is, turned if its channels come first, or filled in if it is flat."""
+    shape, given = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
+    if given == shape or (values.ndim == 1 and values.size == tensor.elements):
+        return values.reshape(tensor.shape)
+    if len(tensor.shape) == 4 and values.shape[-3:] == (tensor.shape[3], *tensor.shape[1:3]) and values.size == tensor.elements:
+        return np.moveaxis(values.reshape(values.shape[-3:]), 0, -1).reshape(tensor.shape)
+    raise CompileError(
+        f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}",
+        "give that shape, or several along a leading axis",
+        tensor=tensor,
+    )
 
 
 def open_samples(
