@@ -29,7 +29,7 @@ DEFAULTS = PlanOptions()
 def load(
     model: str | Path | Any, example: Any = None, *, io: str = "model", layout: str = "model", name: str | None = None
 ) -> Model:
-    """Read a .tflite or .onnx file, or take a PyTorch module with an example of its input, and run the passes.
+    """Read a .tflite, .onnx or .pt2 file, or take a PyTorch module with an example of its input, and run the passes.
 
     example: a torch.Tensor with a batch of 1, or a tuple of them; an ExportedProgram needs none. io: "int8" strips float and
     uint8 inputs and outputs. layout: "nhwc" puts channels last. name: prefix of the C names, that of the file or the module if

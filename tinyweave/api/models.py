@@ -1,6 +1,6 @@
 """Models: from a file, or a PyTorch module, to a graph after the passes.
 
-In: the path of a .tflite or .onnx file or a module, and what its edges are to be. Out: a Model, or one error that names all
+In: the path of a .tflite, .onnx or .pt2 file or a module, and what its edges are to be. Out: a Model, or one error that names all
 that cannot be compiled. What is no .tflite file becomes one first: LiteRT runs it, and other tools open it.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
-from ..importers import onnx, tflite, torch
+from ..importers import onnx, pt2, tflite, torch
 from ..ir import CompileError
 from ..kernels.table import without_kernel
 from ..passes import run_passes, run_tolerantly
@@ -97,11 +97,14 @@ def _check_edges(io: str, layout: str) -> None:
 
 
 def _tflite_of(path: Path) -> bytes:
-    """Return a file's bytes, or those of what an .onnx file is as .tflite."""
-    if path.suffix.lower() == ".onnx":
-        file = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-        return to_tflite(onnx.from_onnx(file, path.stem, path.parent))
-    return read_file(path, tflite.MAX_FILE, "give a readable .tflite file")
+    """Return the bytes of a .tflite file, or what a file of another format is as one."""
+    match path.suffix.lower():
+        case ".onnx":
+            file = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
+            return to_tflite(onnx.from_onnx(file, path.stem, path.parent))
+        case ".pt2":
+            return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem))
+    return read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
 
 
 def _imported(path: Path, file: bytes, name: str | None) -> Model:

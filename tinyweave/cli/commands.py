@@ -162,7 +162,7 @@ def plan(
 @with_options(*SHARED)
 def compile_model(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite or .onnx file, or several that share one folder.")
+        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite, .onnx or .pt2 file, or several that share one folder.")
     ],
     *,
     chosen: Options,

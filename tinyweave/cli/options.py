@@ -28,7 +28,7 @@ BAD_INPUT = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
 DeviceName = Annotated[
     str | None,
     typer.Option("--device", metavar="NAME", help="A family, part, board (see `tinyweave devices`) or core, or a TOML file."),

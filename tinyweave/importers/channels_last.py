@@ -18,6 +18,10 @@ import numpy as np
 
 from ..ir import Graph, Op, Tensor
 
+# Bounds on what a damaged file can ask for, each several times what real networks need.
+MOST_ELEMENTS = 1 << 26  # of a tensor
+MOST_OUTPUTS = 1 << 11  # of an op
+
 
 class Unsupported(Exception):  # noqa: N818
     """Says why an op of the network cannot be expressed."""
@@ -97,6 +101,8 @@ class Builder:
         return name
 
     def add(self, tensor: Tensor) -> str:
+        if tensor.elements > MOST_ELEMENTS:
+            raise Unsupported(f"a tensor of {tensor.elements:,} elements is more than any microcontroller has room for")
         self.tensors[tensor.name] = tensor
         return tensor.name
 
@@ -125,6 +131,8 @@ class Builder:
         states: Sequence[str] = (),
     ) -> list[str]:
         """Add an op, which also changes `states`; return the names of its outputs."""
+        if len(shapes) > MOST_OUTPUTS:
+            raise Unsupported(f"it has {len(shapes):,} parts or steps; at most {MOST_OUTPUTS:,} are supported")
         outputs = [self.add(Tensor(self.name(suffix), shape, "float32")) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs)))
         return outputs

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,13 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, verify
 from .aten import VIEWS
-from .channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
+from .channels_last import MOST_ELEMENTS, Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
 from .fold import folded
 
+MOST_ATTEMPTS = 16  # orders in which the inputs may lie
+# what arguments of another form than an op expects make it raise
+ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
 MOST_TOLD = 12  # kinds of ops in one message
-MOST_ORDERS = 64  # in which the inputs may lie
 
 
 class Ref(NamedTuple):
@@ -67,10 +70,13 @@ def graph_of(program: Exported, name: str) -> Graph:
     other ones are as they are, and so are those that the program itself takes or gives channels last.
     """
     for key, shape in program.inputs.items():
+        if prod(shape) > MOST_ELEMENTS:
+            raise CompileError(f"has {prod(shape):,} elements", "no microcontroller has room for it", tensor=key)
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     fewest: list[Refused] | None = None
-    for chosen in islice(product(*(_input_orders(len(shape)) for shape in program.inputs.values())), MOST_ORDERS):
+    choices = product(*(_input_orders(len(shape)) for shape in program.inputs.values()))
+    for chosen in islice(choices, MOST_ATTEMPTS):
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
         if graph is not None and not problems:
@@ -107,7 +113,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
             values[node.name] = _applied(b, program.functions, node.op, args, kwargs)
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
-        except (Unsupported, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (Unsupported, *ILL_FORMED) as error:
             why = (
                 str(error)
                 if isinstance(error, Unsupported)

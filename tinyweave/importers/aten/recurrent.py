@@ -35,6 +35,8 @@ def _checked(
 
 def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
     """Return per layer its weights, recurrent weights and two biases, which may be missing."""
+    if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
+        raise Unsupported("its weights are not constant, or of no layer")
     each = len(parameters) // layers
     found = []
     for layer in range(layers):

@@ -1,0 +1,258 @@
+"""The .pt2 files of torch.export.save: the graph that torch's own objects give, without torch and without any pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+import torch
+from cases.architectures import network
+from cases.from_torch import trained
+from fuzz.torch_networks import network as random_network
+from torch import nn
+
+import tinyweave as tw
+from tinyweave.importers.pt2 import from_pt2
+from tinyweave.importers.torch import from_module, from_program
+from tinyweave.ir import CompileError, diff
+
+GRAPH, WEIGHTS, SAMPLES = "models/model.json", "data/weights/model_weights_config.json", "data/sample_inputs/model.pt"
+
+
+def saved(module: nn.Module, example: Any) -> bytes:
+    return filed(traced(module, example))
+
+
+def traced(module: nn.Module, example: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.export.export(module.eval(), (example,))
+
+
+def filed(program: Any) -> bytes:
+    out = io.BytesIO()
+    torch.export.save(program, out)
+    return out.getvalue()
+
+
+class Small(nn.Module):
+    """Has a parameter, a buffer, a constant, several outputs of one op, and constants that are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+        self.lstm, self.factor = nn.LSTM(4, 3, batch_first=True), torch.tensor(2.5)
+        self.register_buffer("slope", torch.rand(3, 1))
+
+    def forward(self, x: Any) -> Any:
+        low, high = torch.relu_(self.norm(self.conv(x))).chunk(2, 1)
+        rows = torch.cat([low * self.factor, high.clamp(max=1.0)], 1).mean(3).transpose(1, 2)
+        return self.lstm(rows)[0] * (self.slope.t() * 2).reshape(1, 1, 3)
+
+
+@pytest.fixture(scope="module")
+def file() -> bytes:
+    return saved(Small(), torch.randn(1, 3, 6, 6))
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v3_small", "unet", "lstm"])
+def test_a_file_is_the_graph_of_its_module(name: str) -> None:
+    module, example = network(name)
+    trained(module)
+    assert diff(from_pt2(saved(module, example), "net"), from_module(module, example, "net")) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_random_file_is_the_graph_of_its_module(seed: int) -> None:
+    module, example = random_network(seed)
+    program = traced(trained(module), example)
+    assert diff(from_pt2(filed(program), "net"), from_program(program, "net")) == []
+
+
+def changed(file: bytes, **parts: Any) -> bytes:
+    """The archive with parts replaced, by bytes or by a function of what their JSON holds, or removed."""
+    names = {"graph": GRAPH, "weights": WEIGHTS, "samples": SAMPLES, "order": "byteorder", "weight": "data/weights/weight_0"}
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(out, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            for key, change in parts.items():
+                if entry.filename.endswith(names[key]):
+                    content = change if isinstance(change, bytes) else _rewritten(content, change)
+            new.writestr(entry.filename, content)
+    return out.getvalue()
+
+
+def _rewritten(content: bytes, change: Callable[[Any], Any]) -> bytes:
+    value = json.loads(content)
+    change(value)
+    return json.dumps(value).encode()
+
+
+def refusal(file: bytes) -> str:
+    with pytest.raises(CompileError) as error:
+        from_pt2(file, "net")
+    return str(error.value)
+
+
+class Planted:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_no_pickle_is_loaded(file: bytes, tmp_path: Path) -> None:
+    import pickle
+
+    planted, target = pickle.dumps(Planted(tmp_path / "ran")), tmp_path / "ran"
+    pickle.loads(planted)
+    assert target.exists()  # it would run
+    target.unlink()
+    from_pt2(changed(file, samples=planted), "net")
+
+    def by_pickle(config: Any) -> None:
+        config["config"]["conv.weight"]["use_pickle"] = True
+
+    assert "'conv.weight': is stored as a pickle" in refusal(changed(file, weights=by_pickle, weight=planted))
+    assert not target.exists()
+
+
+def test_torch_is_not_needed(file: bytes, tmp_path: Path) -> None:
+    (tmp_path / "net.pt2").write_bytes(file)
+    code = "import sys; sys.modules['torch'] = None; import tinyweave as tw; print(tw.load('net.pt2'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "<Model 'net': 8 ops, float32[1, 6, 6, 3] -> float32[1, 4, 3]>\n"
+
+
+def set_version(program: Any) -> None:
+    program["schema_version"]["major"] = 7
+
+
+def set_pickled_dtype(config: Any) -> None:
+    config["config"]["conv.weight"]["tensor_meta"]["dtype"] = 6
+
+
+def set_shape(config: Any) -> None:
+    config["config"]["conv.weight"]["tensor_meta"]["sizes"][0]["as_int"] = 1 << 40
+
+
+def set_strides(config: Any) -> None:
+    config["config"]["conv.weight"]["tensor_meta"]["strides"][0]["as_int"] = 1 << 40
+
+
+def set_negative(config: Any) -> None:
+    config["config"]["conv.weight"]["tensor_meta"]["storage_offset"]["as_int"] = -4
+
+
+def set_dynamic(program: Any) -> None:
+    sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
+    sizes[2] = {"as_expr": {"expr_str": "s77", "hint": {"as_int": 6}}}
+
+
+def set_large(program: Any) -> None:
+    sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
+    sizes[2] = {"as_int": 1 << 40}
+
+
+def set_unknown(program: Any) -> None:
+    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.aten.elu.default"
+
+
+def set_zeros(program: Any) -> None:
+    for node in program["graph_module"]["graph"]["nodes"]:
+        if "zeros" in node["target"]:
+            node["inputs"][0]["arg"]["as_ints"] = [1 << 20, 1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"graph": set_version}, "the .pt2 schema has version 7; version 8 is supported"),
+        ({"weights": set_pickled_dtype}, "'conv.weight': is float16; only float32"),
+        ({"weights": set_shape}, "'conv.weight': has the shape"),
+        ({"weights": set_strides}, "'conv.weight': has the shape"),
+        ({"weights": set_negative}, "not a readable .pt2 file: -4 as an extent"),
+        ({"graph": set_dynamic}, "'x': has the dynamic extent s77; export it with fixed shapes"),
+        ({"graph": set_large}, "elements"),
+        ({"graph": set_unknown}, "elu (in conv): TFLite has no op for it here"),
+        ({"graph": set_zeros}, "makes a constant of the shape [1048576, 1048576]"),
+        ({"weight": b"\0\0\xc0\x7f" * 108}, "'conv.weight': holds values that are not finite"),
+        ({"order": b"big"}, "high byte first"),
+        ({"graph": b"{" * 100_000}, "not a readable .pt2 file"),
+        ({"graph": b"[" * 100_000}, "not a readable .pt2 file"),
+    ],
+)
+def test_what_is_wrong_is_told(file: bytes, change: dict[str, Any], words: str) -> None:
+    assert words in refusal(changed(file, **change))
+
+
+def test_what_is_no_archive_is_told(file: bytes) -> None:
+    assert "not a readable .pt2 file" in refusal(b"TFL3") and "not a readable .pt2 file" in refusal(file[: len(file) // 2])
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for part in range(3):
+            bomb.writestr(f"m/data/{part}", bytes(100 << 20))
+    assert "unpacks to more than" in refusal(out.getvalue())
+
+
+def test_a_damaged_file_is_read_or_refused(file: bytes) -> None:
+    """Values anywhere in the graph are exchanged for others of it, or for absurd ones; bytes of the archive are flipped."""
+    rng = random.Random(17)
+    for _ in range(300):
+        shaken = changed(file, graph=lambda program: shake(program["graph_module"], rng))
+        try:
+            from_pt2(shaken, "net")
+        except CompileError as error:
+            assert "\n" not in str(error)
+    for _ in range(200):
+        flipped = bytearray(file)
+        for _ in range(rng.randint(1, 4)):
+            flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+        try:
+            from_pt2(bytes(flipped), "net")
+        except CompileError as error:
+            assert "\n" not in str(error)
+
+
+def shake(value: Any, rng: random.Random) -> None:
+    """Change one value somewhere below."""
+    places: list[tuple[Any, Any]] = []
+
+    def collect(part: Any) -> None:
+        for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
+            if key != "metadata":
+                places.append((part, key))
+                if isinstance(inner, (dict, list)):
+                    collect(inner)
+
+    collect(value)
+    part, key = rng.choice(places)
+    other, other_key = rng.choice(places)
+    part[key] = rng.choice([None, -1, 0, 1 << 40, 1e30, "x", [], {}, [1] * 9, json.loads(json.dumps(other[other_key]))])
+
+
+def test_a_file_is_a_model(file: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    path.write_bytes(file)
+    model = tw.load(path)
+    again = tmp_path / "net.tflite"
+    again.write_bytes(model.file)
+    assert diff(tw.load(again).graph, model.graph) == []
+    with pytest.raises(CompileError, match="float32"):
+        tw.plan(path)

@@ -1,0 +1,253 @@
+"""A .pt2 file, as torch.export.save writes it, as a Graph; torch is not needed and no pickle is loaded.
+
+In: the file's bytes, which nobody vouches for: a zip archive of a graph in JSON and of weights as raw bytes. Out: a float32
+Graph as `importers/torch.py` gives it. Sample inputs, which are pickled, are not looked at; pickled weights are refused.
+Source: torch's torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from math import prod
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from ..ir import CompileError, Graph
+from . import aten
+from .program import ILL_FORMED, Exported, Node, Ref, graph_of
+
+MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
+MAX_JSON = 1 << 26  # bytes of the graph, most of which are stack traces
+MAX_NODES = 1 << 14
+MAX_RANK = 8
+MAX_ELEMENTS = 1 << 24  # of a constant that an op makes
+SCHEMA = 8
+FLOAT32 = 7
+DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
+POSITIONAL = 1
+AGAIN = "write it again with torch.export.save of torch 2.9 or later"
+
+
+def from_pt2(data: bytes, name: str) -> Graph:
+    """Return the graph of a file, called `name`; whatever is damaged, absurd or unsupported ends as one CompileError."""
+    try:
+        return graph_of(_exported(data), name)
+    except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
+        why = str(error) or type(error).__name__
+        raise CompileError(f"not a readable .pt2 file: {why}", f"it may be cut short or damaged; {AGAIN}") from error
+
+
+def _exported(data: bytes) -> Exported:
+    with ZipFile(BytesIO(data)) as archive:
+        parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
+        if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
+            raise CompileError(f"the .pt2 file unpacks to more than {MAX_FILE:,} bytes", "no microcontroller has room for it")
+        models = [part for part in parts if part.startswith("models/") and part.endswith(".json")]
+        if "serialized_exported_program.json" in {entry.filename for entry in parts.values()}:
+            raise CompileError("the .pt2 file is of an old torch and holds its weights as a pickle", AGAIN)
+        if len(models) != 1:
+            raise CompileError(f"the .pt2 file holds {len(models)} models", "export one")
+
+        def read(part: str) -> bytes:
+            with archive.open(parts[part]) as file:
+                return file.read(parts[part].file_size)
+
+        if "byteorder" in parts and read("byteorder") != b"little":
+            raise CompileError("the .pt2 file has its numbers with the high byte first", "export it on another machine")
+        program = _json(read(models[0]))
+        model = models[0].removeprefix("models/").removesuffix(".json")
+        tensors: dict[str, Callable[[], np.ndarray]] = {}
+        for folder, config in (("weights", f"{model}_weights_config"), ("constants", f"{model}_constants_config")):
+            path = f"data/{folder}/{config}.json"
+            for key, entry in (_json(read(path))["config"] if path in parts else {}).items():
+                tensors[key] = lambda key=key, entry=entry, folder=folder: _tensor(key, entry, folder, read)
+        return _program(program, tensors)
+
+
+def _json(text: bytes) -> Any:
+    if len(text) > MAX_JSON:
+        raise CompileError(f"the .pt2 file describes its graph in {len(text):,} bytes", f"at most {MAX_JSON:,} are supported")
+    return json.loads(text)
+
+
+def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str], bytes]) -> np.ndarray:
+    """Return a weight out of the raw bytes of its storage."""
+    if entry["use_pickle"]:
+        raise CompileError("is stored as a pickle, which may run code and is not loaded", AGAIN, tensor=key)
+    meta = entry["tensor_meta"]
+    shape, strides = ([_extent(key, value) for value in meta[what]] for what in ("sizes", "strides"))
+    if meta["dtype"] != FLOAT32:
+        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
+        raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=key)
+    values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), "<f4")[_extent(key, meta["storage_offset"]) :]
+    last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+    if prod(shape) == 0 or last >= values.size or prod(shape) > values.size:
+        raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
+    array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [4 * step for step in strides]))
+    if not np.isfinite(array).all():
+        raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=key)
+    return array.astype(np.float32)
+
+
+def _extent(name: str, value: Mapping[str, Any]) -> int:
+    number = value.get("as_int")
+    if number is None:
+        text = str(value.get("as_expr", {}).get("expr_str", "unknown"))
+        raise CompileError(f"has the dynamic extent {text}", "export it with fixed shapes", tensor=name)
+    if not isinstance(number, int) or number < 0:
+        raise ValueError(f"{number} as an extent or a stride")
+    return number
+
+
+def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]]) -> Exported:
+    if program["schema_version"]["major"] != SCHEMA:
+        raise CompileError(
+            f"the .pt2 schema has version {program['schema_version']['major']}", f"version {SCHEMA} is supported"
+        )
+    graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
+    if len(graph["nodes"]) > MAX_NODES:
+        raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
+    inputs: dict[str, tuple[int, ...]] = {}
+    sources: dict[str, str] = {}
+    for spec in signature["input_specs"]:
+        ((kind, content),) = spec.items()
+        name = content["arg"]["as_tensor"]["name"] if kind == "user_input" else content["arg"]["name"]
+        if kind == "user_input":
+            inputs[name] = _input_shape(name, graph["tensor_values"][name])
+        else:
+            fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+            if kind not in fields:
+                raise CompileError(f"is an input of the kind {kind}", "give tensors as inputs", tensor=name)
+            sources[name] = content[fields[kind]]
+    outputs = []
+    for spec in signature["output_specs"]:
+        ((kind, content),) = spec.items()
+        if kind != "user_output":
+            raise CompileError("the program changes its buffers or its inputs", "call eval() before the export")
+        outputs.append(Ref(content["arg"]["as_tensor"]["name"]))
+    constants: dict[str, np.ndarray] = {}
+    nodes: list[Node] = []
+    for node in graph["nodes"]:
+        for made in _nodes(node):
+            read = [value.name for value in _leaves((made.args, made.kwargs)) if isinstance(value, Ref)]
+            for name in read:
+                if name in sources and name not in constants:
+                    constants[name] = tensors[sources[name]]()
+            if made.op in CONSTANT and all(name in constants for name in read):
+                constants[made.name] = _computed(made, constants)
+            elif not made.op.startswith("_assert"):
+                nodes.append(made)
+    return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+
+
+def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
+    if meta["dtype"] != FLOAT32:
+        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
+        raise CompileError(f"is an input of {kind}", "only float32 is supported: call .float()", tensor=name)
+    if len(meta["sizes"]) > MAX_RANK:
+        raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
+    return tuple(_extent(name, extent) for extent in meta["sizes"])
+
+
+def _nodes(node: Mapping[str, Any]) -> list[Node]:
+    """Return a node of the file and, where it has several outputs, one for each of them."""
+    args, kwargs = [], {}
+    for given in node["inputs"]:
+        value = _argument(given["arg"])
+        if given["kind"] == POSITIONAL:
+            args.append(value)
+        elif value is not None:
+            kwargs[given["name"]] = value
+    stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
+    where = stack[1] if len(stack) > 2 else ""
+    target = node["target"].removeprefix("torch.ops.").removeprefix("aten.")
+    found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
+    op = target.split(".")[0]
+    if len(found) == 1 and isinstance(found[0], dict):
+        return [Node(found[0]["name"], op, tuple(args), kwargs, where)]
+    several = found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    whole = node.get("name") or f"{several[0]['name']}.all"
+    parts = [Node(part["name"], "getitem", (Ref(whole), index), {}, where) for index, part in enumerate(several) if part]
+    return [Node(whole, op, tuple(args), kwargs, where), *parts]
+
+
+def _argument(arg: Mapping[str, Any]) -> Any:
+    ((kind, value),) = arg.items()
+    if kind == "as_none":
+        return None
+    if kind == "as_tensor":
+        return Ref(value["name"])
+    if kind == "as_tensors":
+        return [Ref(part["name"]) for part in value]
+    if kind == "as_float":
+        return float(value)  # text where it is infinite
+    if kind == "as_optional_tensor":
+        return _optional(value)
+    if kind == "as_optional_tensors":
+        return [_optional(part) for part in value]
+    if kind in ("as_int", "as_ints", "as_floats", "as_string", "as_bool", "as_bools"):
+        return value
+    if kind in ("as_scalar_type", "as_memory_format", "as_layout", "as_device"):
+        return None  # of constants, all of which are float32, and of copies
+    raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+
+
+def _optional(value: Mapping[str, Any]) -> Ref | None:
+    return Ref(value["as_tensor"]["name"]) if "as_tensor" in value else None
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, Ref)):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
+    if len(size) > MAX_RANK or any(extent < 0 for extent in size) or prod(size) > MAX_ELEMENTS:
+        raise CompileError(f"an op makes a constant of the shape {size}", f"at most {MAX_ELEMENTS:,} values are supported")
+    return np.full(size, value, np.float32)
+
+
+# what may be computed of constants alone, and how
+CONSTANT: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y, alpha=1: x + alpha * y,
+    "clone": lambda x, **_: x,
+    "detach": lambda x: x,
+    "detach_": lambda x: x,
+    "div": lambda x, y: x / y,
+    "exp": np.exp,
+    "full": lambda size, value, **_: _filled(size, value),
+    "lift_fresh_copy": lambda x: x,
+    "mul": lambda x, y: x * y,
+    "neg": lambda x: -x,
+    "ones": lambda size, **_: _filled(size, 1.0),
+    "permute": lambda x, dims: x.transpose(dims),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "sqrt": np.sqrt,
+    "sub": lambda x, y, alpha=1: x - alpha * y,
+    "t": lambda x: x.T,
+    "transpose": lambda x, one, two: x.swapaxes(one, two),
+    "unsqueeze": np.expand_dims,
+    "view": lambda x, shape: x.reshape(shape),
+    "zeros": lambda size, **_: _filled(size),
+}
+
+
+def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    args = [constants[value.name] if isinstance(value, Ref) else value for value in node.args]
+    kwargs = {key: constants[value.name] if isinstance(value, Ref) else value for key, value in node.kwargs.items()}
+    shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
+    _filled(list(np.broadcast_shapes(*shapes)) if node.op in ("add", "sub", "mul", "div") else [])
+    with np.errstate(all="ignore"):
+        value = np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)
+    if not np.isfinite(value).all():
+        raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=node.name)
+    return value
