@@ -18,6 +18,7 @@ from .planning.order.search import Order, live_owners
 from .simulate.instruction_timing import Cycles
 
 if TYPE_CHECKING:  # what `inspect` does not need
+    from .quantize.blame import Blame
     from .quantize.calibrate import Calibration
     from .quantize.ptq import Fidelity
     from .quantize.samples import Preprocessing
@@ -259,6 +260,7 @@ class Quantisation:
     real: the float graph that it was made from, simplified. calibration: the scales, and by which method each was chosen. used:
     which samples chose them. gains: what was tried to lose less -> dB that it gained at the outputs, left out where that is not
     above 0. fidelity: how near it comes to the float model, on all samples.
+    blame: the noise of each layer, where it was asked for.
     """
 
     model: Model
@@ -268,6 +270,7 @@ class Quantisation:
     used: tuple[int, ...]
     gains: Mapping[str, float]
     fidelity: Fidelity
+    blame: Blame | None
     float_bytes: int
 
     @property

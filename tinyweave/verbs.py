@@ -172,6 +172,7 @@ def quantize(
     count: int | None = None,
     equalize: bool = False,
     correct_bias: bool = False,
+    blame: bool = False,
 ) -> Quantisation:
     """Make a float model int8 and compare the two; the result's `model` is one that `plan`, `compile` and `verify` take.
 
@@ -180,9 +181,12 @@ def quantize(
     a scale. labels: a class per sample. method: "auto", "minmax", "percentile", "mse" or "entropy". count: samples that choose
     the scales, 200 at most if not given; all are compared. equalize: rescale channels between layers. correct_bias: bring the
     means of layers to where they are in the float model. Both are kept only where they gain; `.gains` says how much that is.
+    blame: say how much noise each layer makes, the worst first, and what would help.
     """
     read = model if isinstance(model, Model) else api.read(model)
-    given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias} | ({} if count is None else {"count": count})
+    given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias, "blamed": blame} | (
+        {} if count is None else {"count": count}
+    )
     return api.quantize(
         read,
         samples,

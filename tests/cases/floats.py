@@ -112,3 +112,40 @@ def random_network(seed: int, length: int = 10) -> Graph:
     source = add("fully_connected", (source, weights(5, c, fan_in=c), weights(5)), **DENSE)
     add("softmax", (source,), beta=1.0)
     return float_graph(tensors, steps)
+
+
+def random_classifier(seed: int) -> Graph:
+    """A random small image classifier: 6 to 9 convolutions, depthwise ones and sums of two maps, then a mean and scores."""
+    rng = np.random.default_rng(seed)
+    tensors, steps, channels = list[Tensor](), list[Step](), 4
+
+    def weighted(kind: str, source: str, shape: tuple[int, ...], fan_in: int, **attrs: Any) -> str:
+        number, out = len(steps), shape[3] if kind == "depthwise_conv_2d" else shape[0]
+        tensors.append(fixed(f"w{number}", rng.normal(size=shape) * np.sqrt(2 / fan_in)))
+        tensors.append(fixed(f"b{number}", rng.normal(size=out) / 4))
+        steps.append((kind, (source, f"w{number}", f"b{number}"), attrs))
+        return f"t{number}"
+
+    source, same = "x", ""
+    for number in range(int(rng.integers(6, 10))):
+        activation = str(rng.choice(["relu", "relu6", "none"], p=[0.6, 0.2, 0.2]))
+        if number and rng.random() < 0.3:
+            shape = (1, 3, 3, channels)
+            source = weighted("depthwise_conv_2d", source, shape, 9, **WINDOW, activation=activation)
+        elif same and rng.random() < 0.4:
+            steps.append(("add", (source, same), {"activation": activation}))
+            source = f"t{len(steps) - 1}"
+        else:
+            out = channels if number > 1 and rng.random() < 0.5 else int(rng.integers(6, 13))
+            size = int(rng.choice([1, 3]))
+            window = WINDOW | {"padding": ((size // 2, size // 2),) * 2}
+            before, kept = source, out == channels
+            source = weighted(
+                "conv_2d", source, (out, size, size, channels), size * size * channels, **window, activation=activation
+            )
+            same, channels = before if kept else "", out
+    tensors.append(fixed("axes", np.array([1, 2])))
+    steps.append(("mean", (source, "axes"), {"keep_dims": False}))
+    source = weighted("fully_connected", f"t{len(steps) - 1}", (5, channels), channels, **DENSE)
+    steps.append(("softmax", (source,), {"beta": 1.0}))
+    return float_graph(tensors, steps)

@@ -102,6 +102,19 @@ def test_what_is_read_twice_stays() -> None:
         assert np.allclose(one, two, atol=1e-5)
 
 
+def test_an_average_over_whole_maps_gets_a_scale_of_its_own() -> None:
+    """A map with a few large values has small averages, for which the map's scale is too coarse."""
+    pool = {"kernel": (8, 8), "stride": (8, 8), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    graph = float_graph([], [("average_pool_2d", ("x",), pool)])
+    prepared = prepare(graph)
+    assert [op.kind for op in prepared.ops] == ["mean"]
+    inputs = samples(graph)
+    assert np.allclose(outputs(graph, inputs)[0], outputs(prepared, inputs)[0], atol=1e-6)
+    part = replace(graph.ops[0], attrs={**pool, "kernel": (4, 8), "stride": (4, 8)})
+    whole = replace(graph, ops=(part,), tensors={**graph.tensors, "t0": replace(graph.tensors["t0"], shape=(1, 2, 1, 4))})
+    assert prepare(whole).ops[0].kind == "average_pool_2d"
+
+
 def test_the_weights_of_a_dynamic_range_model_become_floats() -> None:
     graph = convolution(layers=2)
     made = calibrate(graph, samples(graph), "minmax")

@@ -75,7 +75,7 @@ def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, m
     names: dict[str, Any] = {}
     exec(code, names)
     assert re.fullmatch(r"\d\d dB, \d+% the same class\n", capsys.readouterr().out)
-    assert names["done"].file == (tmp_path / "net_int8.tflite").read_bytes()
+    assert names["plan"].arena and (tmp_path / "net_int8.tflite").is_file()
 
 
 def run(*arguments: object) -> int:
@@ -152,6 +152,21 @@ def test_the_verb_writes_a_file_that_other_verbs_take(capsys: Any, model: Path, 
     assert record["samples"] == {"calibrated": 30, "compared": 60} and record["bytes"]["int8"] == out.stat().st_size
     assert record["preprocessing"] == {"source": "arrays", "scale": [1 / 255], "offset": [0.0]}
     assert 0 <= record["accuracy"]["float"] <= 1 and record["sqnr_db"] > 20
+
+
+def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", IMAGES)
+    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--equalize", "--blame")
+    assert run("quantize", model, *options, "--correct-bias") == 0
+    printed = capsys.readouterr().out
+    assert "equalised channels: " in printed and "corrected biases: " in printed and "what would help" in printed
+    for name in ("x ", "conv_2d_0", "mean_1", "fully_connected_2", "softmax_3"):
+        assert f"\n{name}" in printed
+    assert max(map(len, printed.splitlines())) <= 110
+    assert run("quantize", model, *options, "--json") == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    assert {layer["name"] for layer in layers} == {"x", "conv_2d_0", "mean_1", "fully_connected_2", "softmax_3"}
+    assert [layer["costs"] for layer in layers] == sorted((layer["costs"] for layer in layers), reverse=True)
 
 
 def test_the_same_call_writes_the_same_file(model: Path) -> None:

@@ -63,6 +63,9 @@ def quantize(
     correct_bias: Annotated[
         bool, typer.Option("--correct-bias", help="Bring the means of layers to where they are in float, if that gains.")
     ] = False,
+    blame: Annotated[
+        bool, typer.Option("--blame", help="Show which layers lose most, alone and added up, and what would help.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
@@ -86,6 +89,7 @@ def quantize(
                 count=samples,
                 equalize=equalize,
                 correct_bias=correct_bias,
+                blamed=blame,
                 path=path,
                 progress=report,
             )

@@ -119,7 +119,7 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     for name, values in inputs.items():
         computed[name] = through(values, small.tensors[name].quant)
     tensors = dict(small.tensors)
-    for op, given in zip(real.ops, _matching(real, small), strict=True):
+    for op, given in zip(real.ops, matching(real, small), strict=True):
         rule, constants = RULES[op.kind], real_constants(real, small, op, given)
         if rule.weights is not None and len(small.consumers[given.inputs[rule.bias] or ""]) == 1:
             linear = replace(op, attrs={**op.attrs, "activation": "none"})
@@ -139,7 +139,7 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     return replace(small, tensors=tensors)
 
 
-def _matching(real: Graph, small: Graph) -> Iterator[Op]:
+def matching(real: Graph, small: Graph) -> Iterator[Op]:
     """Yield for each op of the float graph the int8 one that it became."""
     by_name = {op.name: op for op in small.ops}
     yield from (by_name[op.name] for op in real.ops)

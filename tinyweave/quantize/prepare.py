@@ -1,7 +1,8 @@
 """Make a float graph as simple as it can be before it is quantised; it computes the same but for the rounding of floats.
 
 In: a Graph as an importer gives it. Out: a checked one in which weights are float32, factors and summands per channel that
-follow a convolution (a batch normalisation) are part of its weights, and an activation is part of the op before it.
+follow a convolution (a batch normalisation) are part of its weights, an activation is part of the op before it, and an average
+over whole maps is a mean.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, verify
 from ..ops import check
-from ..passes.rewrite import constant, each_op, exchange, is_only_for, maker
+from ..passes.rewrite import constant, each_op, exchange, integers, is_only_for, maker
 from .convert import dequantised
 from .rules import RULES, check_rules, is_number
 
@@ -26,7 +27,7 @@ def prepare(graph: Graph) -> Graph:
     graph = real_weights(graph)
     check_rules(graph)
     check(graph)
-    for rewrite in (with_bias, fold_into_weights, fuse_activation):
+    for rewrite in (with_bias, fold_into_weights, fuse_activation, pool_to_mean):
         graph = each_op(graph, rewrite)
     return check(verify(graph))
 
@@ -96,6 +97,18 @@ def fuse_activation(graph: Graph, op: Op) -> Graph:
         return graph
     attrs = {**before.attrs, "activation": op.kind}
     return exchange(graph, [replace(before, outputs=op.outputs, attrs=attrs)], gone=op.name)
+
+
+def pool_to_mean(graph: Graph, op: Op) -> Graph:
+    """Make an average over whole maps a mean, whose output may have a scale of its own: averages are smaller than values."""
+    if op.kind != "average_pool_2d" or op.attrs["activation"] != "none":
+        return graph
+    if tuple(op.attrs["kernel"]) != graph.input(op).shape[1:3] or graph.output(op).shape[1:3] != (1, 1):
+        return graph
+    if any(before or after for before, after in op.attrs["padding"]):
+        return graph
+    axes = integers(graph, op, "axes", [1, 2])
+    return exchange(graph, [Op(op.name, "mean", (op.inputs[0], axes.name), op.outputs, {"keep_dims": True})], [axes])
 
 
 def along(values: NDArray[np.float64], axis: int, rank: int) -> NDArray[np.float64]:

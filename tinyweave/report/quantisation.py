@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from .. import __version__, results
-from .columns import clean
+from .columns import clean, hanging
 from .text import heading, show_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+EXACT = 200.0  # dB: no noise at all
 Record = dict[str, Any]
 
 
@@ -38,6 +43,7 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         "sqnr_db": near.sqnr_db,
         "agreement": near.agreement,
         "accuracy": accuracy,
+        "layers": None if done.blame is None else [asdict(layer) for layer in done.blame.layers],
     }
 
 
@@ -73,6 +79,25 @@ def show_quantisation(out: Console, record: Record) -> None:
             f"  accuracy: float {100 * record['accuracy']['float']:.1f} %, int8 {100 * record['accuracy']['int8']:.1f} %"
         )
     show_lines(out, lines)
+    if record["layers"] is not None:
+        _show_layers(out, record["layers"])
+
+
+def _show_layers(out: Console, layers: Sequence[Record]) -> None:
+    """Show the noise of each layer, in dB, the worst first; those that are accused are marked."""
+    rows = [["layer", "costs", "alone", "added up", "output", "weights", "what would help"]]
+    for layer in layers:
+        figures = [_decibel(layer[key]) for key in ("costs", "alone", "cumulated", "output", "weights")]
+        rows.append([clean(layer["name"], 28), *figures, clean(layer["helps"], 200)])
+    heading(out, "signal to noise in dB: what the layer costs; it alone, or all up to it quantised; its output, its weights")
+    lines = hanging(rows, frozenset(range(1, 6)), out.width)
+    marked = {clean(layer["name"], 28) for layer in layers if layer["accused"]}
+    for line in lines:
+        out.print(Text(line, style="bold yellow" if line.split("  ")[0] in marked else ""))
+
+
+def _decibel(value: float | None) -> str:
+    return "-" if value is None else "exact" if value > EXACT else f"{value:.1f}"
 
 
 def _preprocessing(said: Record) -> str:

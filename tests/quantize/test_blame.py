@@ -1,0 +1,142 @@
+"""Blame: damage planted in one layer is named first, undamaged networks accuse nobody, and the figures are what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.floats import random_classifier
+
+from tinyweave.ir import Graph, Op, Quant
+from tinyweave.quantize.blame import blame
+from tinyweave.quantize.calibrate import Calibration, calibrate, decibel, noise, signals, through
+from tinyweave.quantize.convert import affine, interval, to_int8
+from tinyweave.quantize.evaluate import evaluate
+from tinyweave.quantize.improve import real_constants
+from tinyweave.quantize.prepare import prepare
+from tinyweave.quantize.ptq import sqnr
+from tinyweave.quantize.rules import RULES
+
+DAMAGES = ("outlier weights", "a clipped range", "a wrong channel scale")
+COST = (3.0, 10.0)  # dB at the output
+Inputs = dict[str, np.ndarray]
+
+
+def network(seed: int) -> tuple[Graph, Inputs]:
+    graph = prepare(random_classifier(seed))
+    rng = np.random.default_rng(seed + 1)
+    return graph, {n: rng.normal(size=(16, *graph.tensors[n].shape)).astype(np.float32) for n in graph.inputs}
+
+
+def int8(graph: Graph, inputs: Inputs) -> tuple[Graph, Calibration]:
+    made = calibrate(graph, inputs, "minmax")
+    return to_int8(graph, made.groups, made.quants), made
+
+
+def damaged(
+    graph: Graph, small: Graph, made: Calibration, inputs: Inputs, *, op: Op, damage: str, strength: float, seed: int
+) -> tuple[Graph, Graph]:
+    """The float graph and the int8 one with damage of some strength in one layer."""
+    rng = np.random.default_rng(seed)
+    if damage == "a clipped range":
+        group = made.groups.group(op.outputs[0])
+        low, high = interval(made.quants[group])
+        return graph, to_int8(graph, made.groups, {**made.quants, group: affine(low / strength, high / strength)})
+    if damage == "outlier weights":  # one in each output channel
+        weights, axis = graph.input(op, 1), RULES[op.kind].weights
+        rows = np.moveaxis(weights.data.copy(), axis, 0)
+        flat = rows.reshape(len(rows), -1)
+        flat[np.arange(len(flat)), rng.integers(flat.shape[1], size=len(flat))] *= strength
+        data = np.ascontiguousarray(np.moveaxis(flat.reshape(rows.shape), 0, axis))
+        changed = replace(graph, tensors={**graph.tensors, weights.name: replace(weights, data=data)})
+        return changed, int8(changed, inputs)[0]
+    weights = small.input(next(o for o in small.ops if o.name == op.name), 1)
+    scales = list(weights.quant.scale)
+    scales[int(rng.integers(len(scales)))] *= strength**0.3
+    quant = Quant(tuple(scales), weights.quant.zero_point, weights.quant.axis)
+    return graph, replace(small, tensors={**small.tensors, weights.name: replace(weights, quant=quant)})
+
+
+def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
+    """A network with damage in a random layer that costs 3 to 10 dB at the output, and the layer's name."""
+    graph, inputs = network(seed)
+    small, made = int8(graph, inputs)
+    before = sqnr(graph, small, inputs)
+    weighted = [op for op in graph.ops if RULES[op.kind].weights is not None]
+    free = [op for op in graph.ops if not RULES[op.kind].tied and RULES[op.kind].fixed is None]
+    layers = free if damage == "a clipped range" else weighted
+    for index in np.random.default_rng(1000 + seed).permutation(len(layers)):
+        for strength in np.geomspace(1.03, 200, 40):
+            real, worse = damaged(
+                graph, small, made, inputs, op=layers[index], damage=damage, strength=float(strength), seed=seed
+            )
+            cost = before - sqnr(real, worse, inputs)
+            if COST[0] <= cost <= COST[1]:
+                return real, worse, inputs, layers[index].name
+            if cost > COST[1]:
+                break
+    raise AssertionError(f"no layer of network {seed} can be damaged so")
+
+
+def verdicts(seeds: range) -> Iterator[tuple[int, str, bool, bool]]:
+    for seed in seeds:
+        damage = DAMAGES[seed % 3]
+        real, small, inputs, name = planted(seed, damage)
+        first = blame(real, small, inputs).layers[0]
+        yield seed, damage, first.name == name, first.accused
+
+
+def test_planted_damage_is_named_first() -> None:
+    told = list(verdicts(range(30)))
+    named = sum(right for _, _, right, _ in told)
+    assert named >= 27, [verdict for verdict in told if not verdict[2]]
+    assert sum(right and accused for _, _, right, accused in told) >= 22
+
+
+@pytest.mark.sweep
+def test_planted_damage_is_named_first_in_other_networks_too() -> None:
+    told = list(verdicts(range(30, 150)))
+    assert sum(right for _, _, right, _ in told) >= 0.9 * len(told), [verdict for verdict in told if not verdict[2]]
+
+
+def test_undamaged_networks_accuse_nobody() -> None:
+    for seed in range(30):
+        graph, inputs = network(seed)
+        made = calibrate(graph, inputs, ("minmax", "mse", "percentile")[seed % 3])
+        assert blame(graph, to_int8(graph, made.groups, made.quants), inputs).accused == (), seed
+
+
+def test_the_figures_are_what_they_say() -> None:
+    """All layers together are the int8 network; what one does alone is what it does in a float network."""
+    for seed in range(6):
+        graph, inputs = network(seed)
+        small, _ = int8(graph, inputs)
+        told = blame(graph, small, inputs)
+        assert told.sqnr_db == pytest.approx(sqnr(graph, small, inputs), abs=1.5)
+        assert {layer.name for layer in told.layers} == {"x", *(op.name for op in graph.ops)}
+        by_name = {layer.name: layer for layer in told.layers}
+        last = by_name[graph.ops[-1].name]
+        assert last.cumulated == pytest.approx(told.sqnr_db)
+        assert by_name["x"].cumulated == pytest.approx(by_name["x"].alone)
+        exact = evaluate(graph, inputs, keep=True)
+        for op, given in zip(graph.ops, small.ops, strict=True):
+
+            def visit(name: str, values: np.ndarray, op: Op = op, small: Graph = small) -> np.ndarray:
+                return through(values, small.tensors[name].quant) if name in op.outputs else values
+
+            constants = real_constants(graph, small, op, given)
+            only = evaluate(graph, inputs, visit=visit, keep=True, constants=constants)
+            assert by_name[op.name].alone == pytest.approx(decibel(noise(exact, only, signals(graph)))), op.name
+        costs = [layer.costs for layer in told.layers]
+        assert costs == sorted(costs, reverse=True)
+
+
+def test_what_would_help_is_said() -> None:
+    real, small, inputs, name = planted(7, "a clipped range")
+    (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
+    assert layer.helps.startswith("values lie outside of its range: --method minmax")
+    real, small, inputs, name = planted(5, "a wrong channel scale")
+    (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
+    assert "of its weights: a wrong scale" in layer.helps and layer.weights < 35
