@@ -71,7 +71,8 @@ def random_network(seed: int, length: int = 10) -> Graph:
 
     source, same = "x", None
     kinds = """conv_2d depthwise_conv_2d add sub mul max_pool_2d average_pool_2d relu relu6 relu_n1_to_1 leaky_relu prelu
-    hard_swish logistic tanh pad concatenation resize_nearest_neighbor transpose slice softmax maximum""".split()
+    hard_swish logistic tanh pad concatenation resize_nearest_neighbor resize_bilinear transpose slice softmax log_softmax
+    transpose_conv maximum""".split()
     for _ in range(length):
         kind, (_, h, w, c) = str(rng.choice(kinds)), shapes[source]
         others = [name for name, shape in shapes.items() if shape == shapes[source] and name != source]
@@ -97,7 +98,10 @@ def random_network(seed: int, length: int = 10) -> Graph:
             source = add(kind, (source, numbers([0, 0], [0, 1], [1, 0], [0, 0])))
         elif kind == "concatenation" and c <= 8:
             source = add(kind, (source, same), axis=3, activation="none")
-        elif kind == "resize_nearest_neighbor" and h * w <= 64:
+        elif kind == "transpose_conv" and h * w <= 64:
+            out, where = int(rng.integers(2, 9)), {"stride": (2, 1), "padding": ((0, 1), (1, 1)), "activation": act()}
+            source = add(kind, (numbers(1, 2 * h, w, out), weights(out, 3, 3, c, fan_in=9 * c), source, weights(out)), **where)
+        elif kind in ("resize_nearest_neighbor", "resize_bilinear") and h * w <= 64:
             source = add(kind, (source, numbers(h + 1, w + 2)), align_corners=False, half_pixel_centers=False)
         elif kind == "transpose":
             source = add(kind, (source, numbers(0, 2, 1, 3)))
@@ -105,7 +109,7 @@ def random_network(seed: int, length: int = 10) -> Graph:
             source = add(kind, (source, numbers(0, 1, 0, 0), numbers(1, h - 1, w, c)))
         elif kind == "softmax":
             source = add(kind, (source,), beta=1.0)
-        elif kind in ("relu", "relu6", "relu_n1_to_1", "hard_swish", "logistic", "tanh"):
+        elif kind in ("relu", "relu6", "relu_n1_to_1", "hard_swish", "log_softmax", "logistic", "tanh"):
             source = add(kind, (source,))
     source = add("mean", (source, numbers(1, 2)), keep_dims=False)
     c = shapes[source][-1]

@@ -56,6 +56,16 @@ def test_arrays_lists_and_files_give_the_same(tmp_path: Path) -> None:
     assert open_samples(values[:, 0], ROW).batch([0])["x"].shape == (1, 1, 5)
 
 
+@pytest.mark.parametrize("shape", [(3, 4, 6), (1, 3, 4, 6)])
+def test_channels_that_come_first_are_put_last(shape: tuple[int, ...]) -> None:
+    values = np.arange(2 * 72, dtype=np.float32).reshape(2, *shape)
+    wanted = np.moveaxis(values.reshape(2, 3, 4, 6), 1, -1)
+    assert np.array_equal(open_samples(values, IMAGE).batch([0, 1])["x"], wanted[:, None])
+    assert np.array_equal(open_samples(wanted, IMAGE).batch([0, 1])["x"], wanted[:, None])
+    with pytest.raises(CompileError, match=r"sample 0 has the shape \[6, 4, 3\], the input is \[1, 4, 6, 3\]"):
+        open_samples(np.zeros((1, 6, 4, 3)), IMAGE).batch([0])
+
+
 def test_scale_and_offset_are_applied_once_and_kept() -> None:
     samples = open_samples(np.full((1, 1, 4, 6, 3), 255, np.uint8), IMAGE, (1 / 255,), (-0.5, 0.0, 0.5))
     assert np.allclose(samples.read(0)[0][0, 0, 0], [0.5, 1, 1.5])

@@ -1,7 +1,7 @@
 """Models: from a file, or a PyTorch module, to a graph after the passes.
 
-In: the path of a .tflite, .onnx or .pt2 file or a module, and what its edges are to be. Out: a Model, or one error that names all
-that cannot be compiled. What is no .tflite file becomes one first: LiteRT runs it, and other tools open it.
+In: the path of a .tflite, .onnx or .pt2 file or a module, and what its edges are to be. Out: a Model, or one error that names
+all that cannot be compiled. What is no .tflite file becomes one first: LiteRT runs it, and other tools open it.
 """
 
 from __future__ import annotations
