@@ -59,6 +59,15 @@ def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: p
     assert tw.load("net.tflite").graph.inputs == ("x",)
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch's exporter
+def test_the_page_about_onnx_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for needed in ("torch", "onnx", "onnxscript"):
+        pytest.importorskip(needed, reason=f"needs {needed}: pip install {needed}")
+    monkeypatch.chdir(tmp_path)
+    assert run_page("ONNX.md") > 4
+    assert [x.name for x in sorted(tmp_path.iterdir())] == ["net.onnx", "net.onnx.data"]
+
+
 @pytest.mark.emulator
 @pytest.mark.litert
 def test_the_page_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

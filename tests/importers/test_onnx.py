@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from tinyweave import ops  # noqa: E402
+from tinyweave.api import read  # noqa: E402
 from tinyweave.importers.onnx import OLDEST_OPSET, from_onnx  # noqa: E402
 from tinyweave.importers.onnx_ops import MAPPED  # noqa: E402
 from tinyweave.ir import CompileError, Graph  # noqa: E402
@@ -250,6 +251,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "an output is constant, or no tensor",
     ),
     "training": (model(one("Dropout", 1, 4, given=[np.float32(0.5), np.array(True)])), "it is in training mode"),
+    "a quantised model": (
+        model(
+            (
+                [("QuantizeLinear", ("x", "s"), ("q",), {}), ("DequantizeLinear", ("q", "s"), ("y",), {})],
+                {"x": (1, 4)},
+                {"s": np.float32(0.5)},
+            )
+        ),
+        "QuantizeLinear (in q): quantised models are not read; give the float one",
+    ),
     "cubic": (
         model(one("Resize", *CONV, given=[None, np.array([1, 1, 2, 2], np.float32)], mode="cubic")),
         "its mode 'cubic' with these options is not TFLite's",
@@ -283,10 +294,12 @@ def split_in_two(location: str, **where: int) -> tuple[bytes, bytes]:
 
 def test_constants_may_lie_beside_the_file(tmp_path: Path) -> None:
     data, weights = split_in_two("net.onnx.data")
+    (tmp_path / "net.onnx").write_bytes(data)
     (tmp_path / "net.onnx.data").write_bytes(weights)
-    graph = from_onnx(data, "net", tmp_path)
     x = floats(1, 12)
-    assert distance(graph, [x], [x @ np.frombuffer(weights[8:], np.float32).reshape(12, 7)]) < CLOSE
+    expected = x @ np.frombuffer(weights[8:], np.float32).reshape(12, 7)
+    for graph in (from_onnx(data, "net", {"net.onnx.data": weights}.__getitem__), read(tmp_path / "net.onnx").original):
+        assert distance(graph, [x], [expected]) < CLOSE
 
 
 @pytest.mark.parametrize(
@@ -294,9 +307,10 @@ def test_constants_may_lie_beside_the_file(tmp_path: Path) -> None:
     [
         ("/etc/hostname", {}, "lies in the file '/etc/hostname'; put it beside the .onnx file"),
         ("../w.data", {}, "lies in the file '../w.data'; put it beside"),
-        ("..", {}, "cannot read"),
-        ("link.data", {}, "lies in the file 'link.data'; put it beside"),
-        ("missing.data", {}, "No such file or directory"),
+        ("..", {}, "lies in the file '..'; put it beside"),
+        ("", {}, "lies in the file ''; put it beside"),
+        ("link.data", {}, "link.data' is a link; put it beside"),
+        ("missing.data", {}, "No such file or directory; put it beside"),
         ("w.data", {"offset": 12}, "does not lie in the file 'w.data' as it says"),
         ("w.data", {"offset": -4}, "does not lie in the file 'w.data' as it says"),
         ("w.data", {"length": 4}, "does not lie in the file 'w.data' as it says"),
@@ -306,11 +320,12 @@ def test_no_other_file_is_opened(location: str, where: dict[str, int], message: 
     folder = tmp_path / "model"
     folder.mkdir()
     data, weights = split_in_two(location, **where)
+    (folder / "net.onnx").write_bytes(data)
     for path in (folder / "w.data", tmp_path / "w.data"):
         path.write_bytes(weights)
     (folder / "link.data").symlink_to(tmp_path / "w.data")
     with pytest.raises(CompileError) as error:
-        from_onnx(data, "net", folder)
+        read(folder / "net.onnx")
     assert message in str(error.value)
 
 

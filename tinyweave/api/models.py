@@ -101,10 +101,18 @@ def _tflite_of(path: Path) -> bytes:
     match path.suffix.lower():
         case ".onnx":
             file = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-            return to_tflite(onnx.from_onnx(file, path.stem, path.parent))
+            return to_tflite(onnx.from_onnx(file, path.stem, lambda name: _beside(path, name)))
         case ".pt2":
             return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem))
     return read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
+
+
+def _beside(path: Path, name: str) -> bytes:
+    """Return the bytes of a file beside another; a link could lead elsewhere."""
+    other = path.with_name(name)
+    if other.is_symlink():
+        raise CompileError(f"'{other}' is a link", onnx.BESIDE)
+    return read_file(other, onnx.MAX_FILE, onnx.BESIDE)
 
 
 def _imported(path: Path, file: bytes, name: str | None) -> Model:

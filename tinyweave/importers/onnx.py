@@ -7,14 +7,13 @@ later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from ..files import read_file
 from ..ir import CompileError, Graph
 from .onnx_ops import OPS
 from .program import Exported, Node, Ref, graph_of
@@ -24,12 +23,16 @@ MAX_FILE = 1 << 28  # bytes: a float network is four times as large as its int8 
 MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # of all constants together
 FLOATS = ("float16", "float32", "float64")
+BESIDE = "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)"
 
 
-def from_onnx(data: bytes, name: str, folder: Path | None = None) -> Graph:
+Read = Callable[[str], bytes]
+
+
+def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
     """Return the graph of a file, called `name`; CompileError for what is damaged or unsupported.
 
-    folder: where it lies; files there, which it must name without a path, may hold its constants.
+    read: returns the bytes of a file beside it, which may hold constants; it is asked for names without a path only.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -37,7 +40,7 @@ def from_onnx(data: bytes, name: str, folder: Path | None = None) -> Graph:
         model.ParseFromString(data)
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model, folder), name)
+        return graph_of(_program(onnx, model, read), name)
     except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     except Exception as error:
@@ -61,7 +64,7 @@ def _onnx() -> Any:
     return onnx
 
 
-def _program(onnx: Any, model: Any, folder: Path | None) -> Exported:
+def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     """Return the main graph as an Exported whose values have the names that the file gives them."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx", 0))
@@ -75,7 +78,7 @@ def _program(onnx: Any, model: Any, folder: Path | None) -> Exported:
         raise CompileError(f"the graph has {len(graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
     if graph.sparse_initializer:
         raise CompileError("the file holds sparse constants", "store them as dense ones")
-    constants = _constants(onnx, graph, folder)
+    constants = _constants(onnx, graph, read)
     inputs = {value.name: _input_shape(onnx, value) for value in graph.input if value.name not in constants}
     known = {*inputs, *constants, ""}
     nodes = list[Node]()
@@ -97,12 +100,12 @@ def _program(onnx: Any, model: Any, folder: Path | None) -> Exported:
     return Exported(inputs, constants, nodes, outputs, OPS, "ONNX")
 
 
-def _constants(onnx: Any, graph: Any, folder: Path | None) -> dict[str, np.ndarray]:
+def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-            array = _beside(onnx, tensor, folder, files)
+            array = _beside(onnx, tensor, read, files)
         else:
             array = onnx.numpy_helper.to_array(tensor)
         constants[tensor.name] = _numbers(array, tensor.name)
@@ -112,19 +115,14 @@ def _constants(onnx: Any, graph: Any, folder: Path | None) -> dict[str, np.ndarr
     return constants
 
 
-def _beside(onnx: Any, tensor: Any, folder: Path | None, files: dict[str, bytes]) -> np.ndarray:
-    """Return a constant that lies in a file beside the model's; nothing outside of its folder is opened."""
+def _beside(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) -> np.ndarray:
+    """Return a constant that lies in a file beside the model's; nothing outside of its folder is asked for."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
-    path = Path(location)
-    if folder is None or path.name != location or (folder / path).is_symlink():
-        raise CompileError(
-            f"lies in the file '{location}'",
-            "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)",
-            tensor=tensor.name,
-        )
+    if read is None or location in ("", "..") or PurePath(location).name != location:
+        raise CompileError(f"lies in the file '{location}'", BESIDE, tensor=tensor.name)
     if location not in files:
-        files[location] = read_file(folder / path, MAX_FILE, "put it beside the .onnx file, which names it")
+        files[location] = read(location)
     dtype, shape = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
     begin = int(where.get("offset", 0))
     size = prod(shape) * dtype.itemsize

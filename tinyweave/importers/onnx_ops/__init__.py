@@ -114,6 +114,8 @@ MAPPED: Mapping[str, Function] = {
     "Unsqueeze": unsqueeze,
 }
 ALWAYS: Mapping[str, Function] = {"Constant": constant, "Shape": shape_of, "Size": size_of}  # known as soon as shapes are
+QUANTISED = """ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv QLinearMatMul
+QuantizeLinear""".split()
 
 
 def _function(op: str) -> Function:
@@ -136,4 +138,12 @@ def _function(op: str) -> Function:
     return apply
 
 
-OPS: dict[str, Function] = {**{op: _function(op) for op in sorted({*MAPPED, *FOLDED})}, **ALWAYS}
+def _quantised(b: Builder, *_: Any, **__: Any) -> Any:
+    raise Unsupported("quantised models are not read; give the float one, and quantise it here")
+
+
+OPS: dict[str, Function] = {
+    **{op: _function(op) for op in sorted({*MAPPED, *FOLDED})},
+    **dict.fromkeys(QUANTISED, _quantised),
+    **ALWAYS,
+}
