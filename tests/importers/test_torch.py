@@ -72,9 +72,11 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "norm-alone": (nn.Sequential(nn.ReLU(), nn.BatchNorm2d(3), nn.ReLU()), (1, 3, 9, 7)),
     "norm-without-slope": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=False)), (1, 3, 9, 7)),
     "norm1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.BatchNorm1d(8), nn.Hardtanh(0, 6)), (1, 10, 16)),
-    "conv-read-twice": of(
-        lambda m, x: m.norm(m.conv(x)) + m.conv(x), 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3), norm=nn.BatchNorm2d(8)
-    ),
+    "conv-read-twice": of(lambda m, x: m.norm(y := m.conv(x)) + y, 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3), norm=nn.BatchNorm2d(8)),
+    "conv-given-out": of(lambda m, x: (y := m.conv(x), torch.relu(y)), 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3)),
+    "conv-minus": of(lambda m, x: m.conv(x) - 0.5, 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3)),
+    "conv-by-columns": of(lambda m, x: m.conv(x) * torch.arange(5.0), 1, 3, 7, 7, conv=nn.Conv2d(3, 5, 3)),
+    "conv-by-rows": of(lambda m, x: m.conv(x) * torch.arange(5.0).view(5, 1), 1, 3, 7, 7, conv=nn.Conv2d(3, 5, 3)),
     "relu": (nn.ReLU(), (1, 3, 9, 7)),
     "relu-n1-to-1": (nn.Hardtanh(), (1, 3, 9, 7)),
     "hardtanh-other": (nn.Hardtanh(-0.5, 2), (1, 3, 9, 7)),
@@ -97,6 +99,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "extremes": of(lambda m, x: torch.maximum(x, 0.5 * x) + torch.minimum(x, x * x), 1, 3, 9, 7),
     "in-place": of(lambda m, x: (m.conv(x).add_(1).mul_(2) + x).relu_(), 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1)),
     "in-place-residual": of(lambda m, x: (y := x * 1) + functional.relu(y, inplace=True), 1, 3, 9, 7),
+    "in-place-read-again": of(lambda m, x: torch.relu_(y := m.conv(x)) * y, 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1)),
     "max-pool": (nn.MaxPool2d(2), (1, 3, 9, 7)),
     "max-pool-same": (nn.MaxPool2d(3, 1, 1), (1, 3, 9, 7)),
     "max-pool-padded": (nn.MaxPool2d(3, 2, 1), (1, 3, 8, 8)),
@@ -105,6 +108,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "avg-pool": (nn.AvgPool2d(2), (1, 3, 9, 7)),
     "avg-pool-padded": (nn.AvgPool2d(3, 2, 1), (1, 3, 8, 8)),
     "avg-pool-same": (nn.AvgPool2d(3, 1, 1, count_include_pad=False), (1, 3, 8, 8)),
+    "avg-pool-counted": (nn.AvgPool2d(3, 1, 1), (1, 3, 8, 8)),
     "avg-pool1d": (nn.Sequential(nn.Conv1d(10, 8, 3), nn.AvgPool1d(2)), (1, 10, 16)),
     "adaptive-1": (nn.AdaptiveAvgPool2d(1), (1, 3, 9, 7)),
     "adaptive-divisible": (nn.AdaptiveAvgPool2d((3, 7)), (1, 3, 9, 7)),
@@ -122,9 +126,14 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     ),
     "flatten-out": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), (1, 3, 9, 7)),
     "flatten-sum": of(lambda m, x: m.linear(x.flatten(1) + (2 * x).flatten(1)), 1, 3, 3, 2, linear=nn.Linear(18, 4)),
+    "flatten-product": of(lambda m, x: x.flatten(1) * m.linear(x.flatten(1)), 1, 3, 3, 2, linear=nn.Linear(18, 18)),
     "view-size": of(
         lambda m, x: m.linear(m.conv(x).view(x.size(0), -1)), 1, 3, 5, 6, conv=nn.Conv2d(3, 2, 1), linear=nn.Linear(60, 4)
     ),
+    "view-scaled": of(
+        lambda m, x: (m.linear(x).view(1, 4, 9) * torch.arange(4.0).view(4, 1)).flatten(1), 1, 7, linear=nn.Linear(7, 36)
+    ),
+    "view-twice": of(lambda m, x: m.linear(x).view(1, 4, 9).mul(2).view(1, 6, 6).mean(1), 1, 7, linear=nn.Linear(7, 36)),
     "linear-rows": (nn.Linear(7, 5, bias=False), (1, 4, 7)),
     "linear-channels": of(
         lambda m, x: m.linear(m.conv(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2),
@@ -142,13 +151,13 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "split": of(lambda m, x: x.split([1, 3, 2], dim=1)[1], 1, 6, 9, 7),
     "shuffle": of(shuffled, 1, 6, 9, 7),
     "shuffle-twice": of(
-        lambda m, x: m.conv(m.four(m.three(x))),
+        lambda m, x: m.conv(m.four(m.two(x))),
         1,
         12,
         5,
         5,
         conv=nn.Conv2d(12, 4, 1),
-        three=nn.ChannelShuffle(3),
+        two=nn.ChannelShuffle(2),
         four=nn.ChannelShuffle(4),
     ),
     "softmax-shuffled": of(lambda m, x: shuffled(m, x).softmax(1), 1, 12, 5, 5),
@@ -225,6 +234,12 @@ def test_padding_is_an_op_only_where_it_is_not_same() -> None:
     assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 9, 9) == ["conv_2d"]
     assert kinds(nn.Conv2d(3, 8, 3, 2, 1), 1, 3, 8, 8) == ["pad", "conv_2d"]
     assert kinds(nn.MaxPool2d(3, 2, 1), 1, 3, 9, 9) == ["max_pool_2d"]
+    graph = from_module(nn.Conv2d(3, 8, 3, 2, 1), torch.randn(1, 3, 8, 8))
+    assert graph.output(graph.ops[0]).shape == (1, 9, 9, 3)  # no window reaches a second row of padding
+
+
+def test_a_convolution_of_one_channel_is_no_depthwise_one() -> None:
+    assert kinds(nn.Conv2d(1, 8, 3), 1, 1, 8, 8) == ["conv_2d"]
 
 
 def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
@@ -269,12 +284,19 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
         (nn.MaxPool2d(3, 2, ceil_mode=True), (1, 3, 8, 8), "ceil_mode"),
         (nn.MaxPool2d(2, dilation=2), (1, 3, 8, 8), "no dilation"),
         (nn.ConvTranspose2d(4, 4, 2, 2, groups=2), (1, 4, 8, 8), "neither groups nor dilation"),
+        (nn.Softmax(2), (1, 3, 8, 8), "softmax runs along the channels"),
+        (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "enlarges the map"),
         (nn.GELU(), (1, 4), "nn.GELU(approximate='tanh')"),
         (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "tensor 'input': has a batch of 2; export it with a batch of 1"),
         (nn.Conv2d(3, 4, 1), (3, 8, 8), "batch of 1"),
         (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
         (Of(lambda m, x: x / x.mean()), (1, 3, 8, 8), "divisor"),
         (Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, bidirectional=True, batch_first=True)), (1, 3, 8), "both directions"),
+        (
+            Of(lambda m, x: m.lstm(x, (torch.ones(1, 1, 4),) * 2)[0], lstm=nn.LSTM(8, 4, batch_first=True)),
+            (1, 3, 8),
+            "first state is not 0",
+        ),
         (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
         (
             Of(lambda m, x: m.conv(m.conv(x).transpose(2, 3)) + m.conv(x), conv=nn.Conv2d(3, 3, 1)),

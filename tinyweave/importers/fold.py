@@ -55,8 +55,7 @@ def _is_per_channel(tensors: dict[str, Tensor], op: Op, before: Op) -> bool:
     constant, out = tensors[op.inputs[1] or ""], tensors[op.outputs[0]]
     if constant.data is None or before.kind not in BIAS or before.attrs["activation"] != "none":
         return False
-    along = constant.elements in (1, out.shape[-1]) and constant.shape[-1:] in ((), (1,), out.shape[-1:])
-    return along and tensors[op.inputs[0] or ""].shape == out.shape
+    return constant.elements == 1 or constant.shape == (constant.elements,) == out.shape[-1:]
 
 
 def _fold(tensors: dict[str, Tensor], wide: dict[str, NDArray[np.float64]], op: Op, kind: str, values: NDArray[Any]) -> None:
