@@ -10,7 +10,7 @@ from cases.draw import constant, integers
 from cases.floats import convolution, float_graph, random_network
 
 from tinyweave import ops
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.ops import SPECS
 from tinyweave.quantize.calibrate import calibrate, collect, noise, signals
 from tinyweave.quantize.convert import dequantised, quantised, to_int8
@@ -188,6 +188,26 @@ def test_a_constant_of_the_whole_batch_is_not_mistaken_for_one_of_each_sample() 
     )
     inputs = samples(graph, 3)
     assert np.allclose(outputs(graph, inputs)[0], inputs["x"] + np.array([[1.0], [5.0]]))
+
+
+@pytest.mark.parametrize("kind", ["hard_swish", "relu6", "relu_n1_to_1", "softmax", "logistic", "relu"])
+def test_vanishing_values_get_a_scale_that_the_kernels_bear(kind: str) -> None:
+    """A network that is not trained may have maps of 1e-9."""
+    attrs = {"beta": 1.0} if kind == "softmax" else {}
+    graph = float_graph([], [(kind, ("x",), attrs)], x=(1, 8))
+    inputs = {"x": samples(graph)["x"] * np.float32(1e-12)}
+    made = calibrate(graph, inputs, "minmax")
+    assert ops.check(to_int8(graph, made.groups, made.quants))
+    fused = convolution(layers=2, activation="relu6")
+    tiny = {n: x * np.float32(1e-12) for n, x in samples(fused).items()}
+    small = replace(fused, tensors={n: _scaled(t, 1e-12) if n.startswith("b") else t for n, t in fused.tensors.items()})
+    made = calibrate(small, tiny, "minmax")
+    assert to_int8(small, made.groups, made.quants)
+
+
+def _scaled(tensor: Tensor, factor: float) -> Tensor:
+    assert tensor.data is not None
+    return replace(tensor, data=tensor.data * np.float32(factor))
 
 
 def test_views_follow_their_samples() -> None:

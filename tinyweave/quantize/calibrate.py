@@ -19,7 +19,7 @@ from ..ops import macs
 from .convert import affine, dequantised, quantised
 from .evaluate import chunks, evaluate
 from .ranges import METHODS, Histogram, check_finite
-from .rules import Groups, groups
+from .rules import Groups, groups, least_scales
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int], None]
@@ -59,10 +59,13 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
             joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
     quants, methods = dict(found.fixed), dict.fromkeys(found.fixed, "given")
     candidates: dict[str, dict[str, Quant]] = {}
+    least = least_scales(graph, found)
     for group, histogram in joined.items():
         if group not in quants:
             wanted = METHODS if method == "auto" else {method: METHODS[method]}
-            candidates[group] = _distinct({name: affine(*choose(histogram)) for name, choose in wanted.items()})
+            candidates[group] = _distinct(
+                {name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()}
+            )
     for group in [group for group, choices in candidates.items() if len(choices) == 1]:
         ((methods[group], quants[group]),) = candidates.pop(group).items()
     if candidates:

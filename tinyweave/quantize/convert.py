@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Quant, Tensor, limits, rebuild, verify
 from ..ops import SPECS, check
 from ..ops.fixed_point import round_half_away
-from .rules import RULES, Groups, check_rules, is_number
+from .rules import LEAST_SCALE, RULES, Groups, check_rules, is_number
 
 MOST_BIAS = 1 << 30  # steps: sums, of which the bias is a part, stay far from 2^31
-LEAST_SCALE = 2.0**-39  # of a tensor that arithmetic can bear, with a factor of two to spare
 
 
-def affine(low: float, high: float, dtype: str = "int8") -> Quant:
+def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LEAST_SCALE) -> Quant:
     """Return the scale and zero point of [low, high], widened to hold 0, which they represent exactly."""
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     if low == high:
         return Quant((1.0,), (0,))  # always 0
     least, most = limits(dtype)
-    scale = float(np.float32(max((high - low) / (most - least), LEAST_SCALE)))
+    scale = float(np.float32(max((high - low) / (most - least), least_scale)))
     return Quant((scale,), (int(np.clip(round(least - low / scale), least, most)),))
 
 

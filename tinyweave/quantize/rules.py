@@ -46,6 +46,10 @@ RULES: dict[str, QuantRule] = {
     "tanh": QuantRule(fixed=Quant((1 / 128,), (0,))),
     "transpose_conv": QuantRule(weights=0, bias=3),
 }
+# scales that the arithmetic of a kind, or of a fused activation, can bear, by the constraints in `ops`, with some room
+LEAST_SCALE = 2.0**-39
+LEAST_SCALES = {"hard_swish": 2.0**-21, "relu6": 2.0**-26, "relu_n1_to_1": 2.0**-29}
+LEAST_SCALES |= dict.fromkeys(("softmax", "log_softmax"), 2.0**-24)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,17 @@ def _tie(found: Groups, op: Op, inputs: list[tuple[int, str]], outputs: list[str
         del found.fixed[name]
     if quant is not None:
         found.fixed[root] = quant
+
+
+def least_scales(graph: Graph, found: Groups) -> dict[str, float]:
+    """Group -> the least scale that the ops on its tensors can bear."""
+    least: dict[str, float] = dict.fromkeys(found.members(), LEAST_SCALE)
+    for op in graph.ops:
+        wanted = max(LEAST_SCALES.get(kind, LEAST_SCALE) for kind in (op.kind, op.attrs.get("activation", "none")))
+        for name in (*op.inputs, *op.outputs):
+            if name in found.of:
+                least[found.group(name)] = max(least[found.group(name)], wanted)
+    return least
 
 
 def data_inputs(graph: Graph, op: Op) -> Iterator[tuple[int, str]]:
