@@ -205,6 +205,21 @@ def test_vanishing_values_get_a_scale_that_the_kernels_bear(kind: str) -> None:
     assert to_int8(small, made.groups, made.quants)
 
 
+def test_a_sum_that_nearly_cancels_gets_a_scale_that_the_kernel_bears() -> None:
+    graph = float_graph(
+        [constant("c", np.full((1, 8), -1000.0, np.float32))], [("add", ("x", "c"), {"activation": "relu"})], x=(1, 8)
+    )
+    inputs = {"x": np.full((4, 1, 8), 1000.0, np.float32)}
+    inputs["x"][0, 0, 0] += np.float32(1e-3)
+    made = calibrate(graph, inputs, "minmax")
+    small = to_int8(graph, made.groups, made.quants)
+    assert small.tensors["t0"].scale == pytest.approx(small.tensors["x"].scale / 64)
+    zero = float_graph([constant("c", np.zeros((1, 8), np.float32))], [("add", ("x", "c"), {"activation": "none"})], x=(1, 8))
+    made = calibrate(zero, {"x": np.full((1, 1, 8), 1e-9, np.float32)}, "minmax")
+    small = to_int8(zero, made.groups, made.quants)
+    assert small.tensors["c"].scale == small.tensors["t0"].scale
+
+
 def _scaled(tensor: Tensor, factor: float) -> Tensor:
     assert tensor.data is not None
     return replace(tensor, data=tensor.data * np.float32(factor))

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Quant
 from ..ops import macs
-from .convert import affine, dequantised, quantised
+from .convert import affine, dequantised, interval, quantised
 from .evaluate import chunks, evaluate
 from .ranges import METHODS, Histogram, check_finite
-from .rules import Groups, groups, least_scales
+from .rules import RULES, Groups, groups, is_number, least_scales
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int], None]
+FINEST = 2.0**-6  # scale of an output over that of what is computed: finer says nothing, and arithmetic has its limits
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
 ALIKE = 0.02  # candidates whose scales differ by less are one
 TRIED = 32  # samples that a candidate is tried on, at most
@@ -74,7 +75,30 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     for group in members:
         if group not in quants:  # of a requantised copy of a given scale, which joined no other
             quants[group], methods[group] = affine(0, 0), "minmax"
-    return Calibration(found, quants, methods)
+    return Calibration(found, _coarsened(graph, found, quants), methods)
+
+
+def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
+    """Return the scales, those of outputs made no finer than what is computed from the inputs can be: see `FINEST`."""
+    coarse = dict(quants)
+    for op in graph.ops:
+        inputs = [coarse[found.group(name)].scale[0] for name in op.inputs if name in found.of]
+        group = found.group(op.outputs[0]) if op.outputs[0] in found.of else ""
+        if not inputs or not group or group in found.fixed or RULES[op.kind].tied:
+            continue
+        computed = max(inputs)
+        constants = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_number(t)]
+        if op.kind in ("add", "sub") and constants and constants[0].any():
+            computed = max(computed, affine(constants[0].min(), constants[0].max()).scale[0])
+        if op.kind in ("mul", "batch_matmul") and len(inputs) > 1:
+            computed = inputs[0] * inputs[1]
+        elif RULES[op.kind].weights is not None or op.kind == "mul":
+            computed *= float(np.abs(constants[0]).max(initial=0)) / 127
+        finer = computed * FINEST / coarse[group].scale[0]
+        if finer > 1:
+            low, high = interval(coarse[group])
+            coarse[group] = affine(finer * low, finer * high)
+    return coarse
 
 
 def collect(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:

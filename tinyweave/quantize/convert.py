@@ -93,7 +93,8 @@ def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict
         if tensor is None or tensor.data is None or not is_number(tensor):
             continue
         data = finite(tensor)
-        quant = of[op.outputs[0]] if rule.tied else affine(data.min(initial=0), data.max(initial=0))
+        fits = rule.tied or not data.any()  # nothing but 0 fits any scale
+        quant = of[op.outputs[0]] if fits and op.outputs[0] in of else affine(data.min(initial=0), data.max(initial=0))
         inputs[index] = _put(tensors, op, Tensor(tensor.name, tensor.shape, "int8", quant, quantised(data, quant), "constant"))
     if rule.weights is not None:
         x, weights = of[op.inputs[SPECS[op.kind].data] or ""], graph.input(op, 1)
