@@ -1,0 +1,57 @@
+"""Float models go the whole way: from PyTorch or through ONNX, by int8 and C to the emulated core, every byte as in LiteRT."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+from cases.architectures import BUILDERS, network  # noqa: E402
+from cases.from_torch import trained  # noqa: E402
+
+import tinyweave as tw  # noqa: E402
+
+WITHOUT_INT8 = ("lstm",)  # quantisation has no rule for its states yet
+SMALL = ("ds_cnn", "resnet8")
+
+
+def check(model: tw.Model) -> None:
+    shape = model.graph.tensors[model.graph.inputs[0]].shape
+    samples = np.random.default_rng(0).standard_normal((4, *shape), dtype=np.float32)
+    small = tw.quantize(model, samples, method="minmax").model
+    assert not any(op.kind == "transpose" for op in small.graph.ops)
+    assert not any(tensor.dtype == "float32" for tensor in small.graph.tensors.values())
+    verification = tw.verify(small, "cortex-m4", samples=2)
+    assert verification.ok and "LiteRT" in verification.reference
+
+
+@pytest.mark.emulator
+@pytest.mark.litert
+@pytest.mark.parametrize("name", [n if n in SMALL else pytest.param(n, marks=pytest.mark.sweep) for n in BUILDERS])
+def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
+    module, example = network(name)
+    if name in WITHOUT_INT8:
+        with pytest.raises(tw.CompileError, match="unidirectional_sequence_lstm"):
+            tw.quantize(tw.load(trained(module), example), np.zeros((1, *example.shape), np.float32))
+        return
+    check(tw.load(trained(module), example, name=name))
+
+
+@pytest.mark.emulator
+@pytest.mark.litert
+@pytest.mark.sweep
+@pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
+@pytest.mark.parametrize("name", [n for n in BUILDERS if n not in WITHOUT_INT8])
+def test_an_architecture_runs_on_the_core_through_onnx(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+    module, example = network(name)
+    path: Any = tmp_path / f"{name}.onnx"
+    file = io.BytesIO()
+    torch.onnx.export(trained(module), (example,), file, dynamo=False, opset_version=17)
+    path.write_bytes(file.getvalue())
+    check(tw.load(path))
