@@ -16,8 +16,7 @@ from cases.from_torch import trained  # noqa: E402
 
 import tinyweave as tw  # noqa: E402
 
-WITHOUT_INT8 = ("lstm",)  # quantisation has no rule for its states yet
-SMALL = ("ds_cnn", "resnet8")
+SMALL = ("ds_cnn", "lstm", "resnet8")
 
 
 def check(model: tw.Model) -> None:
@@ -35,10 +34,6 @@ def check(model: tw.Model) -> None:
 @pytest.mark.parametrize("name", [n if n in SMALL else pytest.param(n, marks=pytest.mark.sweep) for n in BUILDERS])
 def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
     module, example = network(name)
-    if name in WITHOUT_INT8:
-        with pytest.raises(tw.CompileError, match="unidirectional_sequence_lstm"):
-            tw.quantize(tw.load(trained(module), example), np.zeros((1, *example.shape), np.float32))
-        return
     check(tw.load(trained(module), example, name=name))
 
 
@@ -46,7 +41,7 @@ def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
 @pytest.mark.litert
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
-@pytest.mark.parametrize("name", [n for n in BUILDERS if n not in WITHOUT_INT8])
+@pytest.mark.parametrize("name", BUILDERS)
 def test_an_architecture_runs_on_the_core_through_onnx(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
     module, example = network(name)

@@ -22,7 +22,7 @@ from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
 # what a float network has no use for: conversions, and state, whose scales come from more than its values
-WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "quantize", "read_variable", "svdf", "unidirectional_sequence_lstm"}
+WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "quantize", "read_variable", "svdf"}
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:

@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Quant
-from ..ops import macs
+from ..ops import lstm, macs, spec_for
 from .convert import affine, dequantised, interval, quantised
-from .evaluate import chunks, evaluate
+from .evaluate import chunks, evaluate, outputs
 from .ranges import METHODS, Histogram, check_finite
 from .rules import RULES, Groups, groups, is_number, least_scales
 
 Array = NDArray[Any]
 Progress = Callable[[str, int, int], None]
 FINEST = 2.0**-6  # scale of an output over that of what is computed: finer says nothing, and arithmetic has its limits
+MOST_CELL_BITS = 6  # before the point of an LSTM's cell state
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
 ALIKE = 0.02  # candidates whose scales differ by less are one
 TRIED = 32  # samples that a candidate is tried on, at most
@@ -61,6 +62,8 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     quants, methods = dict(found.fixed), dict.fromkeys(found.fixed, "given")
     candidates: dict[str, dict[str, Quant]] = {}
     least = least_scales(graph, found)
+    for cell, largest in cell_ranges(graph, inputs).items():
+        quants[cell], methods[cell] = power_of_two(largest), "power of two"
     for group, histogram in joined.items():
         if group not in quants:
             wanted = METHODS if method == "auto" else {method: METHODS[method]}
@@ -84,7 +87,7 @@ def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict
     for op in graph.ops:
         inputs = [coarse[found.group(name)].scale[0] for name in op.inputs if name in found.of]
         group = found.group(op.outputs[0]) if op.outputs[0] in found.of else ""
-        if not inputs or not group or group in found.fixed or RULES[op.kind].tied:
+        if not inputs or not group or group in found.fixed or RULES[op.kind].tied or RULES[op.kind].recurrent:
             continue
         computed = max(inputs)
         constants = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_number(t)]
@@ -116,6 +119,33 @@ def collect(graph: Graph, inputs: Mapping[str, Array], progress: Progress = sile
         evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=count)
         progress("calibrating", part.stop, total)
     return histograms
+
+
+def cell_ranges(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
+    """Return the greatest absolute value of each LSTM's cell state, over all samples and steps."""
+    largest = dict[str, float]()
+    layers = [op for op in graph.ops if RULES[op.kind].recurrent]
+    names = [op.inputs[0] or "" for op in layers]
+    for op, sequences in zip(layers, outputs(graph, inputs, names) if layers else (), strict=True):
+        shape = list(graph.input(op).shape)
+        axis = lstm.time_and_batch(graph, op)[0]
+        states = [np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:]]
+        arrays = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
+        largest[op.outputs[2]] = 0.0
+        for sequence in sequences:
+            arrays[lstm.HIDDEN], arrays[lstm.CELL] = states
+            for step in range(shape[axis]):
+                arrays[0] = np.take(sequence, [step], axis)
+                _, arrays[lstm.HIDDEN], cell = spec_for(graph, op).reference(graph, op, arrays)
+                arrays[lstm.CELL] = cell
+                largest[op.outputs[2]] = max(largest[op.outputs[2]], float(np.abs(cell).max()))
+    return largest
+
+
+def power_of_two(largest: float) -> Quant:
+    """Return the least scale of int16, a power of two that the LSTM's kernels take, whose range holds a value."""
+    bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
+    return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
 
 
 def signals(graph: Graph) -> tuple[str, ...]:

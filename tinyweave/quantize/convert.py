@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, limits, rebuild, verify
-from ..ops import SPECS, check
+from ..ops import SPECS, check, lstm
 from ..ops.fixed_point import round_half_away
 from .rules import LEAST_SCALE, RULES, Groups, check_rules, is_number
 
@@ -69,7 +69,8 @@ def to_int8(graph: Graph, found: Groups, quants: Mapping[str, Quant], name: str 
     of = {tensor: quants[found.group(tensor)] for tensor in found.of}
     for name_of_one, quant in of.items():
         if name_of_one in graph.tensors:
-            tensors[name_of_one] = replace(graph.tensors[name_of_one], dtype="int8", quant=quant)
+            dtype = "int16" if name_of_one in found.cells else "int8"
+            tensors[name_of_one] = replace(graph.tensors[name_of_one], dtype=dtype, quant=quant)
     ops: list[Op] = []
     for op in graph.ops:
         inputs = list(op.inputs)
@@ -81,12 +82,24 @@ def to_int8(graph: Graph, found: Groups, quants: Mapping[str, Quant], name: str 
                 ops.append(Op(f"quantize_{copy.name}", "quantize", (tensor.name,), (copy.name,)))
         new = replace(op, inputs=tuple(inputs))
         ops.append(_with_constants(graph, new, of, tensors))
-    return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops))))
+    init = tuple(_first_value(graph, op, tensors) for op in graph.init)
+    return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))
+
+
+def _first_value(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
+    """Return the op that gives a state its first value, on integers."""
+    value, state = graph.input(op), tensors[op.outputs[0]]
+    assert state.quant is not None
+    data = quantised(finite(value), state.quant, state.dtype)
+    constant = Tensor(value.name, value.shape, state.dtype, state.quant, data, "constant")
+    return replace(op, inputs=(_put(tensors, op, constant),))
 
 
 def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
     """Return the op on int8 constants, which are put among `tensors` under names of their own."""
     rule, inputs = RULES[op.kind], list(op.inputs)
+    if rule.recurrent:
+        return _with_gates(graph, op, of[op.inputs[0] or ""].scale[0], tensors)
     weighted = {1, rule.bias} if rule.weights is not None else set()
     for index, name in enumerate(op.inputs):
         tensor = None if name is None or index in weighted else graph.tensors.get(name)
@@ -108,6 +121,23 @@ def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict
         inputs[1] = _put(tensors, op, constant_weights(weights, scales, rule.weights))
         name = bias.name if bias else f"{op.name}.bias"
         inputs[rule.bias] = _put(tensors, op, constant_bias(name, real, x.scale[0], scales))
+    return replace(op, inputs=tuple(inputs))
+
+
+def _with_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]) -> Op:
+    """Return an LSTM on int8 weights, one scale for each gate's, and int32 biases."""
+    inputs = list(op.inputs)
+    for gate in range(lstm.GATES):
+        for index in (lstm.WEIGHTS + gate, lstm.RECURRENT + gate):
+            weights = graph.input(op, index)
+            quant = Quant((max(float(np.float32(np.abs(finite(weights)).max(initial=0) / 127)), LEAST_SCALE),), (0,))
+            data = quantised(finite(weights), quant)
+            inputs[index] = _put(tensors, op, Tensor(weights.name, weights.shape, "int8", quant, data, "constant"))
+        bias, scale = graph.input(op, lstm.BIAS + gate), tensors[inputs[lstm.WEIGHTS + gate] or ""].scale
+        product = Quant((float(np.float32(x_scale * scale)),), (0,))
+        steps = np.clip(round_half_away(finite(bias).astype(np.float64) / (x_scale * scale)), -MOST_BIAS, MOST_BIAS)
+        constant = Tensor(bias.name, bias.shape, "int32", product, steps.astype(np.int32), "constant")
+        inputs[lstm.BIAS + gate] = _put(tensors, op, constant)
     return replace(op, inputs=tuple(inputs))
 
 

@@ -39,9 +39,14 @@ def evaluate(
     """Return the outputs, or with `keep` all activations, [samples, *shape] each.
 
     values: of the inputs, or, where only some `ops` run (by name), of all tensors that these read. visit: sees every activation
-    when it is there, the inputs included, and may change it. constants: used in place of the graph's.
+    when it is there, the inputs included, and may change it. constants: used in place of the graph's. Each sample begins with
+    the first value of all state.
     """
     held = dict(values)
+    for op in graph.init:
+        first = graph.input(op).data
+        assert first is not None
+        held |= {name: np.broadcast_to(first, (len(next(iter(values.values()))), *first.shape)) for name in op.outputs}
     if visit is not None and ops is None:
         held |= {name: visit(name, held[name]) for name in graph.inputs}
     replaced = constants or {}

@@ -19,13 +19,15 @@ class QuantRule:
 
     tied: they all share one scale and zero point. fixed: what every output has. weights: the axis of input 1 that the output
     channels lie along; it is symmetric with a scale per channel, and its bias, input `bias`, is int32 with the scale of the
-    data times that.
+    data times that. recurrent: an LSTM: its hidden state has the scale of its output, its cell state is int16 with a power of
+    two, each gate's weights have one scale.
     """
 
     tied: bool = False
     fixed: Quant | None = None
     weights: int | None = None
     bias: int = 2
+    recurrent: bool = False
 
 
 PROBABILITY = Quant((1 / 256,), (-128,))
@@ -45,6 +47,7 @@ RULES: dict[str, QuantRule] = {
     "softmax": QuantRule(fixed=PROBABILITY),
     "tanh": QuantRule(fixed=Quant((1 / 128,), (0,))),
     "transpose_conv": QuantRule(weights=0, bias=3),
+    "unidirectional_sequence_lstm": QuantRule(recurrent=True),
 }
 # scales that the arithmetic of a kind, or of a fused activation, can bear, by the constraints in `ops`, with some room
 LEAST_SCALE = 2.0**-39
@@ -58,11 +61,13 @@ class Groups:
 
     of: tensor -> its group, which has the name of one of its tensors. fixed: groups whose scale is given. requantised:
     (op, input) -> the name of a tensor of another group that holds this input for the op: two given scales cannot be tied.
+    cells: the int16 tensors, cell states of LSTMs.
     """
 
     of: dict[str, str] = field(default_factory=dict)
     fixed: dict[str, Quant] = field(default_factory=dict)
     requantised: dict[tuple[str, int], str] = field(default_factory=dict)
+    cells: set[str] = field(default_factory=set)
 
     def members(self) -> dict[str, list[str]]:
         """Group -> its tensors."""
@@ -84,7 +89,9 @@ def is_number(tensor: Tensor | None) -> bool:
 
 def check_rules(graph: Graph) -> None:
     """Raise one CompileError that names all ops without a rule, and all tensors that are state."""
-    lacking = [op for op in (*graph.init, *graph.ops) if op.kind not in RULES or _has_state(graph, op)]
+    lacking = [op for op in graph.ops if op.kind not in RULES or (_has_state(graph, op) and not RULES[op.kind].recurrent)]
+    kept = {name for op in graph.ops if op.kind in RULES and RULES[op.kind].recurrent for name in op.outputs[1:]}
+    lacking += [op for op in graph.init if not kept.issuperset(op.outputs)]
     if lacking:
         counts = Counter(op.kind for op in lacking)
         told = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
@@ -114,6 +121,10 @@ def groups(graph: Graph) -> Groups:
             found.fixed.update((name, rule.fixed) for name in outputs)
         if rule.tied and outputs:
             _tie(found, op, list(data_inputs(graph, op)), outputs)
+        if rule.recurrent:
+            out, hidden, cell = outputs
+            found.of[hidden] = found.group(out)
+            found.cells.add(cell)
     return found
 
 
