@@ -99,7 +99,9 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "extremes": of(lambda m, x: torch.maximum(x, 0.5 * x) + torch.minimum(x, x * x), 1, 3, 9, 7),
     "in-place": of(lambda m, x: (m.conv(x).add_(1).mul_(2) + x).relu_(), 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1)),
     "in-place-residual": of(lambda m, x: (y := x * 1) + functional.relu(y, inplace=True), 1, 3, 9, 7),
-    "in-place-read-again": of(lambda m, x: torch.relu_(y := m.conv(x)) * y, 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1)),
+    "in-place-read-again": of(
+        lambda m, x: torch.relu_(m.drop(y := m.conv(x))) * y, 1, 3, 9, 7, conv=nn.Conv2d(3, 3, 1), drop=nn.Dropout()
+    ),
     "max-pool": (nn.MaxPool2d(2), (1, 3, 9, 7)),
     "max-pool-same": (nn.MaxPool2d(3, 1, 1), (1, 3, 9, 7)),
     "max-pool-padded": (nn.MaxPool2d(3, 2, 1), (1, 3, 8, 8)),
