@@ -55,6 +55,7 @@ bench: setup
 	$(BIN)/python bench/papers/reordering.py
 	$(BIN)/python bench/papers/thesis.py
 	$(BIN)/python bench/plan.py
+	$(BIN)/python bench/quantize.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
 

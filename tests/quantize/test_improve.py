@@ -15,7 +15,7 @@ from tinyweave.quantize.convert import to_int8
 from tinyweave.quantize.evaluate import outputs
 from tinyweave.quantize.improve import corrected, equalised
 from tinyweave.quantize.prepare import prepare
-from tinyweave.quantize.ptq import quantise, sqnr
+from tinyweave.quantize.ptq import classes_of, fidelity, has_classes, quantise, sqnr
 from tinyweave.quantize.samples import open_samples
 
 
@@ -90,6 +90,27 @@ def test_corrected_biases_undo_a_shift_and_leave_the_rest() -> None:
     assert np.abs(mended.tensors[bias.name].data - bias.data).max() < 500
     for name, tensor in mended.tensors.items():
         assert tensor.dtype == "int32" or tensor is shifted.tensors[name]
+
+
+def test_a_map_that_others_read_too_is_left_alone() -> None:
+    graph = uneven(depthwise=False)
+    graph = replace(graph, outputs=(*graph.outputs, graph.ops[0].outputs[0]))
+    assert equalised(graph, samples(graph)) is graph
+
+
+def test_fidelity_is_that_of_all_samples_however_they_are_split() -> None:
+    graph = prepare(convolution(layers=2))
+    inputs = samples(graph, 150)
+    small = int8(graph, inputs)
+    near = fidelity(graph, small, open_samples(inputs, graph))
+    assert near.samples == 150 and near.sqnr_db == pytest.approx(sqnr(graph, small, inputs), abs=1e-3)
+    assert near.agreement is None and near.accuracy is None
+
+
+def test_one_probability_is_a_class_too() -> None:
+    graph = float_graph([], [("logistic", ("x",), {})], x=(1, 1))
+    assert has_classes(graph)
+    assert classes_of(graph, np.array([[[0.2]], [[0.5]], [[0.9]]])).tolist() == [0, 1, 1]
 
 
 def test_options_are_kept_where_they_gain_and_say_how_much() -> None:
