@@ -11,16 +11,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
-from ..importers import onnx, pt2, tflite, torch
+from ..importers import tflite
 from ..ir import CompileError
 from ..kernels.table import without_kernel
+from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
 from ..results import Model
+
+if TYPE_CHECKING:
+    from ..importers import onnx, pt2, torch
+else:
+    onnx, pt2, torch = (lazy(f"importers.{name}") for name in ("onnx", "pt2", "torch"))
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")

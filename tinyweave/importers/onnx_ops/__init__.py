@@ -40,7 +40,6 @@ from .maps import (
     product,
     recurrent,
     reshape,
-    resize,
     shape_of,
     size_of,
     slice_,
@@ -55,6 +54,7 @@ from .maps import (
     variadic,
     whole,
 )
+from .resizing import resize
 
 Function = Callable[..., Any]
 MAPPED: Mapping[str, Function] = {
