@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,37 @@ def test_a_pad_goes_into_all_its_readers_or_none() -> None:
     ]
     pool = Op("pool", "relu", ("p",), ("z",))
     stays(fuse_pad, graph("net", [*before.tensors.values(), int8("z", 1, 7, 7, 2)], [*before.ops, pool], ("x",), ("y", "z")))
+
+
+def pooled(kind: str, amount: int, kernel: int = 3, zero: int = 3, **attrs: str) -> Graph:
+    """A pad of 6x6x2 on all four sides, then a max pool."""
+    out = (6 + 2 * amount - kernel) // 2 + 1
+    tensors = [
+        int8("x", 1, 6, 6, 2, zero=zero),
+        ints("paddings", [[0, 0], [amount, amount], [amount, amount], [0, 0]]),
+        int8("p", 1, 6 + 2 * amount, 6 + 2 * amount, 2, zero=zero),
+        int8("y", 1, out, out, 2, zero=zero),
+    ]
+    window = {"kernel": (kernel, kernel), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    ops = [Op("pad", kind, ("x", "paddings"), ("p",), attrs), Op("pool", "max_pool_2d", ("p",), ("y",), window)]
+    return graph("net", tensors, ops, ("x",), ("y",))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [pooled("mirror_pad", 1, mode="symmetric"), pooled("mirror_pad", 2, 4, mode="symmetric"), pooled("pad", 1, zero=-128)],
+)
+def test_a_pad_that_adds_no_maximum_goes_into_the_pool(before: Graph) -> None:
+    amount = before.tensors["paddings"].data[1, 0].item()
+    pool = replace(before.ops[1], inputs=("x",), attrs={**before.ops[1].attrs, "padding": ((amount, amount),) * 2})
+    kept = [before.tensors[name] for name in ("x", "y")]
+    becomes(fuse_pad, before, graph("net", kept, [pool], ("x",), ("y",)))
+
+
+def test_a_pad_that_may_add_a_maximum_stays() -> None:
+    stays(fuse_pad, pooled("mirror_pad", 2, mode="symmetric"))  # a window would see what only its neighbour sees
+    stays(fuse_pad, pooled("mirror_pad", 1, mode="reflect"))
+    stays(fuse_pad, pooled("pad", 1, zero=3))
 
 
 def test_a_pad_of_channels_or_of_whole_windows_or_that_is_an_output_stays() -> None:
