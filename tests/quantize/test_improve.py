@@ -123,3 +123,18 @@ def test_options_are_kept_where_they_gain_and_say_how_much() -> None:
     gained = sum(max(0.0, gain) for gain in better.gains.values())
     reached, before = sqnr(better.real, better.graph, inputs), sqnr(plain.real, plain.graph, inputs)
     assert better.gains["equalised channels"] > 6 and reached == pytest.approx(before + gained, abs=1e-6)
+
+
+def test_an_option_that_loses_is_left_out() -> None:
+    dropped = dict.fromkeys(("equalised channels", "corrected biases"), 0)
+    for graph in (*map(random_network, range(12)), *(convolution(4, seed=seed) for seed in range(9))):
+        given = open_samples(samples(graph), graph)
+        plain = quantise(graph, given, method="minmax")
+        better = quantise(graph, given, method="minmax", equalize=True, correct_bias=True)
+        inputs = given.batch(range(24))
+        kept = sum(max(0.0, gain) for gain in better.gains.values())
+        reached, before = sqnr(better.real, better.graph, inputs), sqnr(plain.real, plain.graph, inputs)
+        assert reached == pytest.approx(before + kept, abs=1e-6), better.gains
+        for option, gain in better.gains.items():
+            dropped[option] += gain < 0
+    assert min(dropped.values()) > 0, dropped

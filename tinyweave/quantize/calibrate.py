@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 FINEST = 2.0**-6  # scale of an output over that of what is computed: finer says nothing, and arithmetic has its limits
 MOST_CELL_BITS = 6  # before the point of an LSTM's cell state
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
-ALIKE = 0.02  # candidates whose scales differ by less are one
+ALIKE = 0.001  # candidates whose scales differ by less are one; 1 % may be a few dB, where a range ends exactly at a clip
 TRIED = 32  # samples that a candidate is tried on, at most
 MOST_WORK = 4e10  # multiply-accumulates that the trials of all candidates may take together, about
 
@@ -67,11 +67,11 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     for group, histogram in joined.items():
         if group not in quants:
             wanted = METHODS if method == "auto" else {method: METHODS[method]}
-            candidates[group] = _distinct(
+            candidates[group] = _merged(
                 {name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()}
             )
-    for group in [group for group, choices in candidates.items() if len(choices) == 1]:
-        ((methods[group], quants[group]),) = candidates.pop(group).items()
+    for group in [group for group, choices in candidates.items() if len({*choices.values()}) == 1]:
+        methods[group], quants[group] = next(iter(candidates.pop(group).items()))
     if candidates:
         for group, (name, quant) in _tried(graph, inputs, candidates, found, given=quants, progress=progress).items():
             quants[group], methods[group] = quant, name
@@ -181,16 +181,17 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
     return tuple(ops)
 
 
-def _distinct(choices: dict[str, Quant]) -> dict[str, Quant]:
-    """Return the candidates without those that are like one before them."""
-    kept: dict[str, Quant] = {}
+def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
+    """Return the candidates, those that are like one before them replaced by that."""
+    merged: dict[str, Quant] = {}
     for name, quant in choices.items():
-        if not any(
-            abs(quant.scale[0] / other.scale[0] - 1) < ALIKE and abs(quant.zero_point[0] - other.zero_point[0]) <= 2
-            for other in kept.values()
-        ):
-            kept[name] = quant
-    return kept
+        alike = (
+            other
+            for other in merged.values()
+            if abs(quant.scale[0] / other.scale[0] - 1) < ALIKE and abs(quant.zero_point[0] - other.zero_point[0]) <= 2
+        )
+        merged[name] = next(alike, quant)
+    return merged
 
 
 def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
@@ -202,9 +203,9 @@ def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = T
     return {name: array[chosen] for name, array in inputs.items()}
 
 
-def through(values: Array, quant: Quant | None) -> Array:
-    """Return real numbers as int8 keeps them."""
-    return values if quant is None else dequantised(quantised(values, quant), quant)
+def through(values: Array, quant: Quant | None, dtype: str = "int8") -> Array:
+    """Return real numbers as integers keep them."""
+    return values if quant is None else dequantised(quantised(values, quant, dtype), quant)
 
 
 def _tried(
@@ -221,31 +222,32 @@ def _tried(
     All of them together are then compared with each method by itself, with all tensors quantised: what one range clips may be
     what another would have hidden.
     """
-    trials = sum(map(len, candidates.values()))
+    trials = sum(len({*choices.values()}) for choices in candidates.values())
     values = evaluate(graph, picked(graph, inputs, trials / 2 + len(METHODS)), keep=True)
     names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
     for group, choices in candidates.items():
         tied = {name for name in members[group] if name in values}
         ops = downstream(graph, tied)
         measured = {}
-        for method, quant in choices.items():
+        for quant in dict.fromkeys(choices.values()):
 
             def changed(name: str, array: Array, quant: Quant = quant, tied: set[str] = tied) -> Array:
                 return through(array, quant) if name in tied else array
 
             start = values | {name: changed(name, values[name]) for name in tied}
-            measured[method] = noise(values, evaluate(graph, start, ops=ops, visit=changed, keep=True), names)
+            measured[quant] = noise(values, evaluate(graph, start, ops=ops, visit=changed, keep=True), names)
             done += 1
             progress("choosing ranges", done, trials)
-        method = min(measured, key=lambda name: measured[name])
-        best[group] = method, choices[method]
-    sets = [best, *({g: (m, choices[m]) if m in choices else best[g] for g, choices in candidates.items()} for m in METHODS)]
+        least = min(measured, key=lambda quant: measured[quant])
+        best[group] = next(method for method, quant in choices.items() if quant == least), least
+    sets = [best, *({group: (method, choices[method]) for group, choices in candidates.items()} for method in METHODS)]
 
     def together(chosen: Mapping[str, tuple[str, Quant]]) -> float:
         quants = {**given, **{group: quant for group, (_, quant) in chosen.items()}}
 
         def visit(name: str, array: Array) -> Array:
-            return through(array, quants.get(found.group(name)) if name in found.of else None)
+            dtype = "int16" if name in found.cells else "int8"
+            return through(array, quants.get(found.group(name)) if name in found.of else None, dtype)
 
         start = {name: values[name] for name in graph.inputs}
         return noise(values, evaluate(graph, start, visit=visit, keep=True), names)

@@ -117,7 +117,7 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     expected = evaluate(real, inputs, keep=True)
     computed: dict[str, Array] = {}
     for name, values in inputs.items():
-        computed[name] = through(values, small.tensors[name].quant)
+        computed[name] = through(values, small.tensors[name].quant, small.tensors[name].dtype)
     tensors = dict(small.tensors)
     for op, given in zip(real.ops, matching(real, small), strict=True):
         rule, constants = RULES[op.kind], real_constants(real, small, op, given)
@@ -135,7 +135,7 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
             constants[op.inputs[rule.bias] or ""] = dequantised(data, bias.quant)
         done = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
         for name in op.outputs:
-            computed[name] = through(done[name], small.tensors[name].quant)
+            computed[name] = through(done[name], small.tensors[name].quant, small.tensors[name].dtype)
     return replace(small, tensors=tensors)
 
 
