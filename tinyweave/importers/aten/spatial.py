@@ -224,18 +224,18 @@ def max_pool(
 
 
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
-    kernel = _adaptive_kernel(x, output_size)
-    if kernel == _size(x):
+    window = _adaptive_window(x, output_size)
+    if window == _size(x):
         return mean(b, x, range(2, len(x.axes)), keepdim=True)
-    return average_pool(b, x, kernel if len(x.axes) == 4 else kernel[1:])
+    return average_pool(b, x, window if len(x.axes) == 4 else window[1:])
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    kernel = _adaptive_kernel(x, output_size)
-    return [max_pool(b, x, kernel if len(x.axes) == 4 else kernel[1:]), Unread("the places of its maxima are read")]
+    window = _adaptive_window(x, output_size)
+    return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), Unread("the places of its maxima are read")]
 
 
-def _adaptive_kernel(x: Map, output_size: Ints) -> tuple[int, int]:
+def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
     _image(x)
     wanted = [extent if out is None else out for out, extent in zip(_pair(output_size, len(x.axes)), _size(x), strict=True)]
     if any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
