@@ -329,6 +329,44 @@ def test_no_other_file_is_opened(location: str, where: dict[str, int], message: 
     assert message in str(error.value)
 
 
+def with_functions(functions: dict[str, list[str]]) -> bytes:
+    """A model that calls `f0`; function -> what it calls, one after the other: other functions, or ops."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ours", 1)]
+    made = []
+    for name, called in functions.items():
+        names = ["a", *(f"t{index}" for index in range(len(called) - 1)), "b"]
+        nodes = [
+            helper.make_node(op, [names[index]], [names[index + 1]], domain="ours" if op in functions else "")
+            for index, op in enumerate(called)
+        ]
+        made.append(helper.make_function("ours", name, ["a"], ["b"], nodes, opsets))
+    node = helper.make_node("f0", ["x"], ["y"], domain="ours")
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([node], "calls", edges[:1], edges[1:])
+    return bytes(helper.make_model(graph, functions=made, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def test_functions_of_the_file_are_what_they_hold() -> None:
+    graph = from_onnx(with_functions({"f0": ["Relu", "f1", "f1"], "f1": ["Tanh", "Neg"]}), "calls")
+    x = floats(1, 4)
+    assert distance(graph, [x], [-np.tanh(-np.tanh(np.maximum(x, 0)))]) < CLOSE
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {"f0": ["f0"]},
+        {"f0": ["f1", "Relu"], "f1": ["f0"]},
+        {f"f{i}": [f"f{i + 1}"] * 2 for i in range(40)} | {"f40": ["Relu"]},
+        {"f0": ["Relu"] * 5000},
+    ],
+    ids=["itself", "each other", "a tree of calls", "one of many nodes"],
+)
+def test_functions_that_never_end_are_refused(functions: dict[str, list[str]]) -> None:
+    with pytest.raises(CompileError, match="the graph has more than 4,096 nodes"):
+        from_onnx(with_functions(functions), "calls")
+
+
 def test_an_int8_input_is_refused() -> None:
     made = onnx.load_from_string(model(relu(1, 4)))
     made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT8

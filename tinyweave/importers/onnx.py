@@ -24,8 +24,6 @@ MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # of all constants together
 FLOATS = ("float16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)"
-
-
 Read = Callable[[str], bytes]
 
 
@@ -39,6 +37,7 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
     try:
         model.ParseFromString(data)
         if model.functions:
+            _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
         return graph_of(_program(onnx, model, read), name)
     except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
@@ -62,6 +61,30 @@ def _onnx() -> Any:
     except ImportError as error:
         raise CompileError("onnx is not installed", "pip install 'tinyweave[onnx]'") from error
     return onnx
+
+
+def _check_size(model: Any) -> None:
+    """Raise CompileError where the graph has too many nodes once each call of a function is what that holds."""
+    calls = {(function.domain, function.name): list(_calls(function.node)) for function in model.functions}
+    calls[None, None] = list(_calls(model.graph.node))
+    sizes, total = dict.fromkeys(calls, 0), sum(map(len, calls.values()))
+    grown = total <= MAX_NODES
+    while grown:  # what calls itself grows until it is too large
+        before = dict(sizes)
+        for name, called in calls.items():
+            sizes[name] = min(sum(1 + sizes.get(each, 0) for each in called), MAX_NODES + 1)
+        grown = sizes != before
+    if max(total, sizes[None, None]) > MAX_NODES:
+        raise CompileError(f"the graph has more than {MAX_NODES:,} nodes", "functions that it calls are counted with it")
+
+
+def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
+    """Yield the domain and the op of nodes, and of those in the graphs among their attributes."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _calls(graph.node)
 
 
 def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
