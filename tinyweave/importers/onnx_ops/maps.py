@@ -28,6 +28,7 @@ def known(value: Any, what: str) -> Array:
 
 
 def integers(value: Any, what: str) -> list[int]:
+    """Return an input that must be constant as whole numbers."""
     return [int(each) for each in np.ravel(known(value, what))]
 
 
@@ -103,6 +104,8 @@ def transposed_convolution(
 
 
 def pool(function: Function) -> Function:
+    """Return the function of a pool with the arguments that ONNX gives it."""
+
     def apply(
         b: Builder,
         x: Map,
@@ -206,11 +209,9 @@ def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
     slope = known(slope, "slope")
-    return elementwise.prelu(b, x, slope.ravel()) if slope.size in (1, x.shape[1]) else _each_slope(b, x, slope)
-
-
-def _each_slope(b: Builder, x: Map, slope: Array) -> Map:
-    raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
+    if slope.size not in (1, x.shape[1]):
+        raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
+    return elementwise.prelu(b, x, slope.ravel())
 
 
 def normalised(
@@ -412,8 +413,7 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
         both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else known(biases, "bias")[0]
         parts += [both[: len(gates) * cells], both[len(gates) * cells :]]
         ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        first = [None] * 2 if kind == "lstm" else None
-        given = [np.zeros(1)] * 2 if first else np.zeros(1)
+        given = [np.zeros(1)] * 2 if kind == "lstm" else np.zeros(1)
         sequence, *last = aten.RECURRENT[kind](b, x, given, ordered, True, 1, 0.0, False, False, False)
         return [axes.unsqueeze(b, sequence, 1), *last]
 
