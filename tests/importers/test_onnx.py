@@ -69,7 +69,7 @@ def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """How far the graph's outputs are from those expected, of the range of each, or of its size where all are alike."""
+    """Return how far the graph's outputs are from those expected, as a share of their range, or size where all are alike."""
     given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
     worst = 0.0
     for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):

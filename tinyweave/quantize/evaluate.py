@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from ..ops import spec_for
+from ..ops.state import initial_state
 
 Array = NDArray[Any]
 Visit = Callable[[str, Array], Array]  # the name of a tensor and its value -> the value to go on with
@@ -43,10 +44,8 @@ def evaluate(
     the first value of all state.
     """
     held = dict(values)
-    for op in graph.init:
-        first = graph.input(op).data
-        assert first is not None
-        held |= {name: np.broadcast_to(first, (len(next(iter(values.values()))), *first.shape)) for name in op.outputs}
+    for name, first in initial_state(graph).items():
+        held[name] = np.broadcast_to(first, (len(next(iter(values.values()))), *first.shape))
     if visit is not None and ops is None:
         held |= {name: visit(name, held[name]) for name in graph.inputs}
     replaced = constants or {}

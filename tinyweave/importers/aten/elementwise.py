@@ -14,6 +14,7 @@ Array = NDArray[Any]
 
 
 def constant(value: Any, what: str) -> Array:
+    """Return an argument that must be constant."""
     if not isinstance(value, np.ndarray):
         raise Unsupported(f"its {what} is computed by the network and not constant")
     return value

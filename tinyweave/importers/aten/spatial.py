@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import data_movement
 from ...ops.window import same_padding
 from ..channels_last import Axes, Builder, Map, Unread, Unsupported
 from .axes import mean
@@ -248,12 +249,12 @@ def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
 
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None) -> Map:
     size, scales = _resized(x, output_size, scale_factors)
+    attrs = {"align_corners": False, "half_pixel_centers": False}
     for extent, out, scale in zip(_size(x), size, scales, strict=True):
         places = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
-        ours = np.minimum(np.floor(np.arange(out, dtype=np.float32) * (np.float32(extent) / np.float32(out))), extent - 1)
-        if (places != ours).any():
+        if (places != data_movement.nearest(extent, out, attrs)).any():
             raise Unsupported("its factor rounds in another way than TFLite's")
-    return resized(b, "resize_nearest_neighbor", x, size, align_corners=False, half_pixel_centers=False)
+    return resized(b, "resize_nearest_neighbor", x, size, **attrs)
 
 
 def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:

@@ -20,16 +20,9 @@ FLOAT = 1  # in TensorProto.DataType
 INFINITE = 3.4e38  # limits beyond it clip nothing
 
 
-def known(value: Any, what: str) -> Array:
-    """Return an input that must be constant."""
-    if not isinstance(value, np.ndarray):
-        raise Unsupported(f"its {what} is computed by the network and not constant")
-    return value
-
-
 def integers(value: Any, what: str) -> list[int]:
     """Return an input that must be constant as whole numbers."""
-    return [int(each) for each in np.ravel(known(value, what))]
+    return [int(each) for each in np.ravel(elementwise.constant(value, what))]
 
 
 def plain(function: Function) -> Function:
@@ -71,7 +64,7 @@ def convolution(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Map:
-    kernel = known(weight, "weight").shape[2:]
+    kernel = elementwise.constant(weight, "weight").shape[2:]
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
     padding = _padding(x, kernel, strides, dilations, auto_pad, pads)
     return spatial.convolution(b, x, weight, bias, strides, padding, dilations, group)
@@ -92,7 +85,7 @@ def transposed_convolution(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Map:
-    rank = known(weight, "weight").ndim - 2
+    rank = elementwise.constant(weight, "weight").ndim - 2
     if rank != 2:
         raise Unsupported("only maps [1, c, h, w] are supported")
     pads, more = pads or [0] * (2 * rank), output_padding or [0] * rank
@@ -160,10 +153,10 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Map:
-    weight = known(weight, "weight") * np.float32(alpha)
+    weight = elementwise.constant(weight, "weight") * np.float32(alpha)
     weight = weight if transB else weight.T
     if bias is not None:
-        bias = known(bias, "bias") * np.float32(beta)
+        bias = elementwise.constant(bias, "bias") * np.float32(beta)
         if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
             raise Unsupported(f"its bias of shape {list(bias.shape)} differs between rows")
         bias = np.broadcast_to(bias.ravel(), (len(weight),))
@@ -172,7 +165,7 @@ def gemm(
 
 
 def product(b: Builder, x: Any, weight: Any) -> Map:
-    weight = known(weight, "second operand") if isinstance(x, Map) else known(x, "second operand")
+    weight = elementwise.constant(weight, "second operand") if isinstance(x, Map) else elementwise.constant(x, "second operand")
     if not isinstance(x, Map) or weight.ndim != 2:
         raise Unsupported("only a map times a constant matrix is supported")
     return axes.linear(b, x, weight.T)
@@ -195,7 +188,7 @@ def average(b: Builder, *inputs: Any) -> Map:
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    low, high = (None if limit is None else float(known(limit, "limit")) for limit in (low, high))
+    low, high = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
     return elementwise.clamp(
         b, x, None if low is None or low < -INFINITE else low, None if high is None or high > INFINITE else high
     )
@@ -208,7 +201,7 @@ def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -
 
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
-    slope = known(slope, "slope")
+    slope = elementwise.constant(slope, "slope")
     if slope.size not in (1, x.shape[1]):
         raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
     return elementwise.prelu(b, x, slope.ravel())
@@ -230,7 +223,7 @@ def normalised(
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    if training is not None and np.any(known(training, "mode")):
+    if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode")
     return [x, Unread("the mask of its dropout is read")]
 
@@ -242,7 +235,7 @@ def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:
-    exponent = known(exponent, "exponent")
+    exponent = elementwise.constant(exponent, "exponent")
     return elementwise.power(b, x, float(exponent.ravel()[0]) if exponent.size == 1 else None)
 
 
@@ -289,7 +282,7 @@ def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps:
 
 
 def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
-    extent, indices = x.shape[axis], known(indices, "indices")
+    extent, indices = x.shape[axis], elementwise.constant(indices, "indices")
     places = [int(place) % extent for place in indices.ravel()]
     if indices.ndim == 0:
         return axes.select(b, x, axis, places[0])
@@ -305,7 +298,7 @@ def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, 
     for index, axis in enumerate(chosen):
         by_axis[axis] = (amounts[index], amounts[index + len(amounts) // 2])
     backwards = [amount for pair in by_axis[::-1] for amount in pair]
-    filled = 0.0 if value is None else float(known(value, "value").ravel()[0])
+    filled = 0.0 if value is None else float(elementwise.constant(value, "value").ravel()[0])
     return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
 
 
@@ -406,11 +399,11 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
             raise Unsupported(f"its activations {', '.join(activations)} are not the usual ones")
         if kind == "gru" and not linear_before_reset:
             raise Unsupported("it resets before the product; set linear_before_reset, as PyTorch does")
-        if any(state is not None and np.any(known(state, "first state")) for state in states):
+        if any(state is not None and np.any(elementwise.constant(state, "first state")) for state in states):
             raise Unsupported("its first state is not 0")
-        parts = [known(weights, "weight")[0], known(recurrences, "weight")[0]]
+        parts = [elementwise.constant(weights, "weight")[0], elementwise.constant(recurrences, "weight")[0]]
         cells = parts[1].shape[1]
-        both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else known(biases, "bias")[0]
+        both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
         parts += [both[: len(gates) * cells], both[len(gates) * cells :]]
         ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
         given = [np.zeros(1)] * 2 if kind == "lstm" else np.zeros(1)

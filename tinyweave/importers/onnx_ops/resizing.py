@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ops.resize import float_line
+from ...ops.data_movement import nearest
 from ..aten import spatial
+from ..aten.elementwise import constant
 from ..channels_last import Builder, Map, Unsupported
-from .maps import integers, known
+from .maps import integers
 
 Array = NDArray[Any]
 
@@ -36,7 +37,7 @@ def resize(
     rank = len(x.axes)
     chosen = list(axes) if axes else list(range(rank))
     if scales is not None and np.size(scales):
-        factors = dict(zip(chosen, map(float, known(scales, "scales")), strict=True))
+        factors = dict(zip(chosen, map(float, constant(scales, "scales")), strict=True))
         wanted = {axis: int(np.floor(x.shape[axis] * factor)) for axis, factor in factors.items()}
     else:
         wanted = dict(zip(chosen, integers(sizes, "sizes"), strict=True))
@@ -56,10 +57,10 @@ def resize(
         _nearest(e, out, factors.get(a, 1.0), how, nearest_mode) for a, e, out in zip((2, 3), x.shape[2:], size, strict=True)
     ]
     for aligned, centred in ((False, False), (False, True), (True, False)):
-        ours = [_nearest_in_tflite(e, out, aligned, centred) for e, out in zip(x.shape[2:], size, strict=True)]
+        attrs = {"align_corners": aligned, "half_pixel_centers": centred}
+        ours = [nearest(e, out, attrs) for e, out in zip(x.shape[2:], size, strict=True)]
         if all(np.array_equal(one, two) for one, two in zip(places, ours, strict=True)):
-            kind = "resize_nearest_neighbor"
-            return spatial.resized(b, kind, x, size, align_corners=aligned, half_pixel_centers=centred)
+            return spatial.resized(b, "resize_nearest_neighbor", x, size, **attrs)
     raise Unsupported(f"its places '{how}' with '{nearest_mode}' are not TFLite's for these sizes")
 
 
@@ -83,9 +84,3 @@ def _nearest(extent: int, out: int, factor: float, how: str, rounding: str) -> A
     else:
         raise Unsupported(f"its places '{how}' are not TFLite's")
     return np.clip(ROUNDED[rounding](at), 0, extent - 1).astype(np.int64)
-
-
-def _nearest_in_tflite(extent: int, out: int, aligned: bool, centred: bool) -> Array:
-    scale, offset = float_line(extent, out, aligned, centred)
-    at = (np.arange(out, dtype=np.float32) + offset) * scale
-    return np.clip(np.floor(at + 0.5) if aligned else np.floor(at), 0, extent - 1).astype(np.int64)
