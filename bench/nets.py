@@ -40,7 +40,7 @@ CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10
 
 def scaled(table: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...], resolution: int, width: float) -> Arch:
     groups = tuple(Group(rounded(channels * width), *rest) for channels, *rest in table)
-    return Arch(resolution, rounded(STEM * width), groups, rounded(LAST * width), CLASSES)
+    return Arch((resolution, resolution, 3), rounded(STEM * width), groups, rounded(LAST * width), CLASSES)
 
 
 def small_cifar() -> Graph:

@@ -30,7 +30,7 @@ def written(folder: Path, name: str, graph: Graph) -> Path:
 @pytest.fixture(scope="module")
 def mobile(tmp_path_factory) -> Path:
     """An image of 3 KiB whose rows can come one after the other, and a classifier."""
-    graph = to_graph("mobile", blocks(Arch(32, 8, (Group(8, 1, (3,), (3,)),))), classes=4)
+    graph = to_graph("mobile", blocks(Arch((32, 32, 3), 8, (Group(8, 1, (3,), (3,)),))), classes=4)
     return written(tmp_path_factory.mktemp("models"), "mobile", graph)
 
 

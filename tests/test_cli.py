@@ -930,7 +930,8 @@ def test_reorder_as_json(capsys, chain):
 @pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
 def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> None:
     model = tmp_path / "mobilenet.tflite"
-    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(Arch(48, 8, (Group(8, 2, (3, 3), (1, 4)),))), classes=10)))
+    arch = Arch((48, 48, 3), 8, (Group(8, 2, (3, 3), (1, 4)),))
+    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(arch), classes=10)))
     assert run("plan", model, "--count", count, "--ram", "30k", "--max-mac-overhead", 1.2, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     found = record["count"]

@@ -21,7 +21,8 @@ def of_space(rng: random.Random, tenths: int | None = None, resolution: int | No
         kernels, expansions = rng.choices((3, 5, 7), k=depth), rng.choices((3, 4, 6), k=depth)
         groups.append(Group(rounded(channels * width), stride, tuple(kernels), tuple(expansions)))
     last, classes = rng.choice((0, rounded(1280 * max(width, 1.0)))), rng.choice((0, 2, 10, 100, 1000))
-    return verify(Arch(resolution or rng.choice(range(48, 225, 16)), rounded(32 * width), tuple(groups), last, classes))
+    side = resolution or rng.choice(range(48, 225, 16))
+    return verify(Arch((side, side, 3), rounded(32 * width), tuple(groups), last, classes))
 
 
 def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_groups: int = 5) -> Arch:
@@ -32,7 +33,9 @@ def any_arch(rng: random.Random, resolutions: tuple[int, int] = (32, 224), most_
         kernels = [rng.choice((3, 5, 7) if index < stride - 1 else (1, 3, 3, 5, 7)) for index in range(depth)]
         groups.append(Group(_width(rng), stride, tuple(kernels), tuple(rng.choices((1, 2, 3, 4, 6), k=depth))))
     last, classes = rng.choice((0, _width(rng))), rng.choice((0, rng.randint(1, 300)))
-    return verify(Arch(rng.randint(*resolutions), _width(rng), tuple(groups), last, classes))
+    side, channels = rng.randint(*resolutions), rng.choice((1, 3, 3, 4))
+    stem, kernel, stride = _width(rng), rng.choice((1, 3, 3, 5)), rng.choice((1, 2, 2))
+    return verify(Arch((side, side, channels), stem, tuple(groups), last, classes, (kernel, kernel), (stride, stride)))
 
 
 def small_arch(rng: random.Random) -> Arch:

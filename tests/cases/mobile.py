@@ -16,7 +16,7 @@ def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:
     """MobileNetV2 without classifier as in the code of the fusion paper: whole channels, and the first block expands too."""
     whole = mobilenet_v2(side)
     groups = tuple(replace(group, width=int(group.width * width)) for group in whole.groups)
-    arch = Arch(side, int(whole.stem * width), groups, int(whole.last * width))
+    arch = Arch((side, side, 3), int(whole.stem * width), groups, int(whole.last * width))
     stem, first, *rest = blocks(arch)
     depthwise = first.layers[0]
     return [stem, first._replace(layers=(square(depthwise.h, depthwise.c_in, depthwise.c_in), *first.layers)), *rest]
@@ -38,10 +38,9 @@ def published(path: Path) -> Arch:
             groups.append(Group(width, group.stride, (*group.kernels, kernel), (*group.expansions, expansion)))
         else:
             groups.append(Group(width, conv["stride"], (kernel,), (expansion,)))
+    image = net["resolution"], net["resolution"], 3
     mix, classes = net["feature_mix_layer"], net["classifier"]["out_features"]
-    return verify(
-        Arch(net["resolution"], net["first_conv"]["out_channels"], tuple(groups), mix["out_channels"] if mix else 0, classes)
-    )
+    return verify(Arch(image, net["first_conv"]["out_channels"], tuple(groups), mix["out_channels"] if mix else 0, classes))
 
 
 def fusion_chains(path: Path) -> dict[str, list[ChainLayer]]:

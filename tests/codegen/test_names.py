@@ -84,7 +84,7 @@ def plans() -> list[Plan]:
     """Layers of many kinds apart, fused, in tiles, with state, streamed."""
     found = [plan(make(), schedule=schedule) for make in NETWORKS.values() for schedule in ("best", "layer")]
     found += [plan(NETWORKS["chain"](), stream_inputs=True), plan(maps.heads(), stream_inputs=True, stream_outputs=True)]
-    tiled = plan(to_graph("tiled", blocks(Arch(32, 8, (Group(8, 2, (3, 3), (4, 6)),))), classes=10))
+    tiled = plan(to_graph("tiled", blocks(Arch((32, 32, 3), 8, (Group(8, 2, (3, 3), (4, 6)),))), classes=10))
     assert any(stage.tiles for stage in tiled.stages)
     return [*found, tiled]
 

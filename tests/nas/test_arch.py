@@ -25,7 +25,7 @@ from tinyweave.nas.arch import (
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs_original
 
-SMALL = Arch(32, 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
+SMALL = Arch((32, 32, 3), 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
 
 
 def test_mobilenet_v2() -> None:
@@ -45,7 +45,7 @@ def test_blocks_are_those_of_the_numbers() -> None:
     assert [(layer.h, layer.c_in, layer.c_out) for layer in down.layers] == [(16, 8, 24), (16, 24, 24), (8, 24, 16)]
     assert [block.residual for block in (stem, first, down, same)] == [False, True, False, True]
     assert [block.linear for block in (stem, first, down, same)] == [False, True, True, True]
-    assert [layer.kernel for layer in bottleneck(8, (4, 4, 6), 1, 1).layers] == [(1, 1)], "nor does kernel 1"
+    assert [layer.kernel for layer in bottleneck((8, 8), (4, 4, 6), 1, 1).layers] == [(1, 1)], "nor does kernel 1"
 
 
 def test_counts_are_those_of_the_graph() -> None:
@@ -56,25 +56,29 @@ def test_counts_are_those_of_the_graph() -> None:
     assert activations == ["relu6", "none", "relu6", "none", "relu6", "none"]
 
 
-@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch(1, 1, ())])
+@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ())])
 def test_json_there_and_back(arch: Arch) -> None:
     again = from_json(to_json(arch))
     assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
-    assert layers(blocks(again))[0].h == arch.resolution
+    assert layers(blocks(again))[0][:3] == arch.image
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"resolution": 0}, "resolution is 0; give a whole number from 1 to 8192"),
-        ({"resolution": True}, "resolution is True"),
+        ({"image": [0, 8, 3]}, r"image\[0\] is 0; give a whole number from 1 to 8192"),
+        ({"image": [8, 8, True]}, r"image\[2\] is True"),
+        ({"image": [8, 8]}, "image is no list of 3"),
+        ({"image": 8}, "image is no list"),
+        ({"stem_kernel": [3, 2]}, r"stem_kernel\[1\] is 2; kernels are odd"),
+        ({"stem_stride": [0, 1]}, r"stem_stride\[0\] is 0"),
         ({"stem": 1e3}, "stem is 1000.0"),
         ({"last": -1}, "last is -1"),
         ({"classes": [3]}, "classes is list"),
         ({"classes": 10**50}, "classes is 1000"),
         ({"groups": {}}, "groups is no list"),
         ({"groups": [3]}, r"groups\[0\] has not the fields width, stride"),
-        ({"depth": 3}, "the whole has not the fields resolution, stem"),
+        ({"depth": 3}, "the whole has not the fields image, stem"),
         ({"width": None}, r"groups\[1\].width is NoneType"),
         ({"stride": 3}, r"groups\[1\].stride is 3; give a whole number from 1 to 2"),
         ({"kernels": 3}, r"groups\[1\].kernels is no list"),
@@ -94,7 +98,7 @@ def test_what_is_no_architecture(change: dict[str, Any], message: str) -> None:
     assert len(str(error.value)) < 200 and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"resolution": ' + "9" * 5000 + "}"])
+@pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"image": ' + "9" * 5000 + "}"])
 def test_what_is_no_json(text: str) -> None:
     with pytest.raises(CompileError, match="architecture: "):
         from_json(text)
@@ -102,5 +106,5 @@ def test_what_is_no_json(text: str) -> None:
 
 def test_an_architecture_made_by_hand_is_checked_too() -> None:
     assert verify(SMALL) is SMALL
-    with pytest.raises(CompileError, match="resolution is 0"):
-        verify(Arch(0, 8, ()))
+    with pytest.raises(CompileError, match=r"image\[0\] is 0"):
+        verify(Arch((0, 8, 3), 8, ()))

@@ -43,12 +43,12 @@ def test_a_skip_that_a_tile_reads_late() -> None:
     groups = (Group(16, 1, (7,), (4,)), Group(16, 1, (7, 3), (4, 1)), Group(8, 1, (3,), (1,)))
     for seed in (10218, 10219):
         assert agrees(small_arch(random.Random(seed)), stream_inputs=False)
-    assert agrees(Arch(21, 8, groups), stream_inputs=True)
+    assert agrees(Arch((21, 21, 3), 8, groups), stream_inputs=True)
 
 
 def test_by_hand() -> None:
     """A stem and the mean of what it makes: the image's ring of 3 rows, a row, sums of 4 bytes, the output; F is 1."""
-    arch = Arch(32, 8, ())
+    arch = Arch((32, 32, 3), 8, ())
     assert [step.kind for step in steps_of(arch)] == ["conv_2d", "mean"]
     assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
     # all windows but those of the first row and column see all of 3 x 3 pixels
@@ -85,5 +85,12 @@ def test_windows_keep_what_sees_the_map() -> None:
 
 def test_channels_of_no_whole_words_are_refused() -> None:
     with pytest.raises(CompileError, match="a layer of 6 channels; give a multiple of 4"):
-        arena(Arch(32, 8, (Group(6, 1, (3,), (2,)),)))
-    assert least_bytes(steps_of(Arch(32, 8, (), classes=3)), streamed_inputs=False) > 0, "the classes may be any number"
+        arena(Arch((32, 32, 3), 8, (Group(6, 1, (3,), (2,)),)))
+    three = Arch((32, 32, 3), 8, (), classes=3)
+    assert least_bytes(steps_of(three), streamed_inputs=False) > 0, "the classes may be any number"
+
+
+def test_an_image_that_is_not_square_is_not_known() -> None:
+    for arch in (Arch((49, 10, 1), 8, ()), Arch((1, 64, 4), 8, ()), Arch((32, 32, 3), 8, (), stem_stride=(1, 2))):
+        with pytest.raises(CompileError, match="give a square one"):
+            arena(arch)

@@ -68,7 +68,8 @@ def random_arch(rng: random.Random) -> Arch:
         depth = rng.choice((2, 3, 4)) if number < 5 else 1
         kernels, expansions = (tuple(rng.choices(choices, k=depth)) for choices in ((3, 5, 7), (3, 4, 6)))
         groups.append(Group(8 * rng.randint(number + 1, 2 * number + 3), stride, kernels, expansions))
-    return verify(Arch(16 * rng.randint(6, 14), 8 * rng.randint(1, 4), tuple(groups), rng.choice((0, 256)), 100))
+    side = 16 * rng.randint(6, 14)
+    return verify(Arch((side, side, 3), 8 * rng.randint(1, 4), tuple(groups), rng.choice((0, 256)), 100))
 
 
 def keeps_the_rules(arch: Arch, factor: int) -> tuple[float, float]:
@@ -140,7 +141,7 @@ def test_published_networks(shared: Path) -> None:
 
 
 def test_a_block_that_changes_no_shape_goes_with_its_group() -> None:
-    arch = Arch(64, 16, (Group(16, 1, (5, 5), (1, 3)), Group(24, 2, (7, 3), (4, 4)), Group(32, 2, (3,), (6,))))
+    arch = Arch((64, 64, 3), 16, (Group(16, 1, (5, 5), (1, 3)), Group(24, 2, (7, 3), (4, 4)), Group(32, 2, (3,), (6,))))
     assert redistributed(arch, 4, added=()).groups == (Group(24, 2, (3, 3), (4, 4)), arch.groups[2])
     assert redistributed(arch, 8, added=(2,)).groups == (Group(24, 2, (3,), (4,)), Group(32, 2, (3, 3), (6, 6)))
 

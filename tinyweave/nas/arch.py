@@ -1,6 +1,7 @@
 """Architectures: networks of inverted bottlenecks in a few numbers. In: an Arch, or JSON. Out: blocks, layers, counts; JSON.
 
-A 3x3 convolution with stride 2 (the stem), groups of bottlenecks of one width, a 1x1 convolution, the mean, a classifier.
+A convolution (the stem), groups of bottlenecks of one width, a 1x1 convolution, the mean, a classifier. A map of one row is a
+signal: windows on it have one row and run along the columns.
 Source: MobileNetV2 (arXiv 1801.04381); depth, kernel, expansion may differ by block, as in TinyNAS (arXiv 2007.10319).
 """
 
@@ -13,10 +14,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..ir import CompileError
+from ..ops.window import Size
 from ..papers import chain as cost
-from ..papers.chain import ChainLayer, square
+from ..papers.chain import ChainLayer
 
-IMAGE, STEM_KERNEL, STEM_STRIDE = 3, 3, 2  # channels; of the first convolution
 LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -37,13 +38,16 @@ class Group:
 
 @dataclass(frozen=True)
 class Arch:
-    """resolution: the image's side. stem, last: channels of the first and last convolution. 0 in last and classes: none."""
+    """image: rows, columns and channels of the input. stem, last: channels of the first and last convolution. 0 in last and
+    classes: none. stem_kernel, stem_stride: rows and columns."""
 
-    resolution: int
+    image: tuple[int, int, int]
     stem: int
     groups: tuple[Group, ...]
     last: int = 0
     classes: int = 0
+    stem_kernel: Size = (3, 3)
+    stem_stride: Size = (2, 2)
 
 
 class Block(NamedTuple):
@@ -58,7 +62,8 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
     """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
     fewer."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
-    return verify(Arch(resolution, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
+    image = resolution, resolution, 3
+    return verify(Arch(image, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
 
 
 def rounded(channels: float) -> int:
@@ -67,27 +72,37 @@ def rounded(channels: float) -> int:
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
-def bottleneck(side: int, channels: tuple[int, int, int], kernel: int, stride: int) -> Block:
+def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride: Size = (1, 1)) -> ChainLayer:
+    """Return a convolution of a map, padded alike on both sides so that with stride 1 the map keeps its size."""
+    (rows, row_step), (columns, column_step) = (
+        (1, 1) if side == 1 else (extent, step) for side, extent, step in zip(size, kernel, stride, strict=True)
+    )
+    return ChainLayer(*size, c_in, c_out, (rows, columns), (row_step, column_step), ((rows // 2,) * 2, (columns // 2,) * 2))
+
+
+def bottleneck(size: Size, channels: tuple[int, int, int], kernel: int, stride: int) -> Block:
     """Return a block that expands, convolves by depth and projects, with a residual where the shapes allow it. channels: in,
     middle, out."""
     c_in, c_mid, c_out = channels
-    convolutions = [square(side, c_in, c_mid)] if c_mid != c_in else []
+    convolutions = [convolution(size, c_in, c_mid)] if c_mid != c_in else []
     if kernel > 1:
-        convolutions.append(square(side, c_mid, c_mid, kernel, stride, depthwise=True))
-    project = square(convolutions[-1].h_out if convolutions else side, c_mid, c_out)
-    return Block((*convolutions, project), stride == 1 and c_in == c_out, linear=True)
+        by_depth = convolution(size, c_mid, c_mid, (kernel, kernel), (stride, stride))
+        convolutions.append(by_depth._replace(depthwise=True))
+        size = by_depth.h_out, by_depth.w_out
+    return Block((*convolutions, convolution(size, c_mid, c_out)), stride == 1 and c_in == c_out, linear=True)
 
 
 def blocks(arch: Arch) -> list[Block]:
     """Return all blocks but the classifier."""
-    sequence = [Block((square(arch.resolution, IMAGE, arch.stem, STEM_KERNEL, STEM_STRIDE),))]
+    *size, channels = arch.image
+    sequence = [Block((convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride),))]
     for group in arch.groups:
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             before = sequence[-1].layers[-1]
-            channels = before.c_out, before.c_out * expansion, group.width
-            sequence.append(bottleneck(before.h_out, channels, kernel, 1 if index else group.stride))
+            widths = before.c_out, before.c_out * expansion, group.width
+            sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride))
     before = sequence[-1].layers[-1]
-    return [*sequence, Block((square(before.h_out, before.c_out, arch.last),))] if arch.last else sequence
+    return [*sequence, Block((convolution((before.h_out, before.w_out), before.c_out, arch.last),))] if arch.last else sequence
 
 
 def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
@@ -111,7 +126,11 @@ def classifier(arch: Arch) -> int:
 
 def verify(arch: Arch) -> Arch:
     """Return the same architecture, or raise a CompileError that says what is wrong with it."""
-    _number("resolution", arch.resolution)
+    for field, count in (("image", 3), ("stem_kernel", 2), ("stem_stride", 2)):
+        _numbers(field, getattr(arch, field), count)
+    for index, side in enumerate(arch.stem_kernel):
+        if side % 2 == 0:
+            raise CompileError(f"architecture: stem_kernel[{index}] is {side}", "kernels are odd")
     _number("stem", arch.stem)
     _number("last", arch.last, lower_bound=0)
     _number("classes", arch.classes, lower_bound=0)
@@ -138,6 +157,13 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
         raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
 
 
+def _numbers(name: str, values: object, count: int) -> None:
+    if not isinstance(values, tuple) or len(values) != count:
+        raise CompileError(f"architecture: {name} is no list of {count}", WHAT_TO_DO)
+    for index, value in enumerate(values):
+        _number(f"{name}[{index}]", value)
+
+
 def to_json(arch: Arch) -> str:
     return json.dumps(asdict(arch))
 
@@ -154,7 +180,8 @@ def from_json(text: str) -> Arch:
         _fields(f"groups[{number}]", group, Group)
         lists = {key: tuple(_list(f"groups[{number}].{key}", group[key])) for key in ("kernels", "expansions")}
         groups.append(Group(**{**group, **lists}))
-    return verify(Arch(**{**record, "groups": tuple(groups)}))
+    sizes = {key: tuple(_list(key, record[key])) for key in ("image", "stem_kernel", "stem_stride")}
+    return verify(Arch(**{**record, **sizes, "groups": tuple(groups)}))
 
 
 def _fields(where: str, record: object, kind: type[Arch | Group]) -> None:

@@ -31,6 +31,8 @@ def macs(arch: Arch) -> int:
 
 def steps_of(arch: Arch) -> list[Step]:
     """Return the network op by op; CompileError where channels are no multiple of a word."""
+    if arch.image[0] != arch.image[1] or not all(layer.is_square for layer in blocks(arch)[0].layers):
+        raise CompileError(f"the image is {arch.image[0]} x {arch.image[1]}", "give a square one: others are planned as graphs")
     chain = [step for block in blocks(arch) for step in _steps(block)]
     for step in chain:
         if step.c_out % WORD:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..ir import CompileError
 from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
-from .arch import STEM_STRIDE, Arch, Group, blocks, classifier, layers, macs, verify, weights
+from .arch import Arch, Group, blocks, classifier, layers, macs, verify, weights
 
 KERNEL = 3  # where the stride is 2: a smaller window would not see all of its input
 Copy = tuple[int, int, int]  # of a block: number of its group, kernel, expansion
@@ -56,7 +56,7 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 def head_of(arch: Arch, factor: int = 8) -> int:
     """Return how many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times
     smaller."""
-    count, shrunk = 1, STEM_STRIDE
+    count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:
         if shrunk == factor:
             break
@@ -74,7 +74,7 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
     with which neither work nor weights are further from the architecture's than they must be.
     """
     head_of(verify(arch), factor)
-    shrunk, first, groups = STEM_STRIDE, 0, list[Group]()  # first: of the groups that may grow
+    shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: of the groups that may grow
     c_in = arch.stem
     for number, group in enumerate(arch.groups):
         inside = shrunk < factor

@@ -22,7 +22,7 @@ from tinyweave.passes import run_passes
 from tinyweave.planning import plan
 from tinyweave.simulate import compare
 
-EVEN = blocks(Arch(24, 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32))  # channels of whole words
+EVEN = blocks(Arch((24, 24, 3), 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32))  # channels of whole words
 ODD = narrow_mobilenet(32)[:6]
 
 
