@@ -1,0 +1,86 @@
+"""Spaces: what is drawn from them, changed and crossed is of them; TinyNAS' space has as many networks as it says."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tinyweave.nas.arch import blocks, macs
+from tinyweave.nas.space import (
+    MOBILE,
+    MOBILE_1280,
+    Choice,
+    Space,
+    arch_of,
+    count,
+    crossed,
+    keywords,
+    largest,
+    mutated,
+    sampled,
+    sensors,
+    small_images,
+    smallest,
+)
+
+SPACES = (MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3))
+
+
+def is_of(space: Space, choice: Choice) -> bool:
+    return (
+        choice.size in space.sizes
+        and choice.width in space.widths
+        and all(
+            len(blocks) in stage.depths and all(k in stage.kernels and e in stage.expansions for k, e in blocks)
+            for stage, blocks in zip(space.stages, choice.blocks, strict=True)
+        )
+    )
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
+def test_what_a_search_makes_is_of_its_space(space: Space) -> None:
+    rng, parents = random.Random(3), [sampled(space, random.Random(seed)) for seed in range(30)]
+    assert all(is_of(space, choice) for choice in (*parents, largest(space), smallest(space)))
+    for number, parent in enumerate(parents):
+        child, changed = crossed(parent, parents[number - 1], rng), mutated(space, parent, 0.3, rng)
+        assert is_of(space, child) and is_of(space, changed)
+        assert mutated(space, parent, 0, rng) == parent and crossed(parent, parent, rng) == parent
+    sizes = [macs(arch_of(space, choice, 10)) for choice in parents]
+    assert macs(arch_of(space, smallest(space), 10)) <= min(sizes) and max(sizes) <= macs(arch_of(space, largest(space), 10))
+    assert len({*map(str, parents)}) > 20 and sampled(space, random.Random(0)) == parents[0]
+
+
+def test_tinynas_space() -> None:
+    assert count(MOBILE) == 108 * 7371**5 * 9, "9 + 81 + ... of five stages with 2, 3 or 4 blocks, and 9 of the last"
+    assert 7371 == 9**2 + 9**3 + 9**4
+    arch = arch_of(MOBILE, largest(MOBILE, (144, 144), 0.5), 100)
+    assert [group.width for group in arch.groups] == [8, 16, 24, 40, 48, 96, 160] and (arch.stem, arch.last) == (16, 0)
+    assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=0.3), 100).last == 1280
+    assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=1.0), 100).last == 1280
+
+
+def test_all_choices_are_drawn_alike() -> None:
+    space = small_images()
+    drawn = [sampled(space, random.Random(seed)) for seed in range(3000)]
+    for picked in (
+        Counter(choice.width for choice in drawn),
+        Counter(len(choice.blocks[1]) for choice in drawn),
+        Counter(choice.blocks[0][0][0] for choice in drawn),
+    ):
+        expected = len(drawn) / len(picked)
+        assert all(abs(times - expected) < 5 * expected**0.5 for times in picked.values())
+
+
+def test_a_mutation_changes_what_its_rate_says() -> None:
+    space, rng = MOBILE, random.Random(5)
+    start = sampled(space, rng)
+    changed = sum(mutated(space, start, 0.1, rng).width != start.width for _ in range(2000))
+    assert abs(changed - 2000 * 0.1 * 8 / 9) < 60, "one of nine draws is the same again"
+
+
+def test_maps_of_one_row_have_windows_of_one_row() -> None:
+    for block in blocks(arch_of(sensors(128, 3), largest(sensors(128, 3)), 4)):
+        for layer in block.layers:
+            assert (layer.h, layer.h_out, layer.kernel[0], layer.stride[0]) == (1, 1, 1, 1)
