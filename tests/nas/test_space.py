@@ -12,7 +12,7 @@ from tinyweave.nas.space import (
     MOBILE,
     MOBILE_1280,
     Choice,
-    Space,
+    SearchSpace,
     arch_of,
     count,
     crossed,
@@ -28,19 +28,19 @@ from tinyweave.nas.space import (
 SPACES = (MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3))
 
 
-def is_of(space: Space, choice: Choice) -> bool:
+def is_of(space: SearchSpace, choice: Choice) -> bool:
     return (
         choice.size in space.sizes
         and choice.width in space.widths
         and all(
-            len(blocks) in stage.depths and all(k in stage.kernels and e in stage.expansions for k, e in blocks)
-            for stage, blocks in zip(space.stages, choice.blocks, strict=True)
+            len(blocks) in group.depths and all(k in group.kernels and e in group.expansions for k, e in blocks)
+            for group, blocks in zip(space.groups, choice.blocks, strict=True)
         )
     )
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
-def test_what_a_search_makes_is_of_its_space(space: Space) -> None:
+def test_what_a_search_makes_is_of_its_space(space: SearchSpace) -> None:
     rng, parents = random.Random(3), [sampled(space, random.Random(seed)) for seed in range(30)]
     assert all(is_of(space, choice) for choice in (*parents, largest(space), smallest(space)))
     for number, parent in enumerate(parents):

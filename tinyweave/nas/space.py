@@ -1,4 +1,4 @@
-"""Search spaces: which architectures a search may choose from. In: a Space, a seeded generator. Out: Choices; their Archs.
+"""Search spaces: which architectures a search may choose from. In: a SearchSpace, a seeded generator. Out: Choices; their Archs.
 
 A space fixes the groups and their strides; image, width, depth, kernels and expansions vary.
 Sources: TinyNAS (arXiv 2007.10319) for `mobile`; the others are of its form, for smaller inputs.
@@ -17,7 +17,7 @@ from .arch import Arch, Group, rounded, verify
 
 
 @dataclass(frozen=True)
-class Stage:
+class ElasticGroup:
     """A group of bottlenecks: channels at width 1, stride of the first one, and what each of the rest may be."""
 
     width: int
@@ -28,7 +28,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """sizes: rows and columns that the image may have. widths: factors of all channels but the image's.
 
     stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that; 0: none.
@@ -39,165 +39,165 @@ class Space:
     channels: int
     widths: tuple[float, ...]
     stem: int
-    stages: tuple[Stage, ...]
+    groups: tuple[ElasticGroup, ...]
     last: int = 0
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
 
 
 class Choice(NamedTuple):
-    """A network of a space. blocks: per stage, per bottleneck, its kernel and its expansion."""
+    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion."""
 
     size: Size
     width: float
     blocks: tuple[tuple[tuple[int, int], ...], ...]
 
 
-def arch_of(space: Space, choice: Choice, classes: int) -> Arch:
+def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     """Return the architecture of a choice, with a classifier of so many classes."""
     groups = []
-    for stage, chosen in zip(space.stages, choice.blocks, strict=True):
+    for group, chosen in zip(space.groups, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
-        groups.append(Group(rounded(stage.width * choice.width), stage.stride, kernels, expansions))
+        groups.append(Group(rounded(group.width * choice.width), group.stride, kernels, expansions))
     stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, 1.0)) if space.last else 0
     return verify(
         Arch((*choice.size, space.channels), stem, tuple(groups), last, classes, space.stem_kernel, space.stem_stride)
     )
 
 
-def sampled(space: Space, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
-    """Return a network drawn uniformly by stage and block, of the given image and width, or of any."""
-    stages = []
-    for stage in space.stages:
-        stages.append(tuple(_block(stage, rng) for _ in range(rng.choice(stage.depths))))
-    return Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(stages))
+def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
+    """Return a network drawn uniformly by group and block, of the given image and width, or of any."""
+    groups = []
+    for group in space.groups:
+        groups.append(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))))
+    return Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(groups))
 
 
-def largest(space: Space, size: Size | None = None, width: float | None = None) -> Choice:
+def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
     """Return the network with the most of everything."""
-    stages = tuple(((max(s.kernels), max(s.expansions)),) * max(s.depths) for s in space.stages)
-    return Choice(size or max(space.sizes), width or max(space.widths), stages)
+    groups = tuple(((max(s.kernels), max(s.expansions)),) * max(s.depths) for s in space.groups)
+    return Choice(size or max(space.sizes), width or max(space.widths), groups)
 
 
-def smallest(space: Space) -> Choice:
+def smallest(space: SearchSpace) -> Choice:
     """Return the network with the least of everything."""
-    stages = tuple(((min(s.kernels), min(s.expansions)),) * min(s.depths) for s in space.stages)
-    return Choice(min(space.sizes), min(space.widths), stages)
+    groups = tuple(((min(s.kernels), min(s.expansions)),) * min(s.depths) for s in space.groups)
+    return Choice(min(space.sizes), min(space.widths), groups)
 
 
-def mutated(space: Space, choice: Choice, rate: float, rng: random.Random) -> Choice:
+def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
     """Return a choice in which each gene is drawn anew with the probability `rate`.
 
-    Genes are the image, the width, and per stage its depth and each block's kernel and expansion.
+    Genes are the image, the width, and per group its depth and each block's kernel and expansion.
     """
-    stages = []
-    for stage, blocks in zip(space.stages, choice.blocks, strict=True):
-        depth = rng.choice(stage.depths) if rng.random() < rate else len(blocks)
-        grown = [*blocks, *(_block(stage, rng) for _ in range(depth - len(blocks)))]
-        stages.append(
+    groups = []
+    for group, blocks in zip(space.groups, choice.blocks, strict=True):
+        depth = rng.choice(group.depths) if rng.random() < rate else len(blocks)
+        grown = [*blocks, *(_block(group, rng) for _ in range(depth - len(blocks)))]
+        groups.append(
             tuple(
                 (
-                    rng.choice(stage.kernels) if rng.random() < rate else kernel,
-                    rng.choice(stage.expansions) if rng.random() < rate else expansion,
+                    rng.choice(group.kernels) if rng.random() < rate else kernel,
+                    rng.choice(group.expansions) if rng.random() < rate else expansion,
                 )
                 for kernel, expansion in grown[:depth]
             )
         )
     size = rng.choice(space.sizes) if rng.random() < rate else choice.size
     width = rng.choice(space.widths) if rng.random() < rate else choice.width
-    return Choice(size, width, tuple(stages))
+    return Choice(size, width, tuple(groups))
 
 
 def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
     """Return a child of two choices: each gene is one parent's, where both have it."""
-    stages = []
+    groups = []
     for ours, theirs in zip(first.blocks, second.blocks, strict=True):
         shared = [(rng.choice((a[0], b[0])), rng.choice((a[1], b[1]))) for a, b in zip(ours, theirs, strict=False)]
         longer = max(ours, theirs, key=len)
-        stages.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
-    return Choice(rng.choice((first.size, second.size)), rng.choice((first.width, second.width)), tuple(stages))
+        groups.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
+    return Choice(rng.choice((first.size, second.size)), rng.choice((first.width, second.width)), tuple(groups))
 
 
-def count(space: Space) -> int:
+def count(space: SearchSpace) -> int:
     """Return how many networks a space holds."""
-    per_stage = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.stages)
-    return len(space.sizes) * len(space.widths) * prod(per_stage)
+    per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
+    return len(space.sizes) * len(space.widths) * prod(per_group)
 
 
-def _block(stage: Stage, rng: random.Random) -> tuple[int, int]:
-    return rng.choice(stage.kernels), rng.choice(stage.expansions)
+def _block(group: ElasticGroup, rng: random.Random) -> tuple[int, int]:
+    return rng.choice(group.kernels), rng.choice(group.expansions)
 
 
 def _squares(sides: Sequence[int]) -> tuple[Size, ...]:
     return tuple((side, side) for side in sides)
 
 
-def _mobile_stage(width: int, stride: int, depths: tuple[int, ...] = (2, 3, 4)) -> Stage:
-    return Stage(width, stride, depths, (3, 5, 7), (3, 4, 6))
+def _mobile_group(width: int, stride: int, depths: tuple[int, ...] = (2, 3, 4)) -> ElasticGroup:
+    return ElasticGroup(width, stride, depths, (3, 5, 7), (3, 4, 6))
 
 
-MOBILE = Space(
+MOBILE = SearchSpace(
     "mobile",
     sizes=_squares(range(48, 225, 16)),
     channels=3,
     widths=tuple(tenths / 10 for tenths in range(2, 11)),
     stem=32,
-    stages=(
-        Stage(16, 1, (1,), (3,), (1,)),
-        *(_mobile_stage(*stage) for stage in ((24, 2), (40, 2), (80, 2), (96, 1), (192, 2))),
-        _mobile_stage(320, 1, (1,)),
+    groups=(
+        ElasticGroup(16, 1, (1,), (3,), (1,)),
+        *(_mobile_group(*group) for group in ((24, 2), (40, 2), (80, 2), (96, 1), (192, 2))),
+        _mobile_group(320, 1, (1,)),
     ),
 )
 MOBILE_1280 = replace(MOBILE, name="mobile_1280", last=1280)
 
 
-def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> Space:
+def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace:
     """Return a space for images of 24 to 64 pixels, which the stem keeps as large as they are."""
-    return Space(
+    return SearchSpace(
         "small_images",
         _squares(sides),
         channels,
         widths=(0.5, 0.75, 1.0, 1.25, 1.5, 2.0),
         stem=16,
-        stages=(
-            Stage(24, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
-            Stage(40, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
-            Stage(80, 2, (1, 2, 3), (3, 5), (2, 3, 4, 6)),
+        groups=(
+            ElasticGroup(24, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
+            ElasticGroup(40, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
+            ElasticGroup(80, 2, (1, 2, 3), (3, 5), (2, 3, 4, 6)),
         ),
         stem_stride=(1, 1),
     )
 
 
-def keywords(size: Size = (49, 10)) -> Space:
+def keywords(size: Size = (49, 10)) -> SearchSpace:
     """Return a space for features of sound: rows are frames, columns are bands."""
-    return Space(
+    return SearchSpace(
         "keywords",
         (size,),
         1,
         widths=(0.5, 0.75, 1.0, 1.5, 2.0, 2.5),
         stem=24,
-        stages=(
-            Stage(24, 1, (1, 2), (3, 5, 7), (1, 2, 3)),
-            Stage(32, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4)),
-            Stage(48, 2 if size[1] >= 24 else 1, (1, 2, 3), (3, 5), (2, 3, 4)),
+        groups=(
+            ElasticGroup(24, 1, (1, 2), (3, 5, 7), (1, 2, 3)),
+            ElasticGroup(32, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4)),
+            ElasticGroup(48, 2 if size[1] >= 24 else 1, (1, 2, 3), (3, 5), (2, 3, 4)),
         ),
         stem_kernel=(5, 5),
         stem_stride=(2, 2 if size[1] >= 24 else 1),
     )
 
 
-def sensors(window: int, channels: int) -> Space:
+def sensors(window: int, channels: int) -> SearchSpace:
     """Return a space for windows of a sensor's values, as one row."""
-    return Space(
+    return SearchSpace(
         "sensors",
         ((1, window),),
         channels,
         widths=(0.5, 1.0, 1.5, 2.0, 3.0),
         stem=16,
-        stages=(
-            Stage(16, 2, (1, 2), (3, 5, 7, 9), (1, 2, 3)),
-            Stage(24, 2, (1, 2, 3), (3, 5, 7, 9), (2, 3, 4)),
-            Stage(32, 2, (1, 2), (3, 5, 7), (2, 3, 4)),
+        groups=(
+            ElasticGroup(16, 2, (1, 2), (3, 5, 7, 9), (1, 2, 3)),
+            ElasticGroup(24, 2, (1, 2, 3), (3, 5, 7, 9), (2, 3, 4)),
+            ElasticGroup(32, 2, (1, 2), (3, 5, 7), (2, 3, 4)),
         ),
         stem_kernel=(1, 5),
     )

@@ -6,11 +6,8 @@ values before the network sees them is stated once, as Preprocessing.
 
 from __future__ import annotations
 
-import wave
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +16,11 @@ from numpy.typing import NDArray
 
 from ..files import read_file
 from ..ir import CompileError, Graph, Tensor
+from ..media import ARRAYS, IMAGES, MAX_ARRAYS, MAX_SAMPLE, MEND, RECORDINGS, Array, read_arrays, read_image, read_recording
 
-Array = NDArray[Any]
-MAX_FILE = 1 << 30  # bytes of a NumPy file, packed and unpacked
-MAX_SAMPLE = 1 << 27  # bytes of one image or recording
 MAX_FILES = 1 << 20
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
-SOURCES = {**dict.fromkeys(IMAGES, "images"), ".wav": "waveforms"}
+SOURCES = {**dict.fromkeys(IMAGES, "images"), **dict.fromkeys(RECORDINGS, "waveforms")}
 LABELS = "y"  # the array of an .npz that holds them
-WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes of a value
 
 
 @dataclass(frozen=True)
@@ -183,64 +176,21 @@ def _folder(path: Path) -> list[Path]:
 
 
 def _from_file(path: Path, tensor: Tensor) -> Array:
-    raw = read_file(path, MAX_SAMPLE, "leave it out")
-    if path.suffix.lower() in IMAGES:
-        return _image(path, raw, tensor)
-    return _wav(path, raw, tensor) if path.suffix.lower() == ".wav" else _loaded(path, raw)[""]
-
-
-def _image(path: Path, raw: bytes, tensor: Tensor) -> Array:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise CompileError("reading images needs Pillow", "pip install 'tinyweave[images]', or give an .npy file") from error
-    _, h, w, channels = tensor.shape
-    try:
-        with Image.open(BytesIO(raw)) as image:
-            seen = image.convert("L" if channels == 1 else "RGB").resize((w, h), Image.Resampling.BILINEAR)
-            return np.asarray(seen).reshape(h, w, channels)
-    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
-        raise CompileError(f"'{path}' cannot be read as an image: {error}", "leave it out, or mend it") from error
-
-
-def _wav(path: Path, raw: bytes, tensor: Tensor) -> Array:
-    """Return a recording in [-1, 1), its channels averaged, as long as the input: cut, or filled with 0."""
-    try:
-        with wave.open(BytesIO(raw)) as recording:
-            kind, channels = WAV_TYPES.get(recording.getsampwidth()), recording.getnchannels()
-            frames = recording.readframes(recording.getnframes())
-        if kind is None:
-            raise ValueError("it has values of 24 bits")
-        values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
-    except (wave.Error, ValueError, EOFError, OSError) as error:
-        raise CompileError(f"'{path}' cannot be read as a wav file: {error}", "leave it out, or mend it") from error
-    if kind is np.uint8:
-        values = values - 128
-    values = values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)
-    return np.pad(values[: tensor.elements], (0, max(0, tensor.elements - len(values))))
-
-
-def _loaded(path: Path, raw: bytes) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the one of an .npy file."""
-    try:
-        if path.suffix.lower() == ".npz":
-            with zipfile.ZipFile(BytesIO(raw)) as members:
-                unpacked = sum(member.file_size for member in members.infolist())
-            if unpacked > MAX_FILE:
-                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_FILE:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-        return {"": np.load(BytesIO(raw), allow_pickle=False)}
-    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile) as error:
-        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
+    suffix = path.suffix.lower()
+    if suffix in IMAGES:
+        return read_image(path, *tensor.shape[1:])
+    if suffix in RECORDINGS:
+        values = read_recording(path)[1][: tensor.elements]
+        return np.pad(values, (0, tensor.elements - len(values)))
+    return read_arrays(path, MAX_SAMPLE, MEND)[""]
 
 
 def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]], Array | None]:
     """Return the samples of a file, and its labels: an .npz may have an array `y` besides those of the inputs."""
-    raw = read_file(path, MAX_FILE, "give a folder, or a .npy or .npz file")
-    if path.suffix.lower() not in (".npy", ".npz"):
-        raise CompileError(f"'{path}' holds no samples", "give a folder, or a .npy or .npz file")
-    arrays = _loaded(path, raw)
+    what_to_do = "give a folder, or a .npy or .npz file"
+    if path.suffix.lower() not in ARRAYS and path.is_file():
+        raise CompileError(f"'{path}' holds no samples", what_to_do)
+    arrays = read_arrays(path, MAX_ARRAYS, what_to_do)
     labels = arrays.pop(LABELS, None)
     if {t.name for t in tensors} <= set(arrays):
         columns = [arrays[t.name] for t in tensors]
@@ -288,9 +238,10 @@ def _values_of(labels: Any) -> Array | None:
         return None
     if isinstance(labels, (str, Path)):
         path = Path(labels)
-        raw = read_file(path, MAX_FILE, "give a .npy file, or text with a number per line")
+        what_to_do = "give a .npy file, or text with a number per line"
         if path.suffix.lower() == ".npy":
-            return _checked_labels(_loaded(path, raw)[""])
+            return _checked_labels(read_arrays(path, MAX_ARRAYS, what_to_do)[""])
+        raw = read_file(path, MAX_ARRAYS, what_to_do)
         try:
             return _checked_labels(np.array([int(line) for line in raw.decode().split()]))
         except ValueError as error:

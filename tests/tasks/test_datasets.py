@@ -1,0 +1,175 @@
+"""Datasets of images, sounds and sensors: parts, values, and what is wrong with a folder in one line."""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tinyweave.ir import CompileError
+from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, part_of
+from tinyweave.tasks.images import read_images
+from tinyweave.tasks.sensors import read_rows, read_sensors
+from tinyweave.tasks.sounds import fitted, read_sounds
+
+COUNT = 60
+
+
+def images(folder: Path, classes: tuple[str, ...] = ("cat", "dog"), count: int = COUNT) -> Path:
+    for label in classes:
+        (folder / label).mkdir(parents=True)
+        for number in range(count):
+            Image.fromarray(np.full((6, 9, 3), number, np.uint8)).save(folder / label / f"{number}.png")
+    return folder
+
+
+def write_wav(path: Path, values: np.ndarray, rate: int = 8000) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(values.astype("<i2").tobytes())
+
+
+def sounds(folder: Path, name: str = "{label}/{speaker}_nohash_{take}.wav", rate: int = 8000) -> Path:
+    rng = np.random.default_rng(1)
+    for label in ("yes", "no"):
+        for speaker in range(20):
+            for take in range(3):
+                path = folder / name.format(label=label, speaker=speaker, take=take)
+                write_wav(path, rng.normal(0, 900, 3000), rate)
+    return folder
+
+
+def sensors(folder: Path, classes: tuple[str, ...] = ("rest", "run"), rows: int = 40) -> Path:
+    rng = np.random.default_rng(2)
+    for number, label in enumerate(classes):
+        (folder / label).mkdir(parents=True)
+        for take in range(30):
+            values = rng.normal(number, 1 + number, (rows, 3)) * (1, 10, 0.1) + (0, 5, 0)
+            lines = ["x,y,z", *(",".join(f"{v:.5f}" for v in row) for row in values)]
+            (folder / label / f"{take}.csv").write_text("\n".join(lines))
+    return folder
+
+
+def test_parts_follow_from_names_alone() -> None:
+    parts = [part_of(f"speaker {number}") for number in range(20_000)]
+    assert abs(parts.count("test") / 20_000 - TEST) < 0.01 and abs(parts.count("validation") / 20_000 - VALIDATION) < 0.01
+    assert [part_of(name) for name in ("a", "b", "cat/1.png", "")] == ["train", "train", "train", "train"]
+    assert [part_of(str(n)) for n in range(8)] == [part_of(str(n)) for n in range(8)]
+
+
+def test_images(tmp_path: Path) -> None:
+    made = read_images(images(tmp_path), (4, 5))
+    assert made.values.shape == (2 * COUNT, 4, 5, 3) and made.values.dtype == np.int8 and made.classes == ("cat", "dog")
+    assert sorted({int(v) for v in made.values.ravel()}) == [n - 128 for n in range(COUNT)], "pixel - 128"
+    assert sum(made.counts().values()) == 2 * COUNT and min(made.counts().values()) > 5
+    values, labels = made.part("test")
+    assert len(values) == len(labels) == made.counts()["test"]
+    more = read_images(images(tmp_path, ("emu",)), (4, 5))
+    cats = made.labels == 0
+    assert (more.parts[more.labels == 0] == made.parts[cats]).all(), "a new class moves nothing"
+    assert read_images(tmp_path, (4, 5), 1).values.shape[-1] == 1
+
+
+def test_folders_of_parts(tmp_path: Path) -> None:
+    for part, count in (("train", 50), ("test", 12)):
+        images(tmp_path / part, count=count)
+    made = read_images(tmp_path, (4, 4))
+    assert made.counts()["test"] == 24 and made.counts()["train"] + made.counts()["validation"] == 100
+    assert 4 < made.counts()["validation"] < 30
+    images(tmp_path / "val", count=7)
+    assert read_images(tmp_path, (4, 4)).counts() == {"train": 100, "validation": 14, "test": 24}
+
+
+def test_training_alone_is_split(tmp_path: Path) -> None:
+    assert min(read_images(images(tmp_path / "train").parent, (4, 4)).counts().values()) > 5
+
+
+def of_part(made: Dataset, part: str) -> set[bytes]:
+    return {sample.tobytes() for sample in made.part(part)[0]}
+
+
+def test_nobody_speaks_in_two_parts(tmp_path: Path) -> None:
+    made = read_sounds(sounds(tmp_path), 0.5, 16)
+    assert made.values.shape == (120, (4000 - 256) // 160 + 1, 16, 1) and made.classes == ("no", "yes")
+    assert {int(count) % 3 for count in made.counts().values()} == {0}, "three takes a speaker and word"
+    write_wav(tmp_path / "_background_noise_" / "hum.wav", np.zeros(100))
+    assert len(read_sounds(tmp_path, 0.5, 16).values) == 120
+    (tmp_path / "validation_list.txt").write_text("".join(f"{label}/3_nohash_0.wav\n" for label in ("yes", "no")))
+    (tmp_path / "testing_list.txt").write_text(
+        "".join(f"{label}/{n}_nohash_1.wav\n" for label in ("yes", "no") for n in (1, 2))
+    )
+    assert read_sounds(tmp_path, 0.5, 16).counts() == {"train": 114, "validation": 2, "test": 4}
+
+
+def test_classes_in_names(tmp_path: Path) -> None:
+    made = read_sounds(sounds(tmp_path, "{label}_{speaker}_{take}.wav"), 0.5, 16)
+    apart = read_sounds(tmp_path, 0.5, 16, by_speaker=True)
+    assert made.classes == apart.classes == ("no", "yes") and made.counts() != apart.counts()
+    assert {count % 3 for count in apart.counts().values()} == {0}
+
+
+def test_recordings_are_cut_or_filled_at_both_ends() -> None:
+    samples = np.arange(10, dtype=np.int16) + 1
+    np.testing.assert_array_equal(fitted(samples, 4), [4, 5, 6, 7])
+    np.testing.assert_array_equal(fitted(samples, 13), [0, *samples, 0, 0])
+
+
+def test_sensors(tmp_path: Path) -> None:
+    made = read_sensors(sensors(tmp_path), 16)
+    assert made.values.shape == (60 * 4, 1, 16, 3) and {count % 4 for count in made.counts().values()} == {0}
+    trained = made.part("train")[0]
+    assert all(trained[..., c].min() == -128 and trained[..., c].max() == 127 for c in range(3)), "each channel spans all"
+    row = read_rows(tmp_path / "rest" / "0.csv")[:16]
+    steps = row * made.preparation["scale"] + made.preparation["offset"]
+    np.testing.assert_array_equal(made.values[0, 0], np.clip(np.round(steps), -128, 127))
+    np.save(tmp_path / "rest" / "0.npy", row)
+    np.testing.assert_array_equal(read_rows(tmp_path / "rest" / "0.npy"), row)
+    assert read_sensors(tmp_path, 16, 24).values.shape[0] == 60 * 2 + 1
+
+
+def damaged(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("read", "make", "message"),
+    [
+        (read_images, lambda p: p / "none", "is no folder; give a folder that has a folder of files"),
+        (read_images, lambda p: p, r"holds no files \.png"),
+        (read_images, lambda p: images(p, ("cat",)), "one class only, 'cat'"),
+        (read_images, lambda p: images(p, count=3), "class 'cat' has . samples? for train; give it more files"),
+        (read_images, lambda p: damaged(images(p), "cat/x.png", "no image"), "x.png' cannot be read as an image"),
+        (read_images, lambda p: damaged(images(p), "x.png", "no image"), "x.png' lies in no class's folder"),
+        (read_sounds, lambda p: damaged(sounds(p), "yes/x.wav", b"RIFF"), "x.wav' cannot be read as a wav file"),
+        (read_sounds, lambda p: sounds(p / "a", rate=16000) and sounds(p / "b").parent, "8000 samples a second, .* has 16000"),
+        (read_sounds, lambda p: sounds(p, rate=100), "100 samples a second are not supported"),
+        (read_sounds, lambda p: damaged(p, "yes.wav", b""), "yes.wav' does not say its class; give a folder for each"),
+        (
+            read_sensors,
+            lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n1,2\n"),
+            "x.csv', line 2 is no row of 3 numbers: 1,2",
+        ),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "a\n1,2,3\n1,b,3\n"), "line 3 is no row of 3 numbers"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "nan,2,3\n"), "x.csv' holds NaN"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "x,y,z\n"), "x.csv' holds no rows"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n"), "fewer rows than a window, 16"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2\n" * 20), "has 2 columns, .* has 3"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.npy", b"\x93NUMPY"), "x.npy' is not a NumPy file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Path], Path], message: str) -> None:
+    arguments: dict[Any, tuple[Any, ...]] = {read_images: ((4, 4),), read_sounds: (0.25, 8), read_sensors: (16,)}
+    with pytest.raises(CompileError, match=message) as error:
+        read(make(tmp_path), *arguments[read])
+    assert "\n" not in str(error.value)

@@ -1,0 +1,75 @@
+"""Read images, recordings and NumPy files that nobody vouches for. In: a path. Out: arrays; a CompileError of one line.
+
+Files are bounded in size, packed and unpacked; nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import wave
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .files import read_file
+from .ir import CompileError
+
+Array = NDArray[Any]
+MAX_SAMPLE = 1 << 27  # bytes of one image or recording
+MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, packed and unpacked
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
+RECORDINGS = (".wav",)
+ARRAYS = (".npy", ".npz")
+MEND = "leave it out, or mend it"
+WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes of a value
+
+
+def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
+    """Return an image [rows, columns, channels], resized by bilinear interpolation; 1 channel: grey, 3: red, green, blue."""
+    raw = read_file(path, MAX_SAMPLE, MEND)
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise CompileError("reading images needs Pillow", "pip install 'tinyweave[images]', or give an .npy file") from error
+    try:
+        with Image.open(BytesIO(raw)) as image:
+            seen = image.convert("L" if channels == 1 else "RGB").resize((columns, rows), Image.Resampling.BILINEAR)
+            return np.asarray(seen).reshape(rows, columns, channels)
+    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
+        raise CompileError(f"'{path}' cannot be read as an image: {error}", MEND) from error
+
+
+def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
+    """Return the sample rate of a wav file in Hz, and its values in [-1, 1), the mean of its channels."""
+    raw = read_file(path, MAX_SAMPLE, MEND)
+    try:
+        with wave.open(BytesIO(raw)) as recording:
+            kind, channels, rate = WAV_TYPES.get(recording.getsampwidth()), recording.getnchannels(), recording.getframerate()
+            frames = recording.readframes(recording.getnframes())
+        if kind is None:
+            raise ValueError("it has values of 24 bits")
+        values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
+    except (wave.Error, ValueError, EOFError, OSError) as error:
+        raise CompileError(f"'{path}' cannot be read as a wav file: {error}", MEND) from error
+    if kind is np.uint8:
+        values = values - 128
+    return rate, values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)
+
+
+def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name, or the one of an .npy file by the name ""; `limit`: bytes of the file."""
+    raw = read_file(path, limit, what_to_do)
+    try:
+        if path.suffix.lower() == ".npz":
+            with zipfile.ZipFile(BytesIO(raw)) as members:
+                unpacked = sum(member.file_size for member in members.infolist())
+            if unpacked > MAX_ARRAYS:
+                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_ARRAYS:,} are supported")
+            with np.load(BytesIO(raw), allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+        return {"": np.load(BytesIO(raw), allow_pickle=False)}
+    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile) as error:
+        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error

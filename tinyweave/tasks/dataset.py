@@ -1,0 +1,149 @@
+"""Labelled samples, split into parts for training, validation and test. In: a folder. Out: a Dataset.
+
+What the network is fed is int8: a value v stands for v / 128, so that its input needs no arithmetic on the device.
+A file's part follows from the hash of its name, as in Speech Commands (arXiv 1804.03209): new files move no other file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError
+
+PARTS = ("train", "validation", "test")
+VALIDATION, TEST = 0.15, 0.2  # of all samples
+MAX_FILES = 1 << 20
+MAX_BYTES = 1 << 33  # of all samples as the network takes them
+MIN_OF_CLASS = 5  # samples of each class in training; fewer teach nothing
+SCALE = 1 / 128  # real value of one step of the network's input
+FOLDERS = "give a folder that has a folder of files for each class"
+ONE_LABEL = "a network that tells classes apart needs two"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """values: int8 [samples, rows, columns, channels]. labels: a class each. parts: index in PARTS of each.
+
+    preparation: what was done to the files' values, as data of a few lines: what firmware must do, too.
+    """
+
+    kind: str
+    classes: tuple[str, ...]
+    values: NDArray[np.int8]
+    labels: NDArray[np.int64]
+    parts: NDArray[np.uint8]
+    preparation: Mapping[str, Any]
+
+    def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        """Return the samples and the labels of one part."""
+        chosen = np.flatnonzero(self.parts == PARTS.index(name))
+        return self.values[chosen], self.labels[chosen]
+
+    def counts(self) -> dict[str, int]:
+        return {name: int((self.parts == number).sum()) for number, name in enumerate(PARTS)}
+
+
+@dataclass(frozen=True)
+class LabelledFile:
+    """A file, its class, and the part it must be in; None: the hash of `group` says."""
+
+    path: Path
+    label: str
+    group: str
+    part: str | None = None
+
+
+def part_of(group: str) -> str:
+    """Return the part of a sample by the hash of what it must not be parted from: its own name, or who made it."""
+    share = int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+    return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
+
+
+def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Return the files of a folder and the folders in it, in the order of their names."""
+    if not folder.is_dir():
+        raise CompileError(f"'{folder}' is no folder", FOLDERS)
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
+    if not found:
+        raise CompileError(f"'{folder}' holds no files {', '.join(suffixes)}", FOLDERS)
+    if len(found) > MAX_FILES:
+        raise CompileError(f"'{folder}' holds {len(found):,} files", f"at most {MAX_FILES:,} are supported")
+    return found
+
+
+def by_folder(folder: Path, suffixes: Sequence[str]) -> list[LabelledFile]:
+    """Return files whose folder is their class; folders above it named `train`, `validation`, `val` or `test` say the part."""
+    labelled = []
+    for path in files_of(folder, suffixes):
+        *above, label = path.relative_to(folder).parent.parts or ("",)
+        if not label:
+            raise CompileError(f"'{path}' lies in no class's folder", "put it into one, whose name is its class")
+        names = {"val": "validation", **{name: name for name in PARTS}}
+        part = next((names[name.lower()] for name in above if name.lower() in names), None)
+        labelled.append(LabelledFile(path, label, path.relative_to(folder).as_posix(), part))
+    return with_all_parts(labelled)
+
+
+def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
+    """Let hashes split what one part's folder alone holds; without a validation folder take it from training's files."""
+    given = {file.part for file in files} - {None}
+    if given <= {"train"}:
+        return [LabelledFile(file.path, file.label, file.group) for file in files]
+    if "validation" in given:
+        return files
+    kept = []
+    for file in files:
+        moved = file.part == "train" and part_of(file.group) == "validation"
+        kept.append(LabelledFile(file.path, file.label, file.group, "validation" if moved else file.part))
+    return kept
+
+
+def dataset(
+    kind: str,
+    files: Sequence[LabelledFile],
+    read: Callable[[Path], NDArray[np.int8]],
+    preparation: Mapping[str, Any],
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Dataset:
+    """Return the samples of files, each one array of the same shape.
+
+    Raise CompileError where there is one class, or a class without enough samples in a part.
+    """
+    classes = tuple(sorted({file.label for file in files}))
+    parts = [file.part or part_of(file.group) for file in files]
+    check_classes(classes, [file.label for file in files], parts)
+    values: NDArray[np.int8] | None = None
+    for index, file in enumerate(files):
+        sample = read(file.path)
+        if values is None:
+            if sample.nbytes * len(files) > MAX_BYTES:
+                raise CompileError(f"{len(files):,} samples of {sample.nbytes:,} B are too many", "give fewer, or smaller ones")
+            values = np.empty((len(files), *sample.shape), np.int8)
+        values[index] = sample
+        progress(f"reading {kind}", index + 1, len(files))
+    assert values is not None
+    labels = np.array([classes.index(file.label) for file in files])
+    return Dataset(kind, classes, values, labels, np.array([PARTS.index(part) for part in parts], np.uint8), preparation)
+
+
+def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str]) -> None:
+    """Raise CompileError where there is one class only, or a class that training, validation or test does not see."""
+    if len(classes) < 2:
+        raise CompileError(f"there is one class only, '{classes[0]}'", ONE_LABEL)
+    counts = Counter(zip(labels, parts, strict=True))
+    for label in classes:
+        for part, needed in (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1)):
+            if counts[label, part] < needed:
+                have = counts[label, part]
+                raise CompileError(
+                    f"class '{label}' has {have} sample{'s' if have != 1 else ''} for {part}",
+                    f"give it more files: at least {needed} for {part}; a fifth of all are for test",
+                )

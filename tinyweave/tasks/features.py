@@ -1,0 +1,207 @@
+"""Log-mel features of sound in integers, one frame at a time, and the C that gives the same bytes.
+
+A frame is weighted by a Hann window, its spectrum taken (a real transform of 2n values by a complex one of n), power summed in
+triangular bands of the mel scale, and its logarithm rounded to eighths of a doubling. No value needs more than 63 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError
+
+Ints = NDArray[np.int64]
+WINDOW_BITS, TWIDDLE_BITS, WEIGHT_BITS = 15, 30, 8
+LOG_BITS = 6  # of the mantissa that the table of logarithms is asked by
+STEPS = 8  # features per doubling of power
+QUIETEST = 20 * STEPS  # the logarithm that is -128: 32 doublings, or 96 dB, from there to 127
+BATCH = 4096  # frames at once
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class LogMel:
+    """rate: samples a second. frame: samples of a frame, a power of two up to 2048. hop: samples from one frame to the next.
+    bands: features of a frame. lowest, highest: Hz of the bands' ends.
+    """
+
+    rate: int
+    frame: int
+    hop: int
+    bands: int
+    lowest: float
+    highest: float
+
+    @property
+    def guard_bits(self) -> int:
+        """Return by how many bits values are finer than samples until their power is taken."""
+        return max(0, 14 - self.frame.bit_length())
+
+    def frames(self, samples: int) -> int:
+        """Return how many whole frames lie in so many samples."""
+        return max(0, (samples - self.frame) // self.hop + 1)
+
+    @cached_property
+    def window(self) -> Ints:
+        phase = 2 * np.pi * (np.arange(self.frame) + 0.5) / self.frame
+        return np.round((0.5 - 0.5 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
+
+    @cached_property
+    def twiddles(self) -> tuple[Ints, Ints]:
+        """Return real and imaginary parts of exp(-2 pi i k / frame) for half a turn."""
+        turns = np.exp(-2j * np.pi * np.arange(self.frame // 2) / self.frame) * 2**TWIDDLE_BITS
+        return np.round(turns.real).astype(np.int64), np.round(turns.imag).astype(np.int64)
+
+    @cached_property
+    def filters(self) -> list[tuple[int, Ints]]:
+        """Return per band its first bin and its weights from there on; a band narrower than a bin has the bin nearest to it."""
+        edges = _hertz(np.linspace(_mel(self.lowest), _mel(self.highest), self.bands + 2)) * self.frame / self.rate
+        bins = np.arange(self.frame // 2)
+        filters = []
+        for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
+            shape = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle))
+            weights = np.round(np.clip(shape, 0, 1) * 2**WEIGHT_BITS).astype(np.int64)
+            used = np.flatnonzero(weights)
+            if not used.size:
+                filters.append((round(float(middle)), np.array([2**WEIGHT_BITS])))
+            else:
+                filters.append((int(used[0]), weights[used[0] : used[-1] + 1]))
+        return filters
+
+    @cached_property
+    def logarithms(self) -> Ints:
+        """Return STEPS times the logarithm to the base of 2 of 1 .. 2, by the mantissa's first bits."""
+        mantissas = 1 + (np.arange(2**LOG_BITS) + 0.5) / 2**LOG_BITS
+        return np.round(STEPS * np.log2(mantissas)).astype(np.int64)
+
+    def of(self, samples: NDArray[np.int16]) -> NDArray[np.int8]:
+        """Return the features [..., frames, bands] of recordings [..., samples]."""
+        count = self.frames(samples.shape[-1])
+        if not count:
+            raise CompileError(f"{samples.shape[-1]} samples hold no frame", f"give at least {self.frame}")
+        starts = self.hop * np.arange(count)
+        frames = samples[..., starts[:, None] + np.arange(self.frame)].reshape(-1, self.frame)
+        features = [self._features(frames[first : first + BATCH]) for first in range(0, len(frames), BATCH)]
+        return np.concatenate(features).reshape(*samples.shape[:-1], count, self.bands)
+
+    def _features(self, frames: NDArray[np.int16]) -> NDArray[np.int8]:
+        weighted = _rounded(frames.astype(np.int64) * self.window, WINDOW_BITS - self.guard_bits)
+        power = self._power(weighted) >> 2 * self.guard_bits
+        energy = np.stack([power[:, first : first + len(w)] @ w for first, w in self.filters], axis=1)
+        exponent = np.frexp(np.maximum(energy, 1).astype(np.float64))[1].astype(np.int64) - 1
+        exponent -= (np.left_shift(np.int64(1), exponent) > energy) & (energy > 0)  # a double rounds up to a power of two
+        below = np.maximum(exponent - LOG_BITS, 0), np.maximum(LOG_BITS - exponent, 0)
+        mantissa = np.left_shift(np.right_shift(np.maximum(energy, 1), below[0]), below[1]) - 2**LOG_BITS
+        features = STEPS * exponent + self.logarithms[mantissa] - QUIETEST - 128
+        return np.asarray(np.clip(features, -128, 127), np.int8)
+
+    def _power(self, values: Ints) -> Ints:
+        """Return the squares [frames, frame / 2] of twice the spectrum of real values, without that at half the rate."""
+        half = self.frame // 2
+        order = _bit_reversed(half)
+        real, imaginary = values[:, 0::2][:, order], values[:, 1::2][:, order]
+        cosines, sines = self.twiddles
+        size = 1
+        while size < half:
+            turn = np.arange(size) * (self.frame // (2 * size))
+            shape = (-1, half // (2 * size), 2, size)
+            re, im = real.reshape(shape), imaginary.reshape(shape)
+            turned = _turned(re[:, :, 1], im[:, :, 1], cosines[turn], sines[turn])
+            real = np.stack((re[:, :, 0] + turned[0], re[:, :, 0] - turned[0]), axis=2).reshape(-1, half)
+            imaginary = np.stack((im[:, :, 0] + turned[1], im[:, :, 0] - turned[1]), axis=2).reshape(-1, half)
+            size *= 2
+        mirror = -np.arange(half) % half
+        even = real + real[:, mirror], imaginary - imaginary[:, mirror]
+        odd = _turned(imaginary + imaginary[:, mirror], real[:, mirror] - real, cosines, sines)
+        return np.asarray((even[0] + odd[0]) ** 2 + (even[1] + odd[1]) ** 2)
+
+    def c_tables(self) -> str:
+        """Return the header with the sizes and the tables that `log_mel.c` needs."""
+        cosines, sines = self.twiddles
+        firsts, weights = [first for first, _ in self.filters], np.concatenate([w for _, w in self.filters])
+        sizes = {
+            "RATE": self.rate,
+            "FRAME": self.frame,
+            "HOP": self.hop,
+            "BANDS": self.bands,
+            "WINDOW_BITS": WINDOW_BITS - self.guard_bits,
+            "GUARD_BITS": self.guard_bits,
+            "TWIDDLE_BITS": TWIDDLE_BITS,
+            "LOG_BITS": LOG_BITS,
+            "STEPS": STEPS,
+            "QUIETEST": QUIETEST,
+        }
+        tables = (
+            ("int16_t", "window", self.window),
+            ("int32_t", "cosines", cosines),
+            ("int32_t", "sines", sines),
+            ("uint16_t", "first_bins", np.array(firsts)),
+            ("uint16_t", "bins", np.array([len(w) for _, w in self.filters])),
+            ("uint16_t", "weights", weights),
+            ("uint8_t", "logarithms", self.logarithms),
+        )
+        lines = [
+            f"/* Sizes and tables of log_mel.c: {self.text()}. */",
+            "#ifndef LOG_MEL_TABLES_H",
+            "#define LOG_MEL_TABLES_H",
+            "",
+        ]
+        lines += ["#include <stdint.h>", ""]
+        lines += [f"#define LOG_MEL_{name} {value}" for name, value in sizes.items()]
+        for kind, name, values in tables:
+            lines += ["", f"static const {kind} tw_log_mel_{name}[{len(values)}] = {{", *_wrapped(values), "};"]
+        return "\n".join([*lines, "", "#endif", ""])
+
+    def c_files(self) -> dict[str, str]:
+        """Return the C of one frame's features, by file name."""
+        files = {name: (HERE / name).read_text() for name in ("log_mel.c", "log_mel.h")}
+        return {**files, "log_mel_tables.h": self.c_tables()}
+
+    def text(self) -> str:
+        return (
+            f"{self.bands} log-mel bands of {self.lowest:g} .. {self.highest:g} Hz, "
+            f"{1000 * self.frame / self.rate:g} ms each {1000 * self.hop / self.rate:g} ms at {self.rate} Hz"
+        )
+
+
+def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20) -> LogMel:
+    """Return the usual features of speech: frames of the power of two that is nearest to 32 ms, bands up to 7.6 kHz."""
+    frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
+    return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2))
+
+
+def _mel(hertz: float) -> float:
+    return float(2595 * np.log10(1 + hertz / 700))
+
+
+def _hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(700 * (10 ** (mel / 2595) - 1))
+
+
+def _rounded(values: Ints, bits: int) -> Ints:
+    return (values + (1 << (bits - 1))) >> bits
+
+
+def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints, Ints]:
+    """Return complex numbers times others of length 1; each product is rounded by itself, as in C."""
+    return (
+        _rounded(real * cosine, TWIDDLE_BITS) - _rounded(imaginary * sine, TWIDDLE_BITS),
+        _rounded(real * sine, TWIDDLE_BITS) + _rounded(imaginary * cosine, TWIDDLE_BITS),
+    )
+
+
+def _bit_reversed(count: int) -> Ints:
+    order = np.zeros(1, np.int64)
+    while len(order) < count:
+        order = np.concatenate((2 * order, 2 * order + 1))
+    return order
+
+
+def _wrapped(values: Ints, per_line: int = 12) -> list[str]:
+    numbers = [str(int(value)) for value in values]
+    return ["    " + ", ".join(numbers[i : i + per_line]) + "," for i in range(0, len(numbers), per_line)]

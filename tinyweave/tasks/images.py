@@ -1,0 +1,29 @@
+"""Images of classes: a folder of images for each class, resized to the network's input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..media import IMAGES, read_image
+from .dataset import SCALE, Dataset, by_folder, dataset
+
+ZERO = 128  # the pixel that is 0 to the network
+
+
+def read_images(
+    folder: Path,
+    size: tuple[int, int],
+    channels: int = 3,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Dataset:
+    """Return the images of a folder, each `size` (rows, columns), as pixel - 128."""
+
+    def read(path: Path) -> NDArray[np.int8]:
+        return (read_image(path, *size, channels).astype(np.int16) - ZERO).astype(np.int8)
+
+    prepared = {"source": "images", "size": list(size), "resize": "bilinear", "scale": SCALE, "offset": -1.0}
+    return dataset("images", by_folder(folder, IMAGES), read, prepared, progress)

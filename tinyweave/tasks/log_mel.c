@@ -1,0 +1,91 @@
+/* Log-mel features of one frame of sound, in integers: the same bytes as the Python that the network was trained with. */
+#include "log_mel.h"
+
+#define HALF (LOG_MEL_FRAME / 2)
+
+typedef struct {
+    int32_t real, imaginary;
+} Complex;
+
+static int32_t rounded_product(int32_t value, int32_t factor)
+{
+    return (int32_t)(((int64_t)value * factor + (1 << (LOG_MEL_TWIDDLE_BITS - 1))) >> LOG_MEL_TWIDDLE_BITS);
+}
+
+/* The value times exp(-2 pi i k / LOG_MEL_FRAME). */
+static Complex turned(Complex value, int32_t k)
+{
+    int32_t cosine = tw_log_mel_cosines[k], sine = tw_log_mel_sines[k];
+    Complex result;
+    result.real = rounded_product(value.real, cosine) - rounded_product(value.imaginary, sine);
+    result.imaginary = rounded_product(value.real, sine) + rounded_product(value.imaginary, cosine);
+    return result;
+}
+
+/* The samples under the window, the even ones real and the odd ones imaginary, in the order that the transform takes them in. */
+static void load(const int16_t *samples, Complex *values)
+{
+    int32_t reversed = 0;
+    for (int32_t n = 0; n < HALF; n++) {
+        int32_t half = 1 << (LOG_MEL_WINDOW_BITS - 1), first = 2 * reversed;
+        values[n].real = (samples[first] * tw_log_mel_window[first] + half) >> LOG_MEL_WINDOW_BITS;
+        values[n].imaginary = (samples[first + 1] * tw_log_mel_window[first + 1] + half) >> LOG_MEL_WINDOW_BITS;
+        int32_t bit = HALF >> 1;
+        for (; reversed & bit; bit >>= 1)
+            reversed ^= bit;
+        reversed |= bit;
+    }
+}
+
+static void transform(Complex *values)
+{
+    for (int32_t size = 1; size < HALF; size *= 2) {
+        for (int32_t k = 0; k < size; k++) {
+            for (int32_t n = k; n < HALF; n += 2 * size) {
+                Complex a = values[n], b = turned(values[n + size], k * (HALF / size));
+                values[n].real = a.real + b.real;
+                values[n].imaginary = a.imaginary + b.imaginary;
+                values[n + size].real = a.real - b.real;
+                values[n + size].imaginary = a.imaginary - b.imaginary;
+            }
+        }
+    }
+}
+
+/* The square of twice the spectrum of the real samples at one frequency. */
+static int64_t power(const Complex *values, int32_t k)
+{
+    Complex a = values[k], b = values[(HALF - k) % HALF], odd;
+    odd.real = a.imaginary + b.imaginary;
+    odd.imaginary = b.real - a.real;
+    odd = turned(odd, k);
+    int64_t real = (int64_t)a.real + b.real + odd.real, imaginary = (int64_t)a.imaginary - b.imaginary + odd.imaginary;
+    return (real * real + imaginary * imaginary) >> (2 * LOG_MEL_GUARD_BITS);
+}
+
+/* LOG_MEL_STEPS times the logarithm to the base of 2, that of 0 as that of 1. */
+static int32_t logarithm(int64_t value)
+{
+    uint64_t rest = value > 0 ? (uint64_t)value : 1;
+    int32_t exponent = 0;
+    for (uint64_t high = rest; high > 1; high >>= 1)
+        exponent++;
+    uint64_t mantissa = exponent >= LOG_MEL_LOG_BITS ? rest >> (exponent - LOG_MEL_LOG_BITS)
+                                                     : rest << (LOG_MEL_LOG_BITS - exponent);
+    return LOG_MEL_STEPS * exponent + tw_log_mel_logarithms[mantissa - (1u << LOG_MEL_LOG_BITS)];
+}
+
+void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features)
+{
+    Complex *values = (Complex *)scratch;
+    load(samples, values);
+    transform(values);
+    const uint16_t *weight = tw_log_mel_weights;
+    for (int32_t band = 0; band < LOG_MEL_BANDS; band++) {
+        int64_t energy = 0;
+        for (int32_t bin = 0; bin < tw_log_mel_bins[band]; bin++)
+            energy += power(values, tw_log_mel_first_bins[band] + bin) * *weight++;
+        int32_t feature = logarithm(energy) - LOG_MEL_QUIETEST - 128;
+        features[band] = (int8_t)(feature < -128 ? -128 : feature > 127 ? 127 : feature);
+    }
+}

@@ -1,0 +1,106 @@
+"""Windows of a sensor's values: recordings as csv or .npy files, a folder for each class, cut into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files import read_file
+from ..ir import CompileError
+from ..media import MAX_SAMPLE, MEND, read_arrays
+from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, part_of
+
+FILES = (".csv", ".npy")
+RANGE = (0.1, 99.9)  # percentiles of a channel's values that the network's input spans; what lies beyond is clipped
+
+
+def read_sensors(
+    folder: Path,
+    window: int = 128,
+    stride: int | None = None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Dataset:
+    """Return windows [1, window, channels] of the recordings of a folder; `stride` rows from one to the next, else half a one.
+
+    A recording is a row per moment and a column per channel. All windows of one lie in the same part.
+    """
+    if window < 1 or (stride is not None and stride < 1):
+        raise CompileError(f"windows of {window} rows every {stride} are none", "give whole numbers above 0")
+    files = by_folder(folder, FILES)
+    windows, labels, parts = list[NDArray[np.float64]](), list[str](), list[str]()
+    for index, file in enumerate(files):
+        cut = windows_of(read_rows(file.path), window, stride or max(1, window // 2))
+        if not len(cut):
+            raise CompileError(
+                f"'{file.path}' has fewer rows than a window, {window}", "leave it out, or give a shorter window"
+            )
+        if windows and cut.shape[2] != windows[0].shape[2]:
+            columns = cut.shape[2], windows[0].shape[2]
+            raise CompileError(
+                f"'{file.path}' has {columns[0]} columns, '{files[0].path}' has {columns[1]}", "give as many in all"
+            )
+        windows.append(cut)
+        labels += [file.label] * len(cut)
+        parts += [file.part or part_of(file.group)] * len(cut)
+        if sum(map(len, windows)) * window * cut.shape[2] > MAX_BYTES:
+            raise CompileError(f"the windows of '{folder}' have more than {MAX_BYTES:,} B", "give fewer, or shorter ones")
+        progress("reading sensors", index + 1, len(files))
+    classes = tuple(sorted(set(labels)))
+    check_classes(classes, labels, parts)
+    values = np.concatenate(windows)
+    of_part = np.array([PARTS.index(part) for part in parts], np.uint8)
+    scale, offset = scaling(values[of_part == 0])
+    steps = np.clip(np.round(values * scale + offset), -128, 127).astype(np.int8)
+    prepared = {"source": "sensors", "window": window, "scale": scale.tolist(), "offset": offset.tolist()}
+    named = np.array([classes.index(label) for label in labels])
+    return Dataset("sensors", classes, steps[:, None], named, of_part, prepared)
+
+
+def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return per channel the factor and the offset that turn values into the network's -128 .. 127."""
+    low, high = np.percentile(values, RANGE, axis=(0, 1))
+    factor = 255 / np.maximum(high - low, 1e-12)
+    return factor, -128 - low * factor
+
+
+def windows_of(rows: NDArray[np.float64], window: int, stride: int) -> NDArray[np.float64]:
+    """Return the windows [count, window, channels] of a recording [rows, channels]."""
+    starts = np.arange(0, len(rows) - window + 1, stride)
+    return np.asarray(rows[starts[:, None] + np.arange(window)])
+
+
+def read_rows(path: Path) -> NDArray[np.float64]:
+    """Return a recording [rows, channels] of a csv file, with or without a line of names, or of an .npy file."""
+    if path.suffix.lower() == ".npy":
+        array = read_arrays(path, MAX_SAMPLE, MEND)[""]
+        if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
+            raise CompileError(f"'{path}' holds {array.dtype}{list(array.shape)}", "give numbers [rows, channels]")
+        values = array.astype(np.float64).reshape(len(array), -1)
+    else:
+        lines = [
+            line.split(",") for line in read_file(path, MAX_SAMPLE, MEND).decode(errors="replace").splitlines() if line.strip()
+        ]
+        first = 1 if lines and not all(map(_is_number, lines[0])) else 0
+        values = np.array(
+            [_numbers(path, number, cells, len(lines[first])) for number, cells in enumerate(lines[first:], first + 1)]
+        )
+    if not values.size or not np.isfinite(values).all():
+        raise CompileError(f"'{path}' holds {'NaN or infinite values' if values.size else 'no rows'}", MEND)
+    return values
+
+
+def _numbers(path: Path, number: int, cells: Sequence[str], wanted: int) -> list[float]:
+    if len(cells) != wanted or not all(map(_is_number, cells)):
+        raise CompileError(f"'{path}', line {number} is no row of {wanted} numbers: {','.join(cells)[:40]}", MEND)
+    return [float(cell) for cell in cells]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

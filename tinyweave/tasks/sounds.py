@@ -1,0 +1,106 @@
+"""Recordings of words: wav files as log-mel features, a folder for each class, or names that begin with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files import read_file
+from ..ir import CompileError
+from ..media import RECORDINGS, read_recording
+from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of
+from .features import LogMel, log_mel
+
+LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # of Speech Commands
+MAX_LIST = 1 << 26  # bytes
+SPEAKER = "_nohash_"  # what follows the speaker in Speech Commands' names
+NAMES = "give a folder for each class, or names as LABEL_SPEAKER_TAKE.wav"
+
+
+def read_sounds(
+    folder: Path,
+    seconds: float = 1.0,
+    bands: int = 40,
+    *,
+    by_speaker: bool = False,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Dataset:
+    """Return the recordings of a folder as features [frames, bands, 1].
+
+    A recording is cut at both ends, or filled with silence, to `seconds`. by_speaker: in a flat folder, whose names say who
+    speaks, nobody is heard in two parts; in folders named as Speech Commands names them nobody ever is.
+    """
+    files = labelled_sounds(folder, by_speaker=by_speaker)
+    rate, _ = read_recording(files[0].path)
+    features = features_of(rate, bands)
+    wanted = round(seconds * rate)
+    if features.frames(wanted) < 1:
+        raise CompileError(f"{seconds:g} s hold no frame", f"give at least {features.frame / rate:.3f} s")
+
+    def read(path: Path) -> NDArray[np.int8]:
+        own, values = read_recording(path)
+        if own != rate:
+            raise CompileError(f"'{path}' has {own} samples a second, '{files[0].path}' has {rate}", "give one rate for all")
+        return features.of(fitted(as_int16(values), wanted))[..., None]
+
+    prepared = {"source": "sounds", "seconds": seconds, "scale": SCALE, "offset": 0.0, "features": asdict(features)}
+    return dataset("sounds", files, read, prepared, progress)
+
+
+def features_of(rate: int, bands: int) -> LogMel:
+    """Return the features for a sample rate; CompileError where it is no rate of sound."""
+    if not 4000 <= rate <= 48000:
+        raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000: 16,000 are usual")
+    if not 1 <= bands <= 128:
+        raise CompileError(f"{bands} bands are not supported", "give 1 to 128: 40 are usual")
+    return log_mel(rate, bands)
+
+
+def as_int16(values: NDArray[np.float64]) -> NDArray[np.int16]:
+    return np.asarray(np.clip(np.round(values * 2**15), -(2**15), 2**15 - 1), np.int16)
+
+
+def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
+    """Return so many samples: those of the middle, or all with silence around them."""
+    first = max(0, (len(samples) - count) // 2)
+    middle = samples[first : first + count]
+    before = (count - len(middle)) // 2
+    return np.pad(middle, (before, count - len(middle) - before))
+
+
+def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
+    """Return the recordings of a folder with their classes, and the parts that lists or speakers say."""
+    found = files_of(folder, RECORDINGS)
+    if all(path.parent == folder for path in found):
+        return [_named(path, by_speaker=by_speaker) for path in found]
+    listed = _listed(folder)
+    labelled = []
+    for file in by_folder(folder, RECORDINGS):
+        if file.label.startswith("_"):  # _background_noise_ is no word
+            continue
+        speaker, found_speaker, _ = file.path.name.partition(SPEAKER)
+        part = listed.get(file.path.relative_to(folder).as_posix(), "train" if listed else file.part)
+        labelled.append(LabelledFile(file.path, file.label, speaker if found_speaker else file.group, part))
+    return labelled
+
+
+def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
+    label, found, rest = path.stem.partition("_")
+    speaker, found_speaker, _ = rest.partition("_")
+    if not found or (by_speaker and not found_speaker):
+        raise CompileError(f"'{path.name}' does not say its class{' and speaker' if by_speaker else ''}", NAMES)
+    return LabelledFile(path, label, speaker if by_speaker else path.name)
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Return file -> part, as the lists beside the recordings say, if they are there."""
+    parts = {}
+    for name, part in LISTS.items():
+        if (folder / name).is_file():
+            lines = read_file(folder / name, MAX_LIST, "mend it, or take it away").decode(errors="replace").splitlines()
+            parts |= {line.strip(): part for line in lines}
+    return parts
