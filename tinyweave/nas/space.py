@@ -1,4 +1,4 @@
-"""Search spaces: which architectures a search may choose from. In: a SearchSpace, a seeded generator. Out: Choices; their Archs.
+"""Search spaces: which architectures a search may choose from. In: a SearchSpace, a seeded generator. Out: Choices, Archs.
 
 A space fixes the groups and their strides; image, width, depth, kernels and expansions vary.
 Sources: TinyNAS (arXiv 2007.10319) for `mobile`; the others are of its form, for smaller inputs.
