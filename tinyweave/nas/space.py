@@ -177,9 +177,9 @@ def keywords(size: Size = (49, 10)) -> SearchSpace:
         widths=(0.5, 0.75, 1.0, 1.5, 2.0, 2.5),
         stem=24,
         groups=(
-            ElasticGroup(24, 1, (1, 2), (3, 5, 7), (1, 2, 3)),
+            ElasticGroup(24, 2 if size[1] >= 24 else 1, (1, 2), (3, 5, 7), (1, 2, 3)),
             ElasticGroup(32, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4)),
-            ElasticGroup(48, 2 if size[1] >= 24 else 1, (1, 2, 3), (3, 5), (2, 3, 4)),
+            ElasticGroup(48, 1, (1, 2, 3), (3, 5), (2, 3, 4)),
         ),
         stem_kernel=(5, 5),
         stem_stride=(2, 2 if size[1] >= 24 else 1),

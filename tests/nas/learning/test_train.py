@@ -1,0 +1,111 @@
+"""Training: it learns, the same seed gives the same weights, and a run that is interrupted ends as one that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from tinyweave.nas.arch import Arch, Group  # noqa: E402
+from tinyweave.nas.learning import train  # noqa: E402
+from tinyweave.nas.learning.augment import AUGMENT, shifted  # noqa: E402
+from tinyweave.nas.learning.module import module_of  # noqa: E402
+from tinyweave.nas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noqa: E402
+
+ARCH = Arch((8, 8, 1), 8, (Group(8, 2, (3,), (2,)),), classes=2)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise with stripes along rows, or along columns."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, count)
+    values = rng.normal(0, 30, (count, 8, 8, 1))
+    wave = 40 * np.where(np.arange(8) % 2, 1, -1)
+    values[labels == 0] += wave[:, None, None]
+    values[labels == 1] += wave[None, :, None]
+    return np.clip(values, -128, 127).astype(np.int8), labels
+
+
+def weights_of(module: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([value.flatten().float() for value in module.state_dict().values()])
+
+
+def test_it_learns() -> None:
+    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, kind="images"))
+    values, labels = stripes(300, 1)
+    assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
+    assert scores(module, values).shape == (300, 2)
+
+
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    recipe, data = Recipe(4, batch=32, kind="images"), stripes(128, 0)
+    whole = fit(module_of(ARCH), *data, recipe, seed=5)
+
+    class StopError(Exception):
+        pass
+
+    def stop(what: str, done: int, total: int) -> None:
+        if done == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        fit(module_of(ARCH), *data, recipe, seed=5, checkpoint=tmp_path / "state", progress=stop)
+    seen = list[int]()
+    resumed = fit(
+        module_of(ARCH, 99),
+        *data,
+        recipe,
+        seed=5,
+        checkpoint=tmp_path / "state",
+        progress=lambda what, done, total: seen.append(done),
+    )
+    assert seen == [3, 4], "not from the start"
+    assert torch.equal(weights_of(whole), weights_of(resumed))
+    assert not torch.equal(weights_of(whole), weights_of(fit(module_of(ARCH), *data, recipe, seed=6)))
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_the_rate_rises_and_falls() -> None:
+    recipe = Recipe(10, batch=256, warm_up=0.1)
+    rates = [rate_at(step, 100, recipe) for step in range(101)]
+    assert max(rates) == pytest.approx(1) and rates.index(max(rates)) == 10 and rates[-1] == pytest.approx(0)
+    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert rate_at(50, 100, Recipe(10, batch=128, warm_up=0.1)) == pytest.approx(rates[50] / 2)
+
+
+@pytest.mark.parametrize("kind", AUGMENT)
+def test_augmented_samples_stay_in_range_and_follow_from_the_seed(kind: str) -> None:
+    samples = torch.rand(16, 3, 12, 12, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    first, again, other = (AUGMENT[kind](samples, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other) and first.shape == samples.shape
+    assert first.abs().max() <= 1 and not torch.equal(first, samples)
+
+
+def test_samples_are_moved_by_whole_rows_and_columns() -> None:
+    sample = torch.arange(12.0).reshape(1, 1, 3, 4)
+    moved = shifted(sample, torch.tensor([1]), torch.tensor([-2]), -1.0)
+    assert moved[0, 0].tolist() == [[-1, -1, -1, -1], [2, 3, -1, -1], [6, 7, -1, -1]]
+
+
+def test_silence_stays_silent() -> None:
+    silence = torch.full((4, 1, 20, 10), -1.0)
+    assert torch.equal(AUGMENT["sounds"](silence, torch.Generator().manual_seed(3)), silence)
+
+
+def test_a_state_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train.save({"epoch": 1}, tmp_path / "state")
+    monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        train.save({"epoch": 2}, tmp_path / "state")
+    assert torch.load(tmp_path / "state", weights_only=True) == {"epoch": 1}

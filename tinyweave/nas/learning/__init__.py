@@ -1,0 +1,1 @@
+"""Networks of a search in PyTorch: their modules, and how they are trained. Imported only where something is trained."""

@@ -1,0 +1,72 @@
+"""Changes of training samples that leave their class as it is, one function per kind of sample.
+
+Samples are [batch, channels, rows, columns], -1 .. 1. Of sounds rows are frames and columns bands, -1 is silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+SHIFTED = 1 / 8  # of an image's side, at most
+LATER = 1 / 6  # of a recording's length, at most
+LOUDER = 0.12  # of the range of features, at most: 6 dB
+MASKED = 1 / 6  # of a recording's frames, or bands, at most
+
+
+def images(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Flip half of the images, shift all, and change brightness and contrast a little."""
+    count, (rows, columns) = len(x), x.shape[2:]
+    x = torch.where(_uniform(count, generator, x) < 0.5, x.flip(3), x)
+    x = shifted(x, _whole(count, int(SHIFTED * rows), generator), _whole(count, int(SHIFTED * columns), generator), 0.0)
+    contrast = 1 + 0.2 * (2 * _uniform(count, generator, x) - 1)
+    return (x * contrast + 0.1 * (2 * _uniform(count, generator, x) - 1)).clamp(-1, 1)
+
+
+def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Shift recordings in time, make them louder or softer, add noise, and silence some frames and some bands (SpecAugment,
+    arXiv 1904.08779)."""
+    count, (rows, columns) = len(x), x.shape[2:]
+    x = shifted(x, _whole(count, int(LATER * rows), generator), torch.zeros(count, dtype=torch.int64), -1.0)
+    louder = LOUDER * (2 * _uniform(count, generator, x) - 1)
+    noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.03
+    x = torch.where(x > -1, x + louder + noise, x).clamp(-1, 1)
+    for axis, side in ((2, rows), (3, columns)):
+        width = (_uniform(count, generator, x) * MASKED * side).floor()
+        first = (_uniform(count, generator, x) * (side - width)).floor()
+        shape = [1, 1, 1, 1]
+        shape[axis] = side
+        place = torch.arange(side, device=x.device).reshape(shape)
+        x = torch.where((place >= first) & (place < first + width), -1.0, x)
+    return x
+
+
+def sensors(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Make values larger or smaller, all channels alike, and add noise."""
+    noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.02
+    return (x * (1 + 0.1 * (2 * _uniform(len(x), generator, x) - 1)) + noise).clamp(-1, 1)
+
+
+def shifted(x: Tensor, down: Tensor, right: Tensor, fill: float) -> Tensor:
+    """Return each sample moved by whole rows and columns; what comes in is `fill`."""
+    rows, columns = x.shape[2:]
+    row = torch.arange(rows) - down[:, None]
+    column = torch.arange(columns) - right[:, None]
+    inside = ((row >= 0) & (row < rows))[:, None, :, None] & ((column >= 0) & (column < columns))[:, None, None, :]
+    row, column = row.clamp(0, rows - 1).to(x.device), column.clamp(0, columns - 1).to(x.device)
+    moved = x.permute(0, 2, 3, 1)[torch.arange(len(x), device=x.device)[:, None, None], row[:, :, None], column[:, None, :]]
+    return torch.where(inside.to(x.device), moved.permute(0, 3, 1, 2), fill)
+
+
+def _uniform(count: int, generator: torch.Generator, x: Tensor) -> Tensor:
+    return torch.rand(count, 1, 1, 1, generator=generator).to(x.device)
+
+
+def _whole(count: int, most: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(-most, most + 1, (count,), generator=generator)
+
+
+AUGMENT: dict[str, Augment] = {"images": images, "sounds": sounds, "sensors": sensors}

@@ -1,0 +1,59 @@
+"""An architecture as a PyTorch module: what is trained is, layer by layer, what `network.to_graph` plans."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ...papers.chain import ChainLayer
+from ..arch import Arch, Block, blocks
+
+
+class Bottleneck(nn.Module):
+    """Layers of a block one after the other, added to what went in where the block has a residual."""
+
+    def __init__(self, block: Block):
+        super().__init__()
+        last = len(block.layers) - 1
+        units = [unit(layer, linear=block.linear and index == last) for index, layer in enumerate(block.layers)]
+        self.layers, self.residual = nn.Sequential(*units), block.residual
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x) if self.residual else self.layers(x)
+
+
+class Mean(nn.Module):
+    """The mean of each channel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+def unit(layer: ChainLayer, *, linear: bool) -> nn.Sequential:
+    """Return a convolution, its norm, and relu6 unless it is linear."""
+    pads = layer.padding[0][0], layer.padding[1][0]
+    groups = layer.c_in if layer.depthwise else 1
+    conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, layer.stride, pads, groups=groups, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([] if linear else [nn.ReLU6()]))
+
+
+def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
+    """Return the network with random weights; input [batch, channels, rows, columns], output the classes' scores."""
+    sequence = blocks(arch)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = [Bottleneck(block) for block in sequence]
+        ends: list[nn.Module] = [Mean()]
+        if arch.classes:
+            ends.append(nn.Linear(sequence[-1].layers[-1].c_out, arch.classes))
+        module = nn.Sequential(*layers, *ends)
+        for part in module.modules():
+            if isinstance(part, nn.Conv2d):
+                fan_out = part.out_channels * math.prod(part.kernel_size) // part.groups
+                nn.init.normal_(part.weight, 0, math.sqrt(2 / fan_out))
+            elif isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, 0, 0.01)
+                nn.init.zeros_(part.bias)
+    return module

@@ -1,0 +1,148 @@
+"""Train a network on a data set's int8 samples. In: a module, arrays, a Recipe. Out: the module's weights, its accuracy.
+
+SGD with momentum and a cosine from the recipe's rate to 0, as in TinyNAS (arXiv 2007.10319). On one thread the same seed gives
+the same weights, and a run that was interrupted after an epoch goes on from there to the same end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...tasks.dataset import SCALE
+from .augment import AUGMENT
+
+EVALUATED = 256  # samples at once
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """rate: for 256 samples at once. warm_up: share of the steps before the rate is reached. smoothing: of labels.
+
+    kind: of the samples, by which they are augmented; "": not at all.
+    """
+
+    epochs: int
+    batch: int = 128
+    rate: float = 0.2
+    momentum: float = 0.9
+    weight_decay: float = 5e-5
+    warm_up: float = 0.1
+    smoothing: float = 0.05
+    kind: str = ""
+
+
+def as_tensor(values: NDArray[np.int8]) -> Tensor:
+    """Return samples [n, rows, columns, channels] as int8 [n, channels, rows, columns], channels last in memory."""
+    return torch.from_numpy(np.ascontiguousarray(values)).permute(0, 3, 1, 2)
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def fit(
+    module: nn.Module,
+    values: NDArray[np.int8],
+    labels: NDArray[np.int64],
+    recipe: Recipe,
+    seed: int = 0,
+    *,
+    checkpoint: Path | None = None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> nn.Module:
+    """Train the module in place, from the weights that it has; return it, ready to be evaluated.
+
+    checkpoint: a file that is written after each epoch, and from which a run that was interrupted goes on.
+    """
+    where, generator = device(), torch.Generator().manual_seed(seed)
+    module = module.to(where).to(memory_format=torch.channels_last)
+    x, y = as_tensor(values).to(where), torch.from_numpy(labels).to(where)
+    steps = max(1, len(x) // recipe.batch)
+    optimiser = torch.optim.SGD(_decayed(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
+    first = _resume(checkpoint, module, optimiser, schedule, generator)
+    augment = AUGMENT.get(recipe.kind)
+    for epoch in range(first, recipe.epochs):
+        module.train()
+        order = torch.randperm(len(x), generator=generator)
+        for part in order[: steps * recipe.batch].split(recipe.batch):
+            part = part.to(where)
+            samples = x[part].float() * SCALE
+            if augment:
+                samples = augment(samples, generator)
+            loss = functional.cross_entropy(
+                module(samples.contiguous(memory_format=torch.channels_last)), y[part], label_smoothing=recipe.smoothing
+            )
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+        if checkpoint is not None:
+            state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
+            save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
+        progress("training", epoch + 1, recipe.epochs)
+    return module.eval()
+
+
+def rate_at(step: int, steps: int, recipe: Recipe) -> float:
+    """Return the factor of the rate at a step: up in a line, then down in a cosine."""
+    rising = recipe.warm_up * steps
+    scale = recipe.batch / 256
+    if step < rising:
+        return scale * (step + 1) / (rising + 1)
+    return scale * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1.0, steps - rising)))
+
+
+def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Return the scores [n, classes] of samples."""
+    where = next(module.parameters()).device
+    module.eval()
+    with torch.inference_mode():
+        parts = [module(part.to(where).float() * SCALE).cpu() for part in as_tensor(values).split(EVALUATED)]
+    return np.asarray(torch.cat(parts).numpy())
+
+
+def accuracy(module: nn.Module, values: NDArray[np.int8], labels: NDArray[np.int64]) -> float:
+    """Return the share of samples whose highest score is their class's."""
+    return float((scores(module, values).argmax(axis=1) == labels).mean())
+
+
+def save(state: dict[str, object], path: Path) -> None:
+    """Write a state so that the file is there as a whole or as it was."""
+    scratch = path.with_name(f"{path.name}.new")
+    torch.save(state, scratch)
+    scratch.replace(path)
+
+
+def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
+    """Return the parameters in two groups: weights decay, biases and norms do not."""
+    weights = [p for p in module.parameters() if p.ndim > 1]
+    others = [p for p in module.parameters() if p.ndim <= 1]
+    return [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
+def _resume(
+    checkpoint: Path | None,
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LambdaLR,
+    generator: torch.Generator,
+) -> int:
+    """Load what a checkpoint holds; return the epoch to go on with."""
+    if checkpoint is None or not checkpoint.is_file():
+        return 0
+    state = torch.load(checkpoint, weights_only=True)
+    module.load_state_dict(state["module"])
+    optimiser.load_state_dict(state["optimiser"])
+    schedule.load_state_dict(state["schedule"])
+    generator.set_state(state["generator"])
+    return int(state["epoch"])
