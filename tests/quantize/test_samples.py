@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from cases.floats import float_graph
 
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Quant
+from tinyweave.quantize.ptq import as_int8, quantise
 from tinyweave.quantize.samples import open_samples
 
 RNG = np.random.default_rng(5)
@@ -159,3 +160,28 @@ def test_images_and_recordings_for_other_inputs_are_refused(tmp_path: Path) -> N
         open_samples(tmp_path, IMAGE)
     with pytest.raises(CompileError, match=r"a.wav' cannot be read as a wav file"):
         open_samples(tmp_path, WAVE).read(0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "offset", "zero_point"),
+    [
+        (np.uint8, 1 / 255, 0.0, -128),
+        (np.uint8, 1 / 128, -1.0, 0),
+        (np.uint8, 1 / 127.5, -1.0, None),  # between two integers
+        (np.int8, 1 / 128, 0.0, 0),
+        (np.int8, 0.5, 3.0, -6),
+        (np.uint8, 1 / 255, 1.0, None),  # below -128
+        (np.int16, 1 / 255, 0.0, None),
+        (np.float32, 1 / 255, 0.0, None),
+    ],
+)
+def test_8_bit_samples_are_the_inputs_values(dtype: type, scale: float, offset: float, zero_point: int | None) -> None:
+    values = np.arange(200).reshape(10, 4, 5, 1).astype(dtype)
+    graph = network((1, 4, 5, 1))
+    samples = open_samples(values, graph, [scale], [offset])
+    expected = {} if zero_point is None else {graph.inputs[0]: Quant((float(np.float32(scale)),), (zero_point,))}
+    assert samples.own_steps() == expected
+    if zero_point is not None:
+        small = quantise(graph, samples, method="percentile").graph
+        fed = as_int8(small, samples.batch(range(10)))[graph.inputs[0]]
+        np.testing.assert_array_equal(fed[:, 0], values.astype(int) - (128 if dtype == np.uint8 else 0))

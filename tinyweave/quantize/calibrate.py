@@ -48,8 +48,14 @@ def silent(what: str, done: int, total: int) -> None:
     """Report progress to nobody."""
 
 
-def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", progress: Progress = silent) -> Calibration:
-    """Return the scales of a checked float graph that keeps the rules, from at least one sample."""
+def calibrate(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    method: str = "auto",
+    progress: Progress = silent,
+    given: Mapping[str, Quant] | None = None,
+) -> Calibration:
+    """Return the scales of a checked float graph that keeps the rules, from at least one sample; `given`: those of inputs."""
     if method != "auto" and method not in METHODS:
         raise CompileError(f"the method {method} is unknown", f"it is one of auto, {', '.join(METHODS)}")
     found = groups(graph)
@@ -59,7 +65,8 @@ def calibrate(graph: Graph, inputs: Mapping[str, Array], method: str = "auto", p
     for group, names in members.items():
         for name in (name for name in names if name in histograms):
             joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
-    quants, methods = dict(found.fixed), dict.fromkeys(found.fixed, "given")
+    quants = dict(found.fixed) | {found.group(name): quant for name, quant in (given or {}).items()}
+    methods = dict.fromkeys(quants, "given")
     candidates: dict[str, dict[str, Quant]] = {}
     least = least_scales(graph, found)
     for cell, largest in cell_ranges(graph, inputs).items():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Tensor
+from ..ir import Graph, Quant, Tensor
 from .calibrate import Calibration, Progress, calibrate, decibel, noise, picked, signals, silent
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
@@ -69,14 +69,14 @@ def quantise(
 
     equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains.
     """
-    real = prepare(graph)
+    real, given = prepare(graph), samples.own_steps()
     used = tuple(map(int, np.unique(np.linspace(0, len(samples) - 1, min(count, len(samples))).astype(int))))
     inputs = samples.batch(used)
-    best, gains = _calibrated(real, inputs, method, progress), dict[str, float]()
+    best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
     few = picked(real, inputs, 8, MEASURED)
     reached = sqnr(best[0], best[1], few) if equalize or correct_bias else 0.0
     if equalize:
-        other = _calibrated(equalised(real, inputs), inputs, method, progress)
+        other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         best, reached = (other, now) if now > reached else (best, reached)
     if correct_bias:
@@ -86,8 +86,10 @@ def quantise(
     return Quantised(*best, used, gains)
 
 
-def _calibrated(real: Graph, inputs: Mapping[str, Array], method: str, progress: Progress) -> tuple[Graph, Graph, Calibration]:
-    calibration = calibrate(real, inputs, method, progress)
+def _calibrated(
+    real: Graph, inputs: Mapping[str, Array], method: str, progress: Progress, given: Mapping[str, Quant]
+) -> tuple[Graph, Graph, Calibration]:
+    calibration = calibrate(real, inputs, method, progress, given)
     return real, to_int8(real, calibration.groups, calibration.quants), calibration
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import read_file
-from ..ir import CompileError, Graph, Tensor
+from ..ir import CompileError, Graph, Quant, Tensor
 from ..media import ARRAYS, IMAGES, MAX_ARRAYS, MAX_SAMPLE, MEND, RECORDINGS, Array, read_arrays, read_image, read_recording
 
 MAX_FILES = 1 << 20
+WHOLE = 1e-4  # how far from a whole number an offset in steps may be, which came from decimals
 SOURCES = {**dict.fromkeys(IMAGES, "images"), **dict.fromkeys(RECORDINGS, "waveforms")}
 LABELS = "y"  # the array of an .npz that holds them
 
@@ -68,9 +69,27 @@ class Samples:
         read = [self.read(index) for index in indices]
         return {t.name: np.stack(column) for t, column in zip(self.tensors, zip(*read, strict=True), strict=True)}
 
-    def read(self, index: int) -> list[Array]:
+    def own_steps(self) -> dict[str, Quant]:
+        """Return the scales of inputs whose samples are 8-bit integers, scaled alike in all channels: their int8 values are the
+        integers themselves, or these - 128, and firmware has nothing to compute."""
+        (factor, *more), (offset, *others), steps = self.preprocessing.scale, self.preprocessing.offset, dict[str, Quant]()
+        if more or others or factor <= 0 or not self.sources:
+            return steps
+        for tensor, values in zip(self.tensors, self._raw(0), strict=False):
+            kind = np.asarray(values).dtype
+            zero_point = -offset / factor - 128 * (kind == np.uint8)
+            near = round(zero_point)
+            if kind in (np.uint8, np.int8) and abs(zero_point - near) < WHOLE and -128 <= near <= 127 and is_float(tensor):
+                steps[tensor.name] = Quant((float(np.float32(factor)),), (near,))
+        return steps
+
+    def _raw(self, index: int) -> Sequence[Any]:
+        """Return what a file, or the caller, holds of a sample."""
         source = self.sources[index]
-        raw = [_from_file(source, self.tensors[0])] if isinstance(source, Path) else source
+        return [_from_file(source, self.tensors[0])] if isinstance(source, Path) else source
+
+    def read(self, index: int) -> list[Array]:
+        source, raw = self.sources[index], self._raw(index)
         what = f"'{source}'" if isinstance(source, Path) else f"sample {index}"
         if len(raw) != len(self.tensors):
             raise CompileError(f"{what} has {len(raw)} arrays, the model has {len(self.tensors)} inputs", "give one per input")
@@ -82,7 +101,7 @@ class Samples:
         values = _channels_last(values, tensor, what)
         if not np.isfinite(values).all():
             raise CompileError(f"{what} holds NaN or infinite values", "leave it out, or mend it", tensor=tensor)
-        if tensor.dtype != "float32":
+        if not is_float(tensor):
             return np.asarray(values, tensor.dtype)
         try:
             return self.preprocessing.apply(values)
@@ -93,6 +112,10 @@ class Samples:
                 f"{counts[0]} factors and {counts[1]} offsets do not fit {channels} channels",
                 "give one of each, or one per channel",
             ) from error
+
+
+def is_float(tensor: Tensor) -> bool:
+    return tensor.dtype == "float32"
 
 
 def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
