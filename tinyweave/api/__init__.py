@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .plans import flash_need as flash_need
     from .plans import front as front
     from .plans import latency_excess as latency_excess
+    from .plans import latency_ms as latency_ms
     from .plans import limits_of as limits_of
     from .plans import plan as plan
     from .plans import read_plan as read_plan
@@ -51,7 +52,7 @@ __getattr__ = attributes(
         "advice": "advise",
         "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
-        "latency_excess limits_of plan read_plan reorder standing",
+        "latency_excess latency_ms limits_of plan read_plan reorder standing",
         "quantisation": "quantize",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },

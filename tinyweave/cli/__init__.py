@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..lazy import lazy
-from . import quantize as quantize  # its verb joins those of `commands`
+from . import quantize as quantize  # their verbs join those of `commands`
+from . import search as search
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 

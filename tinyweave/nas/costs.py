@@ -1,0 +1,120 @@
+"""What an architecture costs on a device, as it would be deployed. In: an Arch, a Target. Out: Costs; of the arena exact.
+
+The network is planned as a graph of random weights, by the same function and with the same limits as the trained one later.
+What costs little to know is asked first: weights alone may exceed Flash, and of square images the least arena is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .. import api
+from ..devices import Device
+from ..exporters.tflite import to_tflite
+from ..ir import CompileError, Graph
+from ..passes import run_passes
+from ..planning import Plan
+from ..results import Limits, Model
+from .arch import Arch, blocks, macs, weights
+from .arena import arena
+from .network import to_graph
+
+NAME = "network"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device, what a network may take of it, and how it is planned.
+
+    rest: bytes of RAM beside the arena, stack and static data; code: bytes of Flash beside the constants; as measured on one
+    network, see `search.measured`.
+    """
+
+    device: Device | None
+    limits: Limits
+    stream_inputs: bool = False
+    max_mac_overhead: float | None = None
+    rest: int = 0
+    code: int = 0
+
+    @property
+    def core(self) -> str:
+        return self.device.core if self.device else api.DEFAULT_CORE
+
+    @property
+    def planning(self) -> dict[str, Any]:
+        """Return the options of the planner."""
+        return {"stream_inputs": self.stream_inputs, "max_mac_overhead": self.max_mac_overhead}
+
+    @property
+    def arena_limits(self) -> Limits:
+        """Return the limits with RAM and Flash for what is not in the arena and no constant taken off."""
+        ram, flash = self.limits.ram, self.limits.flash
+        return replace(
+            self.limits,
+            ram=None if ram is None else max(0, ram - self.rest),
+            flash=None if flash is None else max(0, flash - self.code),
+        )
+
+
+@dataclass(frozen=True)
+class Costs:
+    """ram: bytes of arena, stack and static data. flash: bytes of constants and code. ms: estimated; None: not known.
+
+    excess: which of them are above the limits, and by how much.
+    """
+
+    ram: int
+    flash: int
+    macs: int
+    ms: float | None
+    excess: dict[str, float]
+
+    @property
+    def fit(self) -> bool:
+        return not self.excess
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def model_of(graph: Graph) -> Model:
+    """Return a graph as an imported model, int8 at its edges."""
+    passed, tensors = run_passes(graph, float_io=False)
+    return Model(NAME, passed, graph, tensors, Path(f"{NAME}.tflite"), to_tflite(graph), "int8")
+
+
+def too_large(arch: Arch, target: Target) -> bool:
+    """Return whether the network cannot fit, as far as that is known without planning it."""
+    limits = target.arena_limits
+    if limits.flash is not None and weights(arch) > limits.flash:
+        return True
+    if limits.ram is None or target.max_mac_overhead is not None or limits.maps:
+        return False
+    try:
+        return arena(arch, stream_inputs=target.stream_inputs) > limits.ram
+    except CompileError:  # the least arena is known of square images of whole words of channels
+        return False
+
+
+def planned(arch: Arch, target: Target) -> Plan:
+    """Return the plan of the network, whether it fits or not."""
+    return api.plan(
+        model_of(to_graph(NAME, blocks(arch), arch.classes)), limits=target.arena_limits, core=target.core, **target.planning
+    )
+
+
+def costs(arch: Arch, target: Target) -> Costs:
+    """Return what the network costs as it would be deployed."""
+    plan = planned(arch, target)
+    constants, ms = api.flash_need(plan, target.device).constants, api.latency_ms(plan, target.device)
+    limits, over = target.limits, dict[str, float]()
+    if excess := limits.ram_excess(plan.arena, target.rest):
+        over["ram"] = excess
+    if limits.flash is not None and constants + target.code > limits.flash:
+        over["flash"] = constants + target.code - limits.flash
+    if limits.latency_ms is not None and ms is not None and ms > limits.latency_ms:
+        over["latency_ms"] = ms - limits.latency_ms
+    return Costs(sum(plan.arena.values()) + target.rest, constants + target.code, macs(arch), ms, over)

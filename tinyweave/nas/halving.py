@@ -1,0 +1,217 @@
+"""Successive halving: train many candidates a little, keep the best, train these longer (arXiv 1502.07943).
+
+In: candidates, a folder with the data set. Out: accuracies by rung. All of a run lies in its folder: each training is recorded
+when it ends, so that a run that is interrupted goes on from there, to the same result.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ir import CompileError
+from ..tasks.dataset import PARTS, Dataset
+from . import arch as archs
+from .arch import Arch
+
+RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
+RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """So many candidates, each trained for so many epochs, from the weights that the rung before left."""
+
+    candidates: int
+    epochs: int
+
+
+def rungs_for(epochs: float) -> tuple[Rung, ...]:
+    """Return rungs that train for about so many epochs of one network in all; fewer epochs mean fewer of both."""
+    whole = sum(count * each for count, each in RUNGS)
+    factor = (epochs / whole) ** 0.5
+    scaled = [Rung(max(1, round(count * factor)), max(1, round(each * factor))) for count, each in RUNGS]
+    kept = [rung for number, rung in enumerate(scaled) if number == 0 or rung.candidates < scaled[number - 1].candidates]
+    return tuple(kept)
+
+
+def total_epochs(rungs: Sequence[Rung]) -> int:
+    return sum(rung.candidates * rung.epochs for rung in rungs)
+
+
+def save_data(data: Dataset, folder: Path) -> None:
+    """Write a data set so that every process maps the same file into its memory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("values", "labels", "parts"):
+        np.save(folder / f"{name}.npy", getattr(data, name))
+    about = {"kind": data.kind, "classes": data.classes, "preparation": dict(data.preparation)}
+    (folder / "data.json").write_text(json.dumps(about, indent=2))  # the last: with it all of them are there
+
+
+def load_data(folder: Path) -> Dataset:
+    about = json.loads((folder / "data.json").read_text())
+    values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("values", "labels", "parts"))
+    return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
+
+
+def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | None, end: str) -> float:
+    """Train one candidate in this process, write its weights, and return its accuracy on the validation part."""
+    import torch
+
+    from .learning.module import module_of
+    from .learning.train import Recipe, accuracy, fit, save
+
+    data, module = load_data(Path(folder)), module_of(archs.from_json(arch), seed)
+    if start is not None:
+        module.load_state_dict(torch.load(start, weights_only=True))
+    state = Path(f"{end}.epoch")
+    recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind)
+    fit(module, *data.part("train"), recipe, seed, checkpoint=state)
+    reached = accuracy(module, *data.part("validation"))
+    save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
+    state.unlink(missing_ok=True)
+    return reached
+
+
+def batch_of(data: Dataset) -> int:
+    """Return how many samples a step takes: fewer where there are few, so that an epoch has enough of them."""
+    return 128 if data.counts()["train"] >= 5000 else 64
+
+
+def seconds_per_epoch(arch: Arch, folder: Path, progress: Progress) -> float:
+    """Return the seconds that one epoch of a network takes in a process of its own, from a part of an epoch."""
+    with _pool(1) as pool:
+        progress("measuring how fast it trains", 0, 1)
+        pool.submit(_timed, archs.to_json(arch), str(folder), 1).result()  # imports, and caches
+        return float(pool.submit(_timed, archs.to_json(arch), str(folder), 8).result())
+
+
+def _timed(arch: str, folder: str, steps: int) -> float:
+    import time
+
+    from .learning.module import module_of
+    from .learning.train import Recipe, fit
+
+    data = load_data(Path(folder))
+    values, labels = data.part("train")
+    batch = batch_of(data)
+    count = min(len(values), steps * batch)
+    begin = time.perf_counter()
+    fit(module_of(archs.from_json(arch)), values[:count], labels[:count], Recipe(1, batch=batch, kind=data.kind))
+    return (time.perf_counter() - begin) * len(values) / count
+
+
+def halve(
+    candidates: Sequence[Arch],
+    rungs: Sequence[Rung],
+    folder: Path,
+    *,
+    seed: int = 0,
+    processes: int = 2,
+    progress: Progress = lambda what, done, total: None,
+) -> list[dict[str, Any]]:
+    """Return a record per training: rung, candidate, accuracy on the validation part, the file of its weights.
+
+    The data set lies in `folder`/data. The best of a rung go on to the next one; of equals the first.
+    """
+    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
+    done = read_results(folder)
+    alive, total = list(range(min(len(candidates), rungs[0].candidates))), total_epochs(rungs)
+    with _pool(processes) as pool:
+        for number, rung in enumerate(rungs):
+            alive = alive[: rung.candidates]
+            missing = [candidate for candidate in alive if (number, candidate) not in done]
+            jobs = {
+                pool.submit(
+                    train_one,
+                    archs.to_json(candidates[candidate]),
+                    str(folder / DATA),
+                    rung.epochs,
+                    seed + candidate,
+                    start=str(folder / done[number - 1, candidate]["weights"]) if number else None,
+                    end=str(folder / WEIGHTS / f"{number}-{candidate}.pt"),
+                ): candidate
+                for candidate in missing
+            }
+            _collect(jobs, number, done, folder, partial(_tell, rungs, done, number, total, progress))
+            alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
+    return [done[key] for key in sorted(done)]
+
+
+def _collect(
+    jobs: Mapping[Future[float], int],
+    number: int,
+    done: dict[tuple[int, int], dict[str, Any]],
+    folder: Path,
+    tell: Callable[[], None],
+) -> None:
+    """Record trainings as they end."""
+    tell()
+    waiting = set(jobs)
+    while waiting:
+        try:
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for job in ended:
+                candidate = jobs[job]
+                weights = f"{WEIGHTS}/{number}-{candidate}.pt"
+                record = {"rung": number, "candidate": candidate, "accuracy": job.result(), "weights": weights}
+                with (folder / RESULTS).open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                done[number, candidate] = record
+                tell()
+        except BaseException:
+            for job in waiting:
+                job.cancel()
+            raise
+
+
+def _tell(
+    rungs: Sequence[Rung], done: Mapping[tuple[int, int], Mapping[str, Any]], number: int, total: int, progress: Progress
+) -> None:
+    trained = sum(rungs[rung].epochs for rung, _ in done)
+    best = max((record["accuracy"] for key, record in done.items() if key[0] == number), default=None)
+    said = "" if best is None else f", best {100 * best:.1f} %"
+    progress(f"rung {number + 1} of {len(rungs)}{said}", trained, total)
+
+
+def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return what is recorded of a run, by rung and candidate; a line that was cut off is no record."""
+    found = dict[tuple[int, int], dict[str, Any]]()
+    if (folder / RESULTS).is_file():
+        for line in (folder / RESULTS).read_text().splitlines():
+            with suppress(ValueError):
+                record = json.loads(line)
+                if (folder / record["weights"]).is_file():
+                    found[record["rung"], record["candidate"]] = record
+    return found
+
+
+def counts_of(values: Dataset) -> str:
+    """Return how many samples each part has, as text."""
+    return ", ".join(f"{values.counts()[part]:,} for {part}" for part in PARTS)
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    """Return processes of one thread each: two of them train nearly twice as fast as one of two threads."""
+    if processes < 1:
+        raise CompileError(f"{processes} processes train nothing", "give at least one")
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _one_thread)
+
+
+def _one_thread() -> None:
+    import signal
+
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    torch.set_num_threads(1)

@@ -1,0 +1,281 @@
+"""Search a network for a data set and a device. In: a Dataset, a SearchSpace, a Target. Out: a SearchResult, and firmware.
+
+Networks are drawn from the space; those that do not fit the device go before anything is trained; those that the proxies put
+first are trained by successive halving; the best becomes int8, and is deployed. Everything lies in the run's folder: the same
+command goes on with a run that was interrupted, and comes to the result that it would have come to.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import api
+from ..files import write_file
+from ..ir import CompileError
+from ..manifest import generated_folder
+from ..results import Deployment, excess
+from ..tasks.dataset import SCALE, Dataset
+from . import halving
+from .arch import Arch, blocks, from_json, to_json
+from .costs import NAME, Costs, Target, costs, model_of, planned, too_large
+from .halving import Progress, Rung
+from .network import to_graph
+from .proxies import ranked
+from .space import Choice, SearchSpace, arch_of, sampled, smallest
+
+DRAWN = 20_000  # networks, at most, of which those that fit are sought
+POOL = 4  # networks that fit, per candidate that is trained
+CALIBRATION = 200  # samples that the int8 network's scales come from
+VERIFIED = 5  # samples on which every byte is compared
+RUN, FIRMWARE = "search.json", "firmware"
+REST = 1024  # bytes of stack and static data where they cannot be measured
+VERSION = 1
+DEVIATES = 1.96  # standard deviations either side of a 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The network that a search found.
+
+    accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
+    (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. candidates: what was trained, with its costs. trained: a
+    record per training, see `halving.halve`. excess: bytes and ms of the deployed network over each limit.
+    """
+
+    arch: Arch
+    costs: Costs
+    accuracy: dict[str, float]
+    interval: tuple[float, float]
+    deployment: Deployment
+    excess: dict[str, float]
+    candidates: tuple[tuple[Arch, Costs], ...]
+    trained: tuple[dict[str, Any], ...]
+    folder: Path
+
+    @property
+    def fits(self) -> bool:
+        return not any(self.excess.values())
+
+
+def search(
+    data: Dataset,
+    space: SearchSpace,
+    target: Target,
+    folder: Path,
+    *,
+    minutes: float = 20,
+    seed: int = 0,
+    processes: int = 2,
+    rungs: Sequence[Rung] | None = None,
+    archs: Sequence[Arch] = (),
+    progress: Progress = lambda what, done, total: None,
+) -> SearchResult:
+    """Return the best network found within about so many minutes of training, deployed into `folder`/firmware.
+
+    rungs: how much is trained, instead of what `minutes` turn into by a measurement. archs: train these, whether they fit or
+    not, and draw none. Raise CompileError where nothing of the space fits, or where the folder holds another search.
+    """
+    asked = _asked(data, space, target, seed=seed, budget=minutes if rungs is None else list(map(_pair, rungs)), archs=archs)
+    run = _read_run(folder, asked)
+    if run is None:
+        halving.save_data(data, folder / halving.DATA)
+        target = measured(target, space, len(data.classes))
+        if rungs is None:
+            rungs = _rungs(space, target, data, folder, minutes=minutes, processes=processes, progress=progress)
+        given = [(arch, costs(arch, target)) for arch in archs]
+        candidates = given or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
+        run = asked | {
+            "rest": target.rest,
+            "code": target.code,
+            "rungs": list(map(_pair, rungs)),
+            "candidates": [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates],
+        }
+        write_file(folder / RUN, json.dumps(run, indent=2))
+    target = replace(target, rest=run["rest"], code=run["code"])
+    rungs = [Rung(*pair) for pair in run["rungs"]]
+    candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+    trained = halving.halve([arch for arch, _ in candidates], rungs, folder, seed=seed, processes=processes, progress=progress)
+    last = [record for record in trained if record["rung"] == len(rungs) - 1]
+    best = max(last, key=lambda record: (record["accuracy"], -record["candidate"]))
+    arch, cost = candidates[best["candidate"]]
+    progress("making the best one int8", 0, 1)
+    small, accuracy, count = quantised(arch, folder / best["weights"], data)
+    deployment = deployed(small, target, data, folder, progress)
+    return SearchResult(
+        arch,
+        cost,
+        accuracy | {"validation": best["accuracy"]},
+        wilson(accuracy["test_int8"], count),
+        deployment,
+        excess(deployment.profile, target.limits),
+        tuple(candidates),
+        tuple(trained),
+        folder,
+    )
+
+
+def drawn(
+    space: SearchSpace, target: Target, classes: int, count: int, *, seed: int, progress: Progress
+) -> list[tuple[Arch, Costs]]:
+    """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many."""
+    rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
+    for _ in range(DRAWN):
+        arch = arch_of(space, sampled(space, rng), classes)
+        if arch in seen:
+            continue
+        seen.add(arch)
+        if not too_large(arch, target) and (cost := costs(arch, target)).fit:
+            fitting.append((arch, cost))
+            progress("drawing networks that fit", len(fitting), POOL * count)
+            if len(fitting) == POOL * count:
+                break
+    if not fitting:
+        raise _nothing_fits(space, target, classes, len(seen))
+    order = ranked([arch for arch, _ in fitting])
+    return [fitting[index] for index in order[:count]]
+
+
+def _nothing_fits(space: SearchSpace, target: Target, classes: int, tried: int) -> CompileError:
+    """Return what the smallest network of the space needs, which is the nearest that a limit can be met."""
+    least = costs(arch_of(space, smallest(space), classes), target)
+    needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
+    why = f"none of {tried:,} networks of the space '{space.name}' fits"
+    return CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
+
+
+def measured(target: Target, space: SearchSpace, classes: int) -> Target:
+    """Return the target with what a network of the space takes beside its arena and constants, measured on an emulated core.
+
+    Where nothing can be built and run here it is estimated.
+    """
+    arch = arch_of(space, _varied(space), classes)
+    plan = planned(arch, target)
+    try:
+        profile = api.profile(model_of(to_graph(NAME, blocks(arch), classes)), plan, api.emulated_core(target.device))
+    except CompileError:
+        need = api.flash_need(plan, target.device)
+        return replace(target, rest=REST, code=need.upper_bound - need.constants)
+    constants = api.flash_need(plan, target.device).constants
+    return replace(target, rest=profile.static + profile.stack, code=profile.flash - constants)
+
+
+def _varied(space: SearchSpace) -> Choice:
+    """Return a narrow network with blocks of all kinds, which needs the code of nearly any other."""
+    blocks = tuple(
+        tuple((group.kernels[i % len(group.kernels)], group.expansions[-1]) for i in range(max(group.depths)))
+        for group in space.groups
+    )
+    return smallest(space)._replace(blocks=blocks)
+
+
+def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], int]:
+    """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the test's samples.
+
+    The int8 input is what the data set holds: the values themselves.
+    """
+    import torch
+
+    from ..quantize.ptq import fidelity
+    from ..quantize.samples import open_samples
+    from .learning.module import module_of
+
+    module = module_of(arch)
+    module.load_state_dict(torch.load(weights_file, weights_only=True))
+    rows, columns, channels = arch.image
+    loaded = api.load_module(module.eval(), torch.zeros(1, channels, rows, columns), name=NAME)
+    values, _ = data.part("train")
+    some = np.unique(np.linspace(0, len(values) - 1, min(CALIBRATION, len(values))).astype(int))
+    done = api.quantize(loaded, values[some], scale=(SCALE,))
+    unseen, labels = data.part("test")
+    near = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
+    if near.accuracy is None:
+        raise CompileError("the network tells no classes apart", "give data of two classes or more")
+    return done.model, {"test": near.accuracy[0], "test_int8": near.accuracy[1]}, len(labels)
+
+
+def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
+    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test."""
+    write_file(folder / f"{NAME}.tflite", small.file)
+    model = api.with_edges(small, "int8", "nhwc")
+    unseen, _ = data.part("test")
+    inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
+    about = {model.name: (f"{NAME}.tflite", model.sha256)}
+    for _ in range(2):
+        with generated_folder(folder / FIRMWARE, "", about) as written:
+            done = api.deploy(
+                model,
+                written.scratch,
+                device=target.device,
+                limits=target.arena_limits,
+                inputs=inputs,
+                count=0,
+                progress=progress,
+                **target.planning,
+            )
+        rest = done.profile.static + done.profile.stack
+        if rest <= target.rest or not excess(done.profile, target.limits)["ram"]:
+            break
+        target = replace(target, rest=rest)  # its kernels take more stack than those of the network that was measured
+    return done
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of so many trials (Wilson's score interval)."""
+    z = DEVIATES**2 / count
+    middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
+    return (middle - half) / (1 + z), (middle + half) / (1 + z)
+
+
+def _rungs(
+    space: SearchSpace, target: Target, data: Dataset, folder: Path, *, minutes: float, processes: int, progress: Progress
+) -> tuple[Rung, ...]:
+    """Return what fits into so many minutes, measured on one of the networks that are likely to be trained."""
+    (arch, _), *_ = drawn(space, target, len(data.classes), 1, seed=0, progress=progress)
+    seconds = halving.seconds_per_epoch(arch, folder / halving.DATA, progress)
+    return halving.rungs_for(60 * minutes * processes / max(seconds, 1e-3))
+
+
+def _asked(
+    data: Dataset, space: SearchSpace, target: Target, *, seed: int, budget: Any, archs: Sequence[Arch]
+) -> dict[str, Any]:
+    """Return what decides the result of a search, as JSON has it."""
+    limits = target.limits
+    return {
+        "version": VERSION,
+        "data": {"kind": data.kind, "classes": list(data.classes), **data.counts(), "preparation": dict(data.preparation)},
+        "space": space.name,
+        "sizes": list(map(list, space.sizes)),
+        "device": target.device.name if target.device else None,
+        "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms},
+        "planning": target.planning,
+        "seed": seed,
+        "budget": budget,
+        "archs": [json.loads(to_json(arch)) for arch in archs],
+    }
+
+
+def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one."""
+    path = folder / RUN
+    if not path.is_file():
+        return None
+    try:
+        run = json.loads(path.read_text())
+        other = next((key for key in asked if run.get(key) != json.loads(json.dumps(asked[key]))), None)
+    except (ValueError, OSError, AttributeError) as error:
+        raise CompileError(f"'{path}' cannot be read: {error}", "give another folder, or take it away") from error
+    if other:
+        raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
+    return dict(run)
+
+
+def _pair(rung: Rung) -> list[int]:
+    return [rung.candidates, rung.epochs]

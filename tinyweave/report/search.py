@@ -1,0 +1,122 @@
+"""What `search` and `train` tell: one record, its lines on the terminal, and the model card as Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..nas.arch import macs, to_json, weights
+from ..nas.halving import total_epochs
+from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
+from .columns import clean
+from .text import heading, show_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Record = dict[str, Any]
+SHOWN = 10  # candidates of the card's table
+
+
+def search_record(found: SearchResult, run: Record) -> Record:
+    """Return what a search found; run: the settings that the folder holds."""
+    profile, done = found.deployment.profile, found.deployment
+    return {
+        "tinyweave": __version__,
+        "folder": str(found.folder),
+        "firmware": str(found.folder / FIRMWARE),
+        "model": str(found.folder / f"{NAME}.tflite"),
+        "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test")},
+        "space": run["space"],
+        "device": run["device"],
+        "limits": run["limits"],
+        "planning": run["planning"],
+        "arch": to_json(found.arch),
+        "macs": macs(found.arch),
+        "parameters": weights(found.arch),
+        "accuracy": {**found.accuracy, "interval_95": list(found.interval)},
+        "searched": found.costs.record(),
+        "deployed": {
+            "ram": profile.ram,
+            "arena": dict(profile.arena),
+            "static": profile.static,
+            "stack": profile.stack,
+            "flash": profile.flash,
+            "latency_ms": _ms(found),
+        },
+        "excess": found.excess,
+        "fits": found.fits,
+        "verified": done.verification.ok,
+        "trained": {
+            "candidates": len(found.candidates),
+            "rungs": run["rungs"],
+            "epochs": total_epochs([Rung(*pair) for pair in run["rungs"]]),
+        },
+        "candidates": [
+            {"ram": cost.ram, "flash": cost.flash, "macs": cost.macs, "ms": cost.ms, "accuracy": _best(found, number)}
+            for number, (_, cost) in enumerate(found.candidates)
+        ],
+    }
+
+
+def _ms(found: SearchResult) -> float | None:
+    cycles, device = found.deployment.profile.cycles, found.deployment.device
+    return None if cycles is None or device is None or not device.clock_hz else 1e3 * cycles.likely / device.clock_hz
+
+
+def _best(found: SearchResult, number: int) -> float | None:
+    """Return the accuracy that a candidate had after its last training."""
+    return next((each["accuracy"] for each in reversed(found.trained) if each["candidate"] == number), None)
+
+
+def show_search(out: Console, record: Record) -> None:
+    """Show the network that was found: how right it is, and what it needs as it was measured."""
+    heading(out, f"wrote {clean(record['firmware'], 200)}")
+    show_lines(out, [line.replace("**", "") for line in _facts(record)])
+
+
+def card(record: Record) -> str:
+    """Return the model card."""
+    lines = [f"# {record['task']['kind']}: {len(record['task']['classes'])} classes, {record['space']}", ""]
+    lines += [f"- {line}" for line in _facts(record)]
+    lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
+    lines += ["| RAM, B | Flash, B | M MACs | ms | accuracy, % |", "|---:|---:|---:|---:|---:|"]
+    trained = sorted(record["candidates"], key=lambda each: -(each["accuracy"] or 0))
+    for each in trained[:SHOWN]:
+        ms = "-" if each["ms"] is None else f"{each['ms']:.1f}"
+        right = "-" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f}"
+        lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
+    lines += [
+        "",
+        "The table has the candidates that the search trained, with the accuracy on the validation part after the last",
+    ]
+    lines += ["training of each; those further down were trained for fewer epochs.", "", f"`{record['arch']}`", ""]
+    return "\n".join(lines)
+
+
+def _facts(record: Record) -> list[str]:
+    accuracy, deployed, limits = record["accuracy"], record["deployed"], record["limits"]
+    low, high = accuracy["interval_95"]
+    lines = [
+        f"accuracy on {record['task']['test']:,} samples that the search did not see: **{100 * accuracy['test_int8']:.1f} %** "
+        f"in int8 (95 % interval {100 * low:.1f} to {100 * high:.1f}), {100 * accuracy['test']:.1f} % in float",
+        f"RAM: **{deployed['ram']:,} B** {_of(limits['ram'])}: arena {sum(deployed['arena'].values()):,}, stack "
+        f"{deployed['stack']:,}, static {deployed['static']:,}",
+        f"Flash: **{deployed['flash']:,} B** {_of(limits['flash'])}",
+    ]
+    if deployed["latency_ms"] is not None:
+        limit = "" if limits["latency_ms"] is None else f"of {limits['latency_ms']:g} "
+        lines.append(
+            f"one inference: **{deployed['latency_ms']:.1f} ms** {limit}on {clean(record['device'] or '', 40)}, estimated"
+        )
+    lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
+    trained = record["trained"]
+    lines.append(f"trained: {trained['candidates']:,} networks, {trained['epochs']:,} epochs in all")
+    proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
+    over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
+    lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")
+    return lines
+
+
+def _of(limit: int | None) -> str:
+    return "(no limit)" if limit is None else f"of {limit:,}"
