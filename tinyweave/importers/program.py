@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, verify
+from ..passes.fold_float import fold_float
 from .aten import VIEWS
 from .channels_last import MOST_ELEMENTS, Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
-from .fold import folded
 
 MOST_ATTEMPTS = 16  # orders in which the inputs may lie
 # what arguments of another form than an op expects make it raise
@@ -80,7 +80,7 @@ def graph_of(program: Exported, name: str) -> Graph:
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
         if graph is not None and not problems:
-            return ops.check(verify(folded(graph)))
+            return ops.check(verify(fold_float(graph)))
         if fewest is None or len(problems) < len(fewest):
             fewest = problems
     assert fewest is not None

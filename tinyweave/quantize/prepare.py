@@ -1,8 +1,7 @@
 """Make a float graph as simple as it can be before it is quantised; it computes the same but for the rounding of floats.
 
-In: a Graph as an importer gives it. Out: a checked one in which weights are float32, factors and summands per channel that
-follow a convolution (a batch normalisation) are part of its weights, an activation is part of the op before it, and an average
-over whole maps is a mean.
+In: a Graph as an importer gives it. Out: a checked one in which weights are float32, layers have a bias, norms and activations
+are folded as `passes.fold_float` does it, and an average over whole maps is a mean.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, verify
 from ..ops import check
-from ..passes.rewrite import constant, each_op, exchange, integers, is_only_for, maker
+from ..passes.fold_float import fold_float
+from ..passes.rewrite import constant, each_op, exchange, integers
 from .convert import dequantised
 from .rules import RULES, check_rules, is_number
-
-ACTIVATIONS = ("relu", "relu6", "relu_n1_to_1")
-FUSING = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv", "add", "sub", "mul")
 
 
 def prepare(graph: Graph) -> Graph:
@@ -27,9 +24,8 @@ def prepare(graph: Graph) -> Graph:
     graph = real_weights(graph)
     check_rules(graph)
     check(graph)
-    for rewrite in (with_bias, fold_into_weights, fuse_activation, pool_to_mean):
-        graph = each_op(graph, rewrite)
-    return check(verify(graph))
+    graph = fold_float(each_op(graph, with_bias))
+    return check(verify(each_op(graph, pool_to_mean)))
 
 
 def real_weights(graph: Graph) -> Graph:
@@ -52,51 +48,6 @@ def with_bias(graph: Graph, op: Op) -> Graph:
         return graph
     zeros = constant(graph, op, "bias", np.zeros(graph.output(op).shape[-1], np.float32))
     return exchange(graph, [with_weights(op, graph.input(op, 1), zeros)], [zeros])
-
-
-def fold_into_weights(graph: Graph, op: Op) -> Graph:
-    """Fold a multiplication by, or an addition of, a constant per channel into the weights and the bias before it."""
-    if op.kind not in ("mul", "add", "sub"):
-        return graph
-    before = next((maker(graph, t) for t in graph.inputs_of(op) if t is not None and t.data is None), None)
-    values = next((t for t in graph.inputs_of(op) if t is not None and t.data is not None), None)
-    if before is None or values is None or (op.kind == "sub" and graph.input(op, 1) is not values):
-        return graph
-    rule, out = RULES[before.kind], graph.output(op)
-    made = graph.output(before)
-    if rule.weights is None or before.attrs["activation"] != "none" or not is_only_for(graph, made, op):
-        return graph
-    channels = made.shape[-1]
-    if made.shape != out.shape or values.elements not in (1, channels) or values.shape[-1:] not in ((), (1,), (channels,)):
-        return graph
-    weights, bias = graph.input(before, 1), graph.optional_input(before, rule.bias)
-    assert values.data is not None
-    if weights.data is None:
-        return graph
-    change = np.broadcast_to(values.data.astype(np.float64).ravel(), (channels,))
-    kernel = weights.data.astype(np.float64)
-    summand = np.zeros(channels) if bias is None or bias.data is None else bias.data.astype(np.float64)
-    if op.kind == "mul":
-        kernel, summand = kernel * along(change, rule.weights, kernel.ndim), summand * change
-    else:
-        summand = summand + change if op.kind == "add" else summand - change
-    new = [constant(graph, before, "folded_weights", kernel.astype(np.float32))]
-    new.append(constant(graph, before, "folded_bias", summand.astype(np.float32)))
-    attrs = {**before.attrs, "activation": op.attrs["activation"]}
-    return exchange(graph, [replace(with_weights(before, *new), outputs=op.outputs, attrs=attrs)], new, gone=op.name)
-
-
-def fuse_activation(graph: Graph, op: Op) -> Graph:
-    """Make a ReLU of any kind part of the op before it, where that has none and nothing else reads what it made."""
-    if op.kind not in ACTIVATIONS:
-        return graph
-    before = maker(graph, graph.input(op))
-    if before is None or before.kind not in FUSING or before.attrs["activation"] != "none":
-        return graph
-    if not is_only_for(graph, graph.output(before), op):
-        return graph
-    attrs = {**before.attrs, "activation": op.kind}
-    return exchange(graph, [replace(before, outputs=op.outputs, attrs=attrs)], gone=op.name)
 
 
 def pool_to_mean(graph: Graph, op: Op) -> Graph:
