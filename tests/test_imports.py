@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "notebook": set(),
     "ops": {"ir"},
     "tflite_schema": {"ir", "ops"},
-    "importers": {"ir", "ops", "passes", "tflite_schema"},
+    "importers": {"ir", "ops", "passes", "quantize", "tflite_schema"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
     "quantize": {"files", "ir", "media", "ops", "passes"},

@@ -17,14 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir import Graph, Op, Tensor
+from .steps import STEPS, Unsupported, as_tensor
 
 # Bounds on what a damaged file can ask for, each several times what real networks need.
 MOST_ELEMENTS = 1 << 26  # of a tensor
 MOST_OUTPUTS = 1 << 11  # of an op
-
-
-class Unsupported(Exception):  # noqa: N818
-    """Says why an op of the network cannot be expressed."""
 
 
 class Unread(NamedTuple):
@@ -107,6 +104,8 @@ class Builder:
         return tensor.name
 
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
+        if getattr(values, "dtype", None) == STEPS:
+            return self.add(as_tensor(self.name(suffix), values))
         data = np.ascontiguousarray(values, dtype)
         return self.add(Tensor(self.name(suffix), data.shape, dtype, None, data, "constant"))
 

@@ -1,8 +1,8 @@
 """An .onnx file as a Graph.
 
-In: the file's bytes, which nobody vouches for. Out: a float32 Graph, channels last. `onnx_ops.OPS` says what each op becomes;
-what depends on constants and shapes only is computed while the graph grows. Source: ONNX IR and operator schemas, opset 13 and
-later.
+In: the file's bytes, which nobody vouches for. Out: a Graph, channels last, of float32, or of int8 if the file is quantised.
+`onnx_ops.OPS` says what each op becomes; what depends on constants and shapes only is computed while the graph grows. Source:
+ONNX IR and operator schemas, opset 13 and later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError, Graph
-from .onnx_ops import OPS
+from .onnx_ops import OPS, QUANTISED
 from .program import Exported, Node, Ref, graph_of
 
 OLDEST_OPSET = 13
@@ -24,6 +24,7 @@ MAX_NODES = 1 << 12
 MAX_BYTES = 1 << 28  # of all constants together
 FLOATS = ("float16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)"
+QUANTISED_INPUTS = frozenset(op.rpartition(".")[2] for op in QUANTISED if op != "QuantizeLinear")
 Read = Callable[[str], bytes]
 
 
@@ -102,7 +103,10 @@ def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     if graph.sparse_initializer:
         raise CompileError("the file holds sparse constants", "store them as dense ones")
     constants = _constants(onnx, graph, read)
-    inputs = {value.name: _input_shape(onnx, value) for value in graph.input if value.name not in constants}
+    scaled = {name for node in graph.node if node.op_type in QUANTISED_INPUTS for name in node.input}
+    inputs = {
+        value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
+    }
     known = {*inputs, *constants, ""}
     nodes = list[Node]()
     for position, node in enumerate(graph.node):
@@ -163,9 +167,10 @@ def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
 
 
-def _input_shape(onnx: Any, value: Any) -> tuple[int, ...]:
-    kind = value.type.tensor_type
-    if kind.elem_type != onnx.TensorProto.FLOAT:
+def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
+    """Return the shape of an input, a float one, or bytes where an op says what they stand for."""
+    kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+    if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
         names = {number: word for word, number in onnx.TensorProto.DataType.items()}
         what = names.get(kind.elem_type, "of an unknown type").lower()
         raise CompileError(f"is an input of {what}", "only float inputs are supported", tensor=value.name)

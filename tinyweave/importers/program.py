@@ -1,6 +1,7 @@
 """A program that another framework exported, as plain data, and the Graph that it means.
 
-In: an Exported. Out: a verified float32 Graph, channels last; or one CompileError that names all that is not supported.
+In: an Exported. Out: a checked Graph, channels last, of float32, or of int8 if the program is quantised; or one CompileError
+that names all that is not supported.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from .. import ops
 from ..ir import CompileError, Graph, Tensor, verify
 from ..passes.fold_float import fold_float
+from ..quantize.given import with_given_scales
 from .aten import VIEWS
 from .channels_last import MOST_ELEMENTS, Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
 
@@ -80,11 +82,17 @@ def graph_of(program: Exported, name: str) -> Graph:
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
         if graph is not None and not problems:
-            return ops.check(verify(fold_float(graph)))
+            return _finished(verify(fold_float(graph)))
         if fewest is None or len(problems) < len(fewest):
             fewest = problems
     assert fewest is not None
     raise _refusal(fewest, program.framework)
+
+
+def _finished(graph: Graph) -> Graph:
+    """Return a checked graph, of int8 where the program has scales."""
+    has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
+    return with_given_scales(graph) if has_scales else ops.check(graph)
 
 
 def _input_orders(rank: int) -> list[tuple[int, ...]]:

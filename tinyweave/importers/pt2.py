@@ -1,7 +1,7 @@
 """A .pt2 file, as torch.export.save writes it, as a Graph; torch is not needed and no pickle is loaded.
 
-In: the file's bytes, which nobody vouches for: a zip archive of a graph in JSON and of weights as raw bytes. Out: a float32
-Graph as `importers/torch.py` gives it. Sample inputs, which are pickled, are not looked at; pickled weights are refused.
+In: the file's bytes, which nobody vouches for: a zip archive of a graph in JSON and of weights as raw bytes. Out: a Graph as
+`importers/torch.py` gives it. Sample inputs, which are pickled, are not looked at; pickled weights are refused.
 Source: torch's torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
 """
 
@@ -29,6 +29,7 @@ MAX_RANK = 8
 MAX_ELEMENTS = 1 << 24  # of a constant that an op makes
 SCHEMA = 8
 FLOAT32 = 7
+STORED = {1: "u1", 2: "i1", 4: "<i4", 5: "<i8", FLOAT32: "<f4"}  # types of constants; whole numbers must have a scale
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
@@ -82,17 +83,18 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
         raise CompileError("is stored as a pickle, which may run code and is not loaded", AGAIN, tensor=key)
     meta = entry["tensor_meta"]
     shape, strides = ([_extent(key, value) for value in meta[what]] for what in ("sizes", "strides"))
-    if meta["dtype"] != FLOAT32:
+    if meta["dtype"] not in STORED:
         kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=key)
-    values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), "<f4")[_extent(key, meta["storage_offset"]) :]
+    stored = np.dtype(STORED[meta["dtype"]])
+    values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_extent(key, meta["storage_offset"]) :]
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
     if prod(shape) == 0 or last >= values.size or prod(shape) > values.size:
         raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
-    array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [4 * step for step in strides]))
+    array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(values, shape, [stored.itemsize * step for step in strides]))
     if not np.isfinite(array).all():
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=key)
-    return array.astype(np.float32)
+    return array.astype(stored.newbyteorder("="))
 
 
 def _extent(name: str, value: Mapping[str, Any]) -> int:
@@ -166,7 +168,7 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
             kwargs[given["name"]] = value
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
     where = stack[1] if len(stack) > 2 else ""
-    target = node["target"].removeprefix("torch.ops.").removeprefix("aten.")
+    target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
     op = target.split(".")[0]
     if len(found) == 1 and isinstance(found[0], dict):

@@ -1,7 +1,8 @@
 """A PyTorch module, or a program that torch.export wrote, as a Graph.
 
-In: an nn.Module and an example of its input, or an ExportedProgram. Out: a float32 Graph, channels last. ATen's ops are taken
-as they are exported, before decompositions: those would take an LSTM and a hard swish apart. `aten.OPS` has them all.
+In: an nn.Module and an example of its input, or an ExportedProgram. Out: a Graph, channels last, of float32, or of int8 if it
+is quantised by torchao's pt2e. ATen's ops are taken as they are exported, before decompositions: those would take an LSTM and a
+hard swish apart. `aten.OPS` has them all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .program import Exported, Node, Ref, graph_of
+
+QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
@@ -98,7 +101,8 @@ def _plain(program: Any) -> Exported:
             outputs = [Ref(value.name) for value in node.args[0]]
         elif node.op == "call_function":
             read = [known.get(value.name, value) for value in node.all_input_nodes]
-            if node.target is not operator.getitem and not any(isinstance(value, torch.fx.Node) for value in read):
+            depends = any(isinstance(value, torch.fx.Node) for value in read)
+            if node.target is not operator.getitem and not depends and not str(node.target).startswith(QUANTISED):
                 with torch.no_grad():
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
@@ -127,7 +131,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 
 def _node(torch: Any, node: Any) -> Node:
     target = node.target
-    op = "getitem" if target is operator.getitem else str(target).removeprefix("aten.").split(".")[0]
+    op = "getitem" if target is operator.getitem else str(target).removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -150,10 +154,10 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return a parameter or another constant as float32."""
-    known = sources.get(name)
+    """Return a parameter or another constant: float32, or integers that have a scale."""
+    known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64)
     label = known.target if known is not None and known.target else name
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+    if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)
     if not torch.isfinite(value).all():

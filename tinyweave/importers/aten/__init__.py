@@ -48,6 +48,7 @@ from .elementwise import (
     silu,
     unary,
 )
+from .quantised import QUANTISED
 from .recurrent import RECURRENT
 from .spatial import (
     adaptive_average_pool,
@@ -126,6 +127,7 @@ OPS: dict[str, Function] = {
     "upsample_bilinear2d": bilinear,
     "upsample_nearest2d": nearest,
     "view": view,
+    **QUANTISED,
     **RECURRENT,
 }
 # what returns its first argument's elements, which an op in place would change, too

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, slots, viewed
-from .elementwise import constant
+from .elementwise import with_steps
 
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     """fully_connected; the columns of its weights follow the order in which the last axis lies."""
-    weight = constant(weight, "weight")
-    bias = np.zeros(len(weight)) if bias is None else constant(bias, "bias")
+    weight = with_steps(weight, "weight")
+    bias = np.zeros(len(weight)) if bias is None else with_steps(bias, "bias")
     lead, last = x.axes[:-1], x.axes[-1]
     inner = slots(x, (*lead, last))[-1]
     if inner != last:

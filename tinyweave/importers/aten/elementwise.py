@@ -9,12 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..channels_last import Builder, Map, Unsupported, alike, arranged, placed
+from ..steps import STEPS, real
 
 Array = NDArray[Any]
 
 
 def constant(value: Any, what: str) -> Array:
-    """Return an argument that must be constant."""
+    """Return an argument that must be constant, as real numbers."""
+    return real(with_steps(value, what))
+
+
+def with_steps(value: Any, what: str) -> Array:
+    """Return an argument that must be constant, with the steps that it may have."""
     if not isinstance(value, np.ndarray):
         raise Unsupported(f"its {what} is computed by the network and not constant")
     return value
@@ -46,7 +52,7 @@ def binary(kind: str) -> Callable[..., Map]:
 
 def _beside(x: Map, value: Any) -> Array:
     """Return a constant operand as it lies beside a map."""
-    values = np.asarray(value, np.float32)
+    values = value if isinstance(value, np.ndarray) and value.dtype == STEPS else np.asarray(value, np.float32)
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
         raise Unsupported(f"a constant of shape {list(values.shape)} enlarges the map {list(x.shape)}")
     return placed(x, values)
@@ -59,7 +65,7 @@ def reversed_subtraction(b: Builder, x: Map, y: Any, alpha: float = 1) -> Map:
 def division(b: Builder, x: Any, y: Any) -> Map:
     if isinstance(y, Map):
         raise Unsupported("its divisor is computed by the network; only constant ones are supported")
-    return binary("mul")(b, x, (1 / np.asarray(y, np.float64)).astype(np.float32))
+    return binary("mul")(b, x, (1 / real(np.asarray(y)).astype(np.float64)).astype(np.float32))
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:

@@ -11,7 +11,7 @@ from ...ops import data_movement
 from ...ops.window import same_padding
 from ..channels_last import Axes, Builder, Map, Unread, Unsupported
 from .axes import mean
-from .elementwise import constant
+from .elementwise import with_steps
 
 Ints = int | Sequence[int]
 Pads = list[tuple[int, int]]
@@ -94,8 +94,8 @@ def convolution(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Map:
-    weight = constant(weight, "weight")
-    bias = np.zeros(len(weight)) if bias is None else constant(bias, "bias")
+    weight = with_steps(weight, "weight")
+    bias = np.zeros(len(weight)) if bias is None else with_steps(bias, "bias")
     rank = weight.ndim
     _image(x)
     weight = weight if rank == 4 else weight[:, :, None]
@@ -133,10 +133,10 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Map:
-    weight = constant(weight, "weight")
+    weight = with_steps(weight, "weight")
     if groups != 1 or {*_pair(dilation, 4)} != {1}:
         raise Unsupported("TFLite's transposed convolution has neither groups nor dilation")
-    bias = np.zeros(weight.shape[1]) if bias is None else constant(bias, "bias")
+    bias = np.zeros(weight.shape[1]) if bias is None else with_steps(bias, "bias")
     kernel, strides, crop, more = weight.shape[2:], _pair(stride, 4), _pair(padding, 4), _pair(output_padding, 4)
     size = [(extent - 1) * s - 2 * p + k + o for extent, s, p, k, o in zip(_size(x), strides, crop, kernel, more, strict=True)]
     same = tuple(same_padding(out, k, s) for out, k, s in zip(size, kernel, strides, strict=True))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..aten import axes, elementwise
-from ..channels_last import Builder, Map, Unsupported
+from ..channels_last import Builder, Map
+from ..steps import Unsupported, real
 from .folded import FOLDED, bounded
 from .maps import (
     average,
@@ -54,6 +55,7 @@ from .maps import (
     variadic,
     whole,
 )
+from .quantised import QUANTISED
 from .resizing import resize
 
 Function = Callable[..., Any]
@@ -114,8 +116,9 @@ MAPPED: Mapping[str, Function] = {
     "Unsqueeze": unsqueeze,
 }
 ALWAYS: Mapping[str, Function] = {"Constant": constant, "Shape": shape_of, "Size": size_of}  # known as soon as shapes are
-QUANTISED = """ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv QLinearMatMul
-QuantizeLinear""".split()
+DYNAMIC = "ConvInteger DynamicQuantizeLinear MatMulInteger com.microsoft.DynamicQuantizeMatMul".split()
+# what moves the elements of a constant: their scales, too
+MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
 
 def _function(op: str) -> Function:
@@ -131,19 +134,21 @@ def _function(op: str) -> Function:
             return made[0] if isinstance(made, list) and outputs == 1 else made
         if op not in FOLDED:
             raise Unsupported("all of its inputs are constant")
-        made = np.asarray(FOLDED[op](*inputs, **attributes))
+        given = [real(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
+        made = np.asarray(FOLDED[op](*given, **attributes))
         bounded(made.shape, made.itemsize)
         return made.astype(np.float32) if made.dtype == np.float64 else made
 
     return apply
 
 
-def _quantised(b: Builder, *_: Any, **__: Any) -> Any:
-    raise Unsupported("quantised models are not read; give the float one, and quantise it here")
+def _dynamic(b: Builder, *_: Any, **__: Any) -> Any:
+    raise Unsupported("it finds its scales while it runs; quantise the model statically, or give the float one")
 
 
 OPS: dict[str, Function] = {
     **{op: _function(op) for op in sorted({*MAPPED, *FOLDED})},
-    **dict.fromkeys(QUANTISED, _quantised),
+    **QUANTISED,
+    **dict.fromkeys(DYNAMIC, _dynamic),
     **ALWAYS,
 }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .. import aten
 from ..aten import axes, elementwise, spatial
 from ..channels_last import Builder, Map, Unread, Unsupported, viewed
+from ..steps import real
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
@@ -64,7 +65,7 @@ def convolution(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Map:
-    kernel = elementwise.constant(weight, "weight").shape[2:]
+    kernel = elementwise.with_steps(weight, "weight").shape[2:]
     strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
     padding = _padding(x, kernel, strides, dilations, auto_pad, pads)
     return spatial.convolution(b, x, weight, bias, strides, padding, dilations, group)
@@ -85,7 +86,7 @@ def transposed_convolution(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Map:
-    rank = elementwise.constant(weight, "weight").ndim - 2
+    rank = elementwise.with_steps(weight, "weight").ndim - 2
     if rank != 2:
         raise Unsupported("only maps [1, c, h, w] are supported")
     pads, more = pads or [0] * (2 * rank), output_padding or [0] * rank
@@ -153,10 +154,10 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Map:
-    weight = elementwise.constant(weight, "weight") * np.float32(alpha)
+    weight = _times(elementwise.with_steps(weight, "weight"), alpha)
     weight = weight if transB else weight.T
     if bias is not None:
-        bias = elementwise.constant(bias, "bias") * np.float32(beta)
+        bias = _times(elementwise.with_steps(bias, "bias"), beta)
         if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
             raise Unsupported(f"its bias of shape {list(bias.shape)} differs between rows")
         bias = np.broadcast_to(bias.ravel(), (len(weight),))
@@ -164,8 +165,12 @@ def gemm(
     return axes.linear(b, x, weight, bias)
 
 
+def _times(values: Array, factor: float) -> Array:
+    return values if factor == 1 else real(values) * np.float32(factor)
+
+
 def product(b: Builder, x: Any, weight: Any) -> Map:
-    weight = elementwise.constant(weight, "second operand") if isinstance(x, Map) else elementwise.constant(x, "second operand")
+    weight = elementwise.with_steps(weight if isinstance(x, Map) else x, "second operand")
     if not isinstance(x, Map) or weight.ndim != 2:
         raise Unsupported("only a map times a constant matrix is supported")
     return axes.linear(b, x, weight.T)

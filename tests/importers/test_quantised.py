@@ -1,0 +1,427 @@
+"""Models that others quantised: int8 graphs that give LiteRT's bytes, and nearly those of the framework that quantised them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from tinyweave import ops  # noqa: E402
+from tinyweave.exporters.tflite import to_tflite  # noqa: E402
+from tinyweave.importers.onnx import from_onnx  # noqa: E402
+from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify  # noqa: E402
+from tinyweave.ir import Op as GraphOp  # noqa: E402
+from tinyweave.quantize.convert import quantised  # noqa: E402
+from tinyweave.quantize.given import with_given_scales  # noqa: E402
+
+RNG = np.random.default_rng(0)
+C = 4
+MICROSOFT = "com.microsoft"
+Op = tuple[str, list[str], str, dict[str, Any]]
+
+
+def f32(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+SCALES = {  # names of scales and zero points, int8 and uint8
+    "xs": f32(0.05), "xz": np.int8(-3), "ys": f32(0.2), "yz": np.int8(5), "ux": np.uint8(125), "uy": np.uint8(133),
+    "ws": (RNG.uniform(0.5, 1, C) / 40).astype(np.float32), "wz": np.zeros(C, np.int8),
+    "w": RNG.integers(-127, 128, (C, C, 3, 3)).astype(np.int8),
+    "b": RNG.integers(-900, 900, C).astype(np.int32), "bz": np.zeros(C, np.int32),
+    "m": RNG.integers(-127, 128, (C, C)).astype(np.int8), "ms": f32(0.01), "mz": np.int8(0), "h": np.int16(0),
+}  # fmt: skip
+SCALES["bs"] = SCALES["xs"] * SCALES["ws"]
+SCALES["asymmetric"] = np.int8(9)
+SCALES["uw"], SCALES["uz"] = (SCALES["w"].astype(np.int16) + 128).astype(np.uint8), np.uint8(128)
+
+
+def model(nodes: list[Op], shape: tuple[int, ...] = (1, C, 7, 6), edges: tuple[int, int] = (1, 1), output: str = "y") -> bytes:
+    """The file of nodes (op, inputs, output, attributes) on an input "x"; edges: its types of input and output."""
+    made = [
+        helper.make_node(op, given, [out], domain=MICROSOFT if op in OF_MICROSOFT else "", **attributes)
+        for op, given, out, attributes in nodes
+    ]
+    used = {name for _, given, _, _ in nodes for name in given}
+    graph = helper.make_graph(
+        made,
+        "case",
+        [helper.make_tensor_value_info("x", edges[0], shape)],
+        [helper.make_tensor_value_info(output, edges[1], None)],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in SCALES.items() if name in used],
+    )
+    opsets = [helper.make_opsetid("", 19), helper.make_opsetid(MICROSOFT, 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+OF_MICROSOFT = ("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearConcat", "QLinearGlobalAveragePool", "QGemm")
+
+
+def pair(name: str, out: str, scale: str = "xs", zero: str = "xz") -> list[Op]:
+    """QuantizeLinear and DequantizeLinear."""
+    return [
+        ("QuantizeLinear", [name, scale, zero], f"{out}.q", {}),
+        ("DequantizeLinear", [f"{out}.q", scale, zero], out, {}),
+    ]
+
+
+WEIGHTS: list[Op] = [
+    ("DequantizeLinear", ["w", "ws", "wz"], "w.real", {"axis": 0}),
+    ("DequantizeLinear", ["b", "bs", "bz"], "b.real", {"axis": 0}),
+]
+CONV = {"pads": [1, 1, 1, 1]}
+QDQ: dict[str, list[Op]] = {
+    "conv": [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real", "b.real"], "c", CONV), *pair("c", "y", "ys", "yz")],
+    "conv-uint8": [
+        *WEIGHTS, *pair("x", "a", "xs", "ux"), ("Conv", ["a", "w.real", "b.real"], "c", CONV), *pair("c", "y", "ys", "uy"),
+    ],
+    "conv-relu": [
+        *WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", CONV), ("Relu", ["c"], "r", {}), *pair("r", "y", "ys", "yz"),
+    ],
+    "conv-rounded-relu": [
+        *WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", CONV), *pair("c", "d", "ys", "yz"),
+        ("Relu", ["d"], "r", {}), *pair("r", "y", "ys", "yz"),
+    ],
+    "conv-uint8-weights": [
+        ("DequantizeLinear", ["uw", "ms", "uz"], "w.real", {}), *pair("x", "a", "xs", "ux"),
+        ("Conv", ["a", "w.real"], "c", CONV), *pair("c", "y", "ys", "uy"),
+    ],
+    "add": [*pair("x", "a"), ("Add", ["a", "a"], "c", {}), *pair("c", "y", "ys", "yz")],
+    "max-pool": [*pair("x", "a"), ("MaxPool", ["a"], "c", {"kernel_shape": [2, 2]}), *pair("c", "y")],
+    "average-pool-of-another-scale": [
+        *pair("x", "a"), ("AveragePool", ["a"], "c", {"kernel_shape": [2, 2]}), *pair("c", "y", "ys", "yz"),
+    ],
+    "concat-of-other-scales": [
+        *pair("x", "a"), *pair("x", "e", "ys", "yz"), ("Concat", ["a", "e"], "c", {"axis": 1}), *pair("c", "y", "ys", "yz"),
+    ],
+    "hard-swish": [*pair("x", "a"), ("HardSwish", ["a"], "c", {}), *pair("c", "y")],
+    "an-inner-scale-is-missing": [
+        *WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "c", CONV), ("Clip", ["c", "zero", "six"], "d", {}),
+        ("GlobalAveragePool", ["d"], "e", {}), *pair("e", "y", "ys", "yz"),
+    ],
+}  # fmt: skip
+SCALES |= {"zero": f32(0), "six": f32(6)}
+X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]
+QOPERATOR: dict[str, list[Op]] = {
+    "conv": [("QLinearConv", ["x", *X, *W, *Y, "b"], "y", CONV)],
+    "product": [("QLinearMatMul", ["x", *X, "m", "ms", "mz", *Y], "y", {})],
+}
+BY_HAND: dict[str, tuple[list[Op], Any]] = {  # ONNX's reference has none of these: op, what it is in floats
+    "add": ([("QLinearAdd", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x + x),
+    "mul": ([("QLinearMul", ["x", *X, "x", *X, *Y], "y", {})], lambda x: x * x),
+    "mean": ([("QLinearGlobalAveragePool", ["x", *X, *Y], "y", {})], lambda x: x.mean((2, 3), keepdims=True)),
+    "concat": ([("QLinearConcat", [*Y, "x", *X, "x", *X], "y", {"axis": 1})], lambda x: np.concatenate([x, x], 1)),
+    "gemm": (
+        [("QGemm", ["x", *X, "m", "ms", "mz", "b", *Y], "y", {"transB": 1})],
+        lambda x: x @ (SCALES["m"] * SCALES["ms"]).T + SCALES["b"] * SCALES["xs"] * SCALES["ms"],
+    ),
+}
+
+
+def last(values: np.ndarray) -> np.ndarray:
+    return np.moveaxis(values, 1, -1) if values.ndim == 4 else values
+
+
+def steps_apart(graph: Graph, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How many steps lie between a real output and what the int8 graph gives; x and y are channels first."""
+    (source,), (target,) = ((graph.tensors[name] for name in names) for names in (graph.inputs, graph.outputs))
+    assert {tensor.dtype for tensor in graph.tensors.values()} <= {"int8", "int32"}
+    assert source.quant and target.quant
+    found = ops.run(graph, {source.name: quantised(last(x), source.quant)})[target.name]
+    wanted = quantised(last(y), target.quant).reshape(found.shape)
+    return np.abs(found.astype(np.int32) - wanted)
+
+
+def gives_litert_bytes(graph: Graph, litert: ModuleType) -> bool:
+    source = graph.tensors[graph.inputs[0]]
+    x = RNG.integers(-128, 128, source.shape).astype(np.int8)
+    ours = ops.run(graph, {source.name: x})
+    theirs = litert.run(to_tflite(graph), [[x]])[0].outputs
+    return all(a.tobytes() == b.tobytes() for a, b in zip(ours.values(), theirs, strict=True))
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("name", QDQ)
+def test_pairs_around_ops_are_scales(name: str, litert: ModuleType) -> None:
+    data = model(QDQ[name])
+    graph = from_onnx(data, name)
+    wide = 1 if name == "concat-of-other-scales" else 6  # beyond what the scales hold, which the second one cannot undo
+    x = wide * RNG.normal(size=(1, C, 7, 6)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(onnx.load_from_string(data)).run(None, {"x": x})
+    assert steps_apart(graph, x, expected).max() <= 1
+    assert gives_litert_bytes(graph, litert)
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("name", QOPERATOR)
+def test_ops_on_integers_have_their_scales(name: str, litert: ModuleType) -> None:
+    data = model(QOPERATOR[name], (1, C, 7, 6) if name == "conv" else (5, C), (TensorProto.INT8, TensorProto.INT8))
+    data = data if name == "conv" else model(QOPERATOR[name], (1, 5, C), (TensorProto.INT8, TensorProto.INT8))
+    graph = from_onnx(data, name)
+    q = RNG.integers(-128, 128, (1, C, 7, 6) if name == "conv" else (1, 5, C)).astype(np.int8)
+    (expected,) = ReferenceEvaluator(onnx.load_from_string(data)).run(None, {"x": q})
+    (found,) = ops.run(graph, {"x": np.ascontiguousarray(last(q))}).values()
+    assert np.abs(found.astype(int) - last(expected)).max() <= 1
+    assert gives_litert_bytes(graph, litert)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_ops_of_onnx_runtime_have_their_scales(name: str) -> None:
+    nodes, function = BY_HAND[name]
+    shape = (1, C) if name == "gemm" else (1, C, 7, 6)
+    graph = from_onnx(model(nodes, shape, (TensorProto.INT8, TensorProto.INT8)), name)
+    q = RNG.integers(-128, 128, shape).astype(np.int8)
+    x = (q.astype(np.float32) + 3) * SCALES["xs"]
+    assert graph.tensors["x"].quant == Quant((float(SCALES["xs"]),), (-3,))
+    assert steps_apart(graph, x, function(x)).max() <= 1
+
+
+def test_unsigned_steps_are_shifted() -> None:
+    (source,) = from_onnx(model(QDQ["conv-uint8"]), "unsigned").inputs
+    graph = from_onnx(model(QDQ["conv-uint8"]), "unsigned")
+    assert graph.tensors[source].quant == Quant((float(SCALES["xs"]),), (-3,))
+    assert graph.tensors[graph.outputs[0]].quant == Quant((float(SCALES["ys"]),), (5,))
+
+
+def test_weights_and_biases_are_those_of_the_file() -> None:
+    graph = from_onnx(model(QDQ["conv"]), "exact")
+    (op,) = graph.ops
+    weights, bias = graph.input(op, 1), graph.input(op, 2)
+    assert np.array_equal(weights.data, SCALES["w"].transpose(0, 2, 3, 1)) and np.array_equal(bias.data, SCALES["b"])
+    assert weights.quant == Quant(tuple(map(float, SCALES["ws"])), (0,) * C, 0)
+
+
+def test_an_activation_is_fused_unless_its_input_is_rounded() -> None:
+    assert [op.kind for op in from_onnx(model(QDQ["conv-relu"]), "g").ops] == ["conv_2d"]
+    assert [op.kind for op in from_onnx(model(QDQ["conv-rounded-relu"]), "g").ops] == ["conv_2d", "relu"]
+
+
+REFUSED: dict[str, tuple[list[Op], str]] = {
+    "16 bits": (pair("x", "y", "xs", "h"), "its integers are int16; int8 and uint8 are supported"),
+    "another scale behind": (
+        [("QuantizeLinear", ["x", "xs", "xz"], "q", {}), ("DequantizeLinear", ["q", "ys", "xz"], "y", {})],
+        "its scale or zero point is not the one that its input was quantised with",
+    ),
+    "scales of a map's channels": (pair("x", "y", "ws", "wz"), "its map has several scales; TFLite's have one"),
+    "scales that are found at run time": (
+        [("DynamicQuantizeLinear", ["x"], "y", {})], "it finds its scales while it runs",
+    ),
+    "weights far from 0": (
+        [("DequantizeLinear", ["w", "ms", "asymmetric"], "v", {}), *pair("x", "a"), ("Conv", ["a", "v"], "c", {}),
+         *pair("c", "y", "ys", "yz")],
+        "has the zero point 9, from which weights are more than 8 bits away; quantise weights symmetrically",
+    ),
+    "weights with scales along inputs": (
+        [("DequantizeLinear", ["w", "ws", "wz"], "v", {"axis": 1}), *pair("x", "a"), ("Conv", ["a", "v"], "c", {}),
+         *pair("c", "y", "ys", "yz")],
+        "has scales along axis 3; TFLite has one per output channel",
+    ),
+    "an output without a scale": (
+        [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "y", {})],
+        "the model was quantised without a scale for 'y', made by conv_2d; its neighbours do not say one",
+    ),
+    "an op without a rule": (
+        [("QLinearConv", ["x", *X, *W, *Y, "b"], "q", {}), ("DequantizeLinear", ["q", *Y], "d", {}), ("Erf", ["d"], "y", {})],
+        "Erf (in y): TFLite has no op for it here",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tflite_cannot_hold_is_refused_in_one_line(name: str) -> None:
+    nodes, message = REFUSED[name]
+    with pytest.raises(CompileError) as error:
+        from_onnx(model(nodes), name)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+# scales that are missing
+
+
+def chain(*kinds: str, first: Quant | None, end: Quant | None) -> Graph:
+    """Ops of one operand one after the other on "t0"; the first and the last tensor have these scales."""
+    names = [f"t{index}" for index in range(len(kinds) + 1)]
+    tensors = {name: Tensor(name, (1, 8), "float32") for name in names}
+    tensors["t0"], tensors[names[-1]] = replace(tensors["t0"], quant=first), replace(tensors[names[-1]], quant=end)
+    made = tuple(GraphOp(f"{kind}_{i}", kind, (names[i],), (names[i + 1],), {}) for i, kind in enumerate(kinds))
+    return verify(Graph("g", tensors, made, ("t0",), (names[-1],)))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "first", "end", "tensor", "range_"),
+    [
+        (("hard_swish", "tanh"), Quant((2 / 255,), (-128,)), None, "t1", (0.0, 5 / 3)),  # what is possible
+        (("relu", "tanh"), Quant((2 / 255,), (0,)), None, "t1", (0.0, 127 * 2 / 255)),
+        (("hard_swish",), None, Quant((0.04,), (-119,)), "t0", (-3.0, 9.84)),  # what is of use
+        (("relu6",), None, Quant((0.04,), (-128,)), "t0", (0.0, 6.0)),
+        (("logistic",), None, None, "t0", (-6.25, 6.25)),
+    ],
+)
+def test_a_missing_scale_follows_from_neighbours(
+    kinds: tuple[str, ...], first: Quant | None, end: Quant | None, tensor: str, range_: tuple[float, float]
+) -> None:
+    graph, (low, high) = with_given_scales(chain(*kinds, first=first, end=end)), range_
+    quant = graph.tensors[tensor].quant
+    assert quant is not None
+    least, most = ((step - quant.zero_point[0]) * quant.scale[0] for step in (-128, 127))
+    assert least == pytest.approx(low, abs=quant.scale[0]) and most == pytest.approx(high, abs=quant.scale[0])
+
+
+def with_constant(kind: str, value: float, *, first: bool = False) -> Graph:
+    """An op on "x" and a constant, then a hard swish: scales of the input and of the end are known."""
+    tensors = {name: Tensor(name, (1, 8), "float32") for name in ("x", "y", "z")}
+    tensors["c"] = Tensor("c", (8,), "float32", None, np.full(8, value, np.float32), "constant")
+    tensors["x"], tensors["z"] = (replace(tensors[n], quant=Quant((0.02,), (-28,))) for n in ("x", "z"))
+    ops_ = (
+        GraphOp("a", kind, ("c", "x") if first else ("x", "c"), ("y",), {"activation": "none"}),
+        GraphOp("b", "tanh", ("y",), ("z",), {}),
+    )
+    return verify(Graph("g", tensors, ops_, ("x",), ("z",)))
+
+
+def test_a_missing_scale_behind_a_constant_holds_what_is_possible() -> None:
+    """x lies in [-2, 3.1]; of a tanh only [-3.5, 3.5] is of use."""
+    expected = {
+        ("add", False): (-1.5, 3.5),
+        ("sub", False): (-2.5, 2.6),
+        ("sub", True): (-2.6, 2.5),
+        ("mul", False): (-1, 1.55),
+    }
+    for (kind, first), (low, high) in expected.items():
+        quant = with_given_scales(with_constant(kind, 0.5, first=first)).tensors["y"].quant
+        assert quant is not None
+        least, most = ((step - quant.zero_point[0]) * quant.scale[0] for step in (-128, 127))
+        assert (least, most) == pytest.approx((low, high), abs=quant.scale[0]), (kind, first)
+
+
+def test_a_hard_sigmoid_that_was_left_in_float_gets_what_it_needs() -> None:
+    """Of x + 3 only [0, 6] is of use, so of x only [-3, 3]."""
+    names = ("x", "a", "b", "c")
+    tensors = {name: Tensor(name, (1, 8), "float32") for name in names}
+    for name, value in (("three", 3.0), ("sixth", 1 / 6)):
+        tensors[name] = Tensor(name, (1,), "float32", None, np.array([value], np.float32), "constant")
+    tensors["c"] = replace(tensors["c"], quant=Quant((1 / 255,), (-128,)))
+    none = {"activation": "none"}
+    made = (
+        GraphOp("1", "add", ("x", "three"), ("a",), none), GraphOp("2", "relu6", ("a",), ("b",), {}),
+        GraphOp("3", "mul", ("b", "sixth"), ("c",), none),
+    )  # fmt: skip
+    graph = with_given_scales(verify(Graph("g", tensors, made, ("x",), ("c",))))
+    scales = [graph.tensors[name].quant for name in names]
+    assert [quant.scale[0] * 255 for quant in scales if quant] == pytest.approx([6, 6, 6, 1], rel=0.01)
+
+
+# what others write
+
+
+def samples(shape: tuple[int, ...], count: int, seed: int) -> list[np.ndarray]:
+    return [np.random.default_rng((seed, i)).standard_normal(shape).astype(np.float32) for i in range(count)]
+
+
+def near(name: str, apart: list[np.ndarray], most: int, share: float) -> None:
+    every = np.concatenate([part.ravel() for part in apart])
+    print(f"{name}: at most {every.max()} steps apart, {np.mean(every == 0):.1%} of the outputs equal")
+    assert every.max() <= most and np.mean(every == 0) >= share
+
+
+NETWORKS = ("ds_cnn", "resnet8")
+
+
+@pytest.mark.litert
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_onnx_runtime_quantised_gives_nearly_its_outputs(name: str, form: str, tmp_path: Path, litert: ModuleType) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    from cases.architectures import network
+    from cases.from_torch import trained
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = iter(samples(tuple(example.shape), 8, 0))
+
+        def get_next(self) -> Any:
+            return next(({"x": x} for x in self.left), None)
+
+    module, example = network(name)
+    real, small = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    torch.onnx.export(trained(module), (example,), real, dynamo=False, opset_version=17, input_names=["x"])
+    types = {"activation_type": QuantType.QUInt8 if form == "QDQ" else QuantType.QInt8, "weight_type": QuantType.QInt8}
+    quantize_static(real, small, Reader(), quant_format=QuantFormat[form], per_channel=True, **types)
+    graph = from_onnx(small.read_bytes(), name)
+    session = runtime.InferenceSession(small, providers=["CPUExecutionProvider"])
+    given = samples(tuple(example.shape), 10, 1)
+    near(f"{name}, {form}", [steps_apart(graph, x, session.run(None, {"x": x})[0]) for x in given], 4, 0.3)
+    assert gives_litert_bytes(graph, litert)
+
+
+def converted(module: Any, example: Any, quantizer: Any) -> tuple[Any, Any]:
+    """A module as torchao quantises it: one that runs, and its exported program."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    prepared = prepare_pt2e(torch.export.export(module, (example,)).module(), quantizer)
+    for x in samples(tuple(example.shape), 8, 0):
+        prepared(torch.from_numpy(x))
+    made = convert_pt2e(prepared)
+    return made, torch.export.export(made, (example,))
+
+
+@pytest.mark.litert
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_torchaos_xnnpack_quantizer_made_gives_nearly_its_outputs(name: str, litert: ModuleType) -> None:
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    import torch
+    from cases.architectures import network
+    from cases.from_torch import trained
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    from tinyweave.importers.pt2 import from_pt2
+    from tinyweave.importers.torch import from_program
+    from tinyweave.ir import diff
+
+    module, example = network(name)
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    made, program = converted(trained(module), example, quantizer)
+    graph = from_program(program, name)
+    given = samples(tuple(example.shape), 10, 1)
+    near(f"{name}, torchao", [steps_apart(graph, x, made(torch.from_numpy(x)).detach().numpy()) for x in given], 4, 0.3)
+    assert gives_litert_bytes(graph, litert)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    assert diff(from_pt2(file.getvalue(), name), graph) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_torchaos_x86_quantizer_left_in_float_follows_or_is_named() -> None:
+    """It gives no scale to a last layer; a hard swish behind a convolution says what the convolution's must be."""
+    pytest.importorskip("torchao", reason="needs torchao: pip install torchao")
+    import torch
+    from torch import nn
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    from tinyweave.importers.torch import from_program
+
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardswish(), nn.Conv2d(8, 4, 1), nn.Sigmoid()).eval()
+    example = torch.from_numpy(samples((1, 3, 8, 8), 1, 0)[0])
+    config = x86.get_default_x86_inductor_quantization_config()
+    made, program = converted(net, example, x86.X86InductorQuantizer().set_global(config))
+    graph = from_program(program, "x86")
+    x = samples((1, 3, 8, 8), 1, 1)[0]
+    near("x86", [steps_apart(graph, x, made(torch.from_numpy(x)).detach().numpy())], 3, 0.1)
+    _, program = converted(net[:3], example, x86.X86InductorQuantizer().set_global(config))
+    with pytest.raises(CompileError, match="without a scale for '2', made by conv_2d; its neighbours do not say one"):
+        from_program(program, "x86")
