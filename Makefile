@@ -44,7 +44,7 @@ bench: setup
 	$(BIN)/python bench/emulator_speed.py
 	$(BIN)/python bench/place.py
 	$(BIN)/python bench/ablation.py
-	$(BIN)/python bench/accuracy.py
+	$(BIN)/python bench/mlperf.py
 	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/int4.py

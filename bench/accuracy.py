@@ -1,100 +1,182 @@
-"""Accuracy of the emitted C on the small MLPerf Tiny sets, run on the host.
+"""What int8 costs on real images: our quantiser and others on the same networks, with the same calibration.
 
-In: the four MLPerf Tiny models and their sample sets (--shared). Out: one row per task: samples, accuracy (or AUC) of the C.
-The C's outputs are byte-identical to LiteRT's reference kernels (bench/models.py), so its accuracy is the model's own.
+In: the images (--shared) and the folder of `train.py` (--weights), where scores are kept: what is there is not done again. Out:
+per network and quantiser, on the images that each fold held out: accuracy in float and int8, the loss in points with its paired
+95 % interval, how often the class is the float network's, signal to noise of the scores, and our accuracy less theirs. Ours is
+the accuracy of the emitted C on this machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
+from rivals import RIVALS
+from torch import nn
+from train import FOLDS, NETWORKS, SEEDS, as_input, held_out, images, scores, trained
 
 from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.torch import from_module
+from tinyweave.ir import Graph
+from tinyweave.quantize.calibrate import decibel
+from tinyweave.quantize.ptq import as_int8, as_real, quantise
+from tinyweave.quantize.samples import open_samples
 from tinyweave.simulate import compare, host
 
 ROOT = Path(__file__).resolve().parents[1]
-TASKS = {
-    "vww01": "mlcommons__tiny__vww_96_int8",
-    "kws01": "mlcommons__tiny__kws_ref_model",
-    "ic01": "mlcommons__tiny__pretrainedResnet_quant",
-    "ad01": "mlcommons__tiny__ad01_int8",
-}
-WINDOW, STRIDE = 640, 128  # ad01: floats per network input, and from one window to the next
+CALIBRATION = 200  # images
+OURS = {"ours": {}, "ours, improved": {"equalize": True, "correct_bias": True}}
+HEADS = (
+    "network",
+    "quantiser",
+    "runs",
+    "float",
+    "int8",
+    "loss, points",
+    "as float",
+    "signal to noise",
+    "ours less this, points",
+)
 
 
-def examples(folder: Path, task: str) -> Iterator[tuple[np.ndarray, int]]:
-    """(raw bytes of the sample, label) of each line of the task's label file."""
-    with (folder / f"{task}_dev_y_labels.csv").open() as lines:
-        for row in csv.reader(lines):
-            if row:
-                yield np.fromfile(folder / task / row[0].strip(), np.uint8), int(row[2])
+def ours(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, options: dict[str, bool]) -> np.ndarray:
+    """Return the scores of our int8 form of a network, computed by its C."""
+    real = from_module(module, asked[:1])
+    return by_c(quantise(real, open_samples(last(calibrating), real), **options).graph, last(asked))
 
 
-def inputs_of(task: str, raw: np.ndarray, scale: float, zero_point: int) -> list[np.ndarray]:
-    """The int8 network inputs of one sample: one, or for ad01 one per window of the spectrogram."""
-    if task == "kws01":
-        return [raw.view(np.int8)]
-    if task != "ad01":
-        return [(raw.astype(np.int16) - 128).astype(np.int8)]
-    spectrogram = raw.view(np.float32)
-    windows = [spectrogram[i : i + WINDOW] for i in range(0, spectrogram.size - WINDOW + 1, STRIDE)]
-    return [np.clip(np.round(w / scale) + zero_point, -128, 127).astype(np.int8) for w in windows]
+def last(images: torch.Tensor) -> np.ndarray:
+    """Return images as our graphs take them: channels last, [count, 1, h, w, 3]."""
+    return images.permute(0, 2, 3, 1).numpy()[:, None]
 
 
-def area_under_curve(scores: list[float], labels: list[int]) -> float:
-    """The probability that a positive scores above a negative, ties counted half."""
-    positive = np.array([s for s, label in zip(scores, labels, strict=True) if label == 1])
-    negative = np.array([s for s, label in zip(scores, labels, strict=True) if label == 0])
-    above = (positive[:, None] > negative[None, :]).mean()
-    return float(above + 0.5 * (positive[:, None] == negative[None, :]).mean())
-
-
-def evaluate(shared: Path, task: str) -> tuple[int, float]:
-    """(samples, accuracy or area under the curve) of the C of one task."""
-    model = api.load(shared / "models" / f"{TASKS[task]}.tflite")
-    plan = api.plan(model)
-    source = api.source(model, plan)
-    graph = model.graph
-    entry, output = graph.tensors[graph.inputs[0]], graph.tensors[graph.outputs[0]]
-    scores, labels = [], []
+def by_c(graph: Graph, values: np.ndarray) -> np.ndarray:
+    """Return the real outputs of an int8 graph, by its C on this machine, [count, classes]."""
+    (name,), (out,) = graph.inputs, graph.outputs
     with tempfile.TemporaryDirectory() as folder:
-        api.write(source, Path(folder))
-        library = host.build(Path(folder), source.name)
-        for raw, label in examples(shared / "data" / "mlperf_tiny", task):
-            errors = []
-            for x in inputs_of(task, raw, entry.scale, entry.zero_point):
-                run = host.invoke(library, plan.arena, [x.tobytes()], compare.output_bytes(graph), fill=0)
-                (y,) = compare.unpack(graph, run)
-                if task == "ad01":
-                    real = (y.astype(np.float32) - output.zero_point) * output.scale
-                    seen = (x.astype(np.float32) - entry.zero_point) * entry.scale
-                    errors.append(float(np.mean((real.reshape(-1) - seen.reshape(-1)) ** 2)))
-                else:
-                    scores.append(float(int(y.argmax()) == label))
-            if errors:
-                scores.append(float(np.mean(errors)))
-            labels.append(label)
-    return len(labels), area_under_curve(scores, labels) if task == "ad01" else float(np.mean(scores))
+        path = Path(folder) / "net.tflite"
+        path.write_bytes(to_tflite(graph))
+        model = api.load(path)
+        plan = api.plan(model, schedule="unfused")
+        api.write(api.source(model, plan), Path(folder))
+        samples = [[sample.tobytes()] for sample in as_int8(graph, {name: values})[name]]
+        program = host.build(Path(folder), model.name)
+        run = host.invoke(program, plan.arena, samples[-1], compare.output_bytes(model.graph), earlier=samples[:-1])
+    answers = np.stack([arrays[0] for arrays in compare.unpack_all(model.graph, run)])
+    return as_real(graph.tensors[out], answers).reshape(len(answers), -1)
+
+
+QUANTISERS: dict[str, Callable[[nn.Module, torch.Tensor, torch.Tensor], np.ndarray]] = {
+    **{name: partial(ours, options=options) for name, options in OURS.items()},
+    **RIVALS,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A network of one fold and seed. items: those held out. real, small: their scores, in float and by quantiser."""
+
+    items: np.ndarray
+    real: np.ndarray
+    small: dict[str, np.ndarray]
+
+
+class Store:
+    """Scores of networks, one file each, worked out when they are first asked for."""
+
+    def __init__(self, folder: Path, shared: Path):
+        self.folder = folder
+        self.pixels, self.labels = images(shared)
+
+    def scores(self, quantiser: str, name: str, fold: int, seed: int, module: nn.Module) -> np.ndarray | None:
+        """Return the scores of the items held out; None where the quantiser is not installed."""
+        path = self.folder / quantiser.replace(", ", "-").replace(" ", "_") / f"{name}-{fold}-{seed}.npy"
+        if path.is_file():
+            return np.load(path)
+        out = held_out(self.labels, fold)
+        rest = np.random.default_rng(fold).permutation(np.flatnonzero(~out))[:CALIBRATION]
+        calibrating, asked = as_input(self.pixels[rest]), as_input(self.pixels[out])
+        try:
+            found = scores(module, asked) if quantiser == "float" else QUANTISERS[quantiser](module, calibrating, asked)
+        except ImportError:
+            return None
+        path.parent.mkdir(exist_ok=True)
+        np.save(path, found.astype(np.float32))
+        return found
+
+    def run(self, name: str, fold: int, seed: int, wanted: Sequence[str]) -> Run | None:
+        """Return the scores of a network by all quantisers that are installed; None if it is not trained."""
+        module = trained(self.folder, name, fold, seed)
+        if module is None:
+            return None
+        found = {each: self.scores(each, name, fold, seed, module) for each in ("float", *wanted)}
+        small = {each: array for each, array in found.items() if array is not None}
+        return Run(np.flatnonzero(held_out(self.labels, fold)), small.pop("float"), small)
+
+
+def interval(differences: np.ndarray, items: np.ndarray) -> str:
+    """Return the mean in points with its 95 % interval; an item that several seeds have answered counts once, by its mean."""
+    times = np.bincount(items)
+    means = np.bincount(items, differences)[times > 0] / times[times > 0]
+    mean, error = 100 * means.mean(), 196 * means.std(ddof=1) / np.sqrt(len(means))
+    return f"{mean:+.2f} [{mean - error:+.2f}, {mean + error:+.2f}]"
+
+
+def rows(name: str, runs: Sequence[Run], labels: np.ndarray, wanted: Sequence[str]) -> Iterator[str]:
+    """Yield a line per quantiser, all runs of a network, or of all of them, pooled."""
+    items = np.concatenate([run.items for run in runs])
+    truth, real = labels[items], np.concatenate([run.real for run in runs])
+    right = (real.argmax(1) == truth).astype(float)
+    first = np.zeros(0)
+    for quantiser in wanted:
+        if not all(quantiser in run.small for run in runs):
+            yield f"| {name} | {quantiser} | {len(runs)} | not installed |" + " |" * 5
+            continue
+        small = np.concatenate([run.small[quantiser] for run in runs])
+        correct = (small.argmax(1) == truth).astype(float)
+        first = first if len(first) else correct
+        agreed = float((small.argmax(1) == real.argmax(1)).mean())
+        ratio = decibel(float(((small - real) ** 2).sum() / (real**2).sum()))
+        against = "" if quantiser == wanted[0] else interval(first - correct, items)
+        shown = [name, quantiser, str(len(runs)), f"{100 * right.mean():.2f} %", f"{100 * correct.mean():.2f} %"]
+        shown += [interval(right - correct, items), f"{100 * agreed:.2f} %", f"{ratio:.1f} dB", against]
+        yield f"| {' | '.join(shown)} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], help="some of them; all if left out")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
+    parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("--quantisers", nargs="+", choices=list(QUANTISERS), default=list(QUANTISERS))
+    parser.add_argument("--folds", type=int, default=FOLDS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
-    if not (options.shared / "data" / "mlperf_tiny").is_dir():
-        print(f"no MLPerf Tiny samples in {options.shared}", file=sys.stderr)
+    if not (options.shared / "data" / "cifar10_fifth").is_dir():
+        print(f"no CIFAR images in {options.shared}", file=sys.stderr)
         return 2
-    print("| task | model | samples | C |\n|---|---|---|---|")
-    for task, name in TASKS.items():
-        count, result = evaluate(options.shared, task)
-        shown = f"AUC {result:.3f}" if task == "ad01" else f"{100 * result:.1f} %"
-        print(f"| {task} | {name} | {count} | {shown} |", flush=True)
+    torch.set_num_threads(1)
+    store, done = Store(options.weights, options.shared), dict[str, list[Run]]()
+    for seed, name, fold in itertools.product(range(options.seeds), options.names or NETWORKS, range(options.folds)):
+        run = store.run(name, fold, seed, options.quantisers)
+        done.setdefault(name, []).extend([run] if run else [])
+    done = {name: runs for name, runs in done.items() if runs}
+    if not done:
+        print(f"no trained networks in {options.weights}: run train.py first", file=sys.stderr)
+        return 2
+    print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
+    for name, pooled in (*done.items(), ("all", [run for runs in done.values() for run in runs])):
+        for line in rows(name, pooled, store.labels, options.quantisers):
+            print(line, flush=True)
     return 0
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from accuracy import STRIDE, WINDOW, area_under_curve, examples
+from mlperf import STRIDE, WINDOW, area_under_curve, examples
 
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph
