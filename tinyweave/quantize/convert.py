@@ -1,23 +1,25 @@
 """A float graph and the scales of its activations as an int8 graph, in TFLite's scheme.
 
 In: a Graph that keeps `rules.RULES`, a Quant per activation. Out: a checked Graph with int8 inputs and outputs. Weights lie in
-[-127, 127] with a scale per output channel; biases are int32 with the scale of their sums.
+[-127, 127], or are int4, with a scale per output channel; biases are int32 with the scale of their sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, limits, rebuild, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, limits, rebuild, verify
 from ..ops import SPECS, check, lstm
 from ..ops.fixed_point import round_half_away
 from .rules import LEAST_SCALE, RULES, Groups, check_rules, is_number
 
+CLIPPED = np.linspace(1.0, 0.4, 31)  # parts of the range of 4-bit weights that are tried
 MOST_BIAS = 1 << 30  # steps: sums, of which the bias is a part, stay far from 2^31
 
 
@@ -42,7 +44,7 @@ def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8") -> NDArra
     least, most = limits(dtype)
     scale, zero = broadcast(quant, values.ndim)
     steps = round_half_away(values.astype(np.float64) / scale) + zero
-    return np.clip(steps, least, most).astype(dtype)
+    return np.clip(steps, least, most).astype(array_type(dtype))
 
 
 def dequantised(values: NDArray[Any], quant: Quant) -> NDArray[np.float32]:
@@ -59,10 +61,28 @@ def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.
     return np.array(quant.scale).reshape(shape), np.array(quant.zero_point, np.float64).reshape(shape)
 
 
-def to_int8(graph: Graph, found: Groups, quants: Mapping[str, Quant], name: str | None = None) -> Graph:
+@dataclass(frozen=True)
+class WeightForm:
+    """How an op's weights are kept: dtype, int8 or int4; a scale per channel, chosen from the weights if none are given."""
+
+    dtype: str = "int8"
+    scales: NDArray[np.float64] | None = None
+
+
+INT8 = WeightForm()
+
+
+def to_int8(
+    graph: Graph,
+    found: Groups,
+    quants: Mapping[str, Quant],
+    name: str | None = None,
+    *,
+    weights: Mapping[str, WeightForm] = MappingProxyType({}),
+) -> Graph:
     """Return the int8 graph of a float one; `quants` has the scale of each group of `found`.
 
-    Raises CompileError where an op has no rule, or would break a constraint of its int8 kernel.
+    weights: the form of the weights of an op, by its name; int8 where there is none. Raises CompileError where an op has no rule, or would break a constraint of its int8 kernel.
     """
     check_rules(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_number(t) or t.role == "constant"}
@@ -81,7 +101,7 @@ def to_int8(graph: Graph, found: Groups, quants: Mapping[str, Quant], name: str 
                 tensors[copy.name] = copy
                 ops.append(Op(f"quantize_{copy.name}", "quantize", (tensor.name,), (copy.name,)))
         new = replace(op, inputs=tuple(inputs))
-        ops.append(_with_constants(graph, new, of, tensors))
+        ops.append(_with_constants(graph, new, of, tensors, weights.get(op.name, INT8)))
     init = tuple(_first_value(graph, op, tensors) for op in graph.init)
     return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))
 
@@ -95,7 +115,7 @@ def _first_value(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
     return replace(op, inputs=(_put(tensors, op, constant),))
 
 
-def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor]) -> Op:
+def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor], form: WeightForm) -> Op:
     """Return the op on int8 constants, which are put among `tensors` under names of their own."""
     rule, inputs = RULES[op.kind], list(op.inputs)
     if rule.recurrent:
@@ -116,9 +136,9 @@ def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict
         bias = graph.optional_input(op, rule.bias)
         channels = weights.shape[rule.weights]
         real = np.zeros(channels, np.float32) if bias is None else finite(bias)
-        scales = weight_scales(finite(weights), rule.weights, real, x.scale[0])
+        scales = weight_scales(finite(weights), rule.weights, real, x.scale[0], form)
         inputs += [None] * (rule.bias + 1 - len(inputs))
-        inputs[1] = _put(tensors, op, constant_weights(weights, scales, rule.weights))
+        inputs[1] = _put(tensors, op, constant_weights(weights, scales, rule.weights, form.dtype))
         name = bias.name if bias else f"{op.name}.bias"
         inputs[rule.bias] = _put(tensors, op, constant_bias(name, real, x.scale[0], scales))
     return replace(op, inputs=tuple(inputs))
@@ -141,20 +161,40 @@ def _with_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]
     return replace(op, inputs=tuple(inputs))
 
 
-def weight_scales(weights: NDArray[Any], axis: int, bias: NDArray[Any], x_scale: float) -> NDArray[np.float64]:
-    """Return a scale per output channel that lets int8 hold its weights and int32 its bias."""
-    largest = np.abs(weights.astype(np.float64)).max(axis=tuple(a for a in range(weights.ndim) if a != axis), initial=0)
-    scales = largest / 127
-    scales[scales == 0] = scales.max(initial=0) or 1 / 127  # a channel without weights: any scale that its bias bears
+def weight_scales(
+    weights: NDArray[Any], axis: int, bias: NDArray[Any], x_scale: float, form: WeightForm = INT8
+) -> NDArray[np.float64]:
+    """Return a scale per output channel: the given ones, or those that fit the weights; all let int32 hold the bias.
+
+    int8 holds the greatest weight; 4 bits have the scale of least square error, beyond which weights are clipped.
+    """
+    scales = form.scales
+    if scales is None:
+        channels = np.moveaxis(weights.astype(np.float64), axis, 0).reshape(weights.shape[axis], -1)
+        scales = np.abs(channels).max(axis=1, initial=0) / limits(form.dtype)[1]
+        if form.dtype == "int4":
+            scales = _least_error(channels, scales)
+        scales[scales == 0] = scales.max(initial=0) or 1 / 127  # a channel without weights: any scale that its bias bears
     scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (x_scale * MOST_BIAS))
     return np.asarray(np.maximum(scales, LEAST_SCALE).astype(np.float32), np.float64)
 
 
-def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int) -> Tensor:
-    """Return weights as int8."""
+def _least_error(channels: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each row the scale of int4 with the least square error, a part of the one that holds all values."""
+    least, most = limits("int4")
+    best, error = largest.copy(), np.full(len(channels), np.inf)
+    for factor in CLIPPED:
+        scales = np.where(largest > 0, largest * factor, 1.0)[:, None]
+        lost = ((np.clip(round_half_away(channels / scales), least, most) * scales - channels) ** 2).sum(axis=1)
+        best, error = np.where(lost < error, largest * factor, best), np.minimum(lost, error)
+    return np.asarray(best)
+
+
+def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int, dtype: str = "int8") -> Tensor:
+    """Return weights as int8, or as int4."""
     quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
     assert weights.data is not None
-    return Tensor(weights.name, weights.shape, "int8", quant, quantised(weights.data, quant), "constant")
+    return Tensor(weights.name, weights.shape, dtype, quant, quantised(weights.data, quant, dtype), "constant")
 
 
 def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64]) -> Tensor:
