@@ -98,7 +98,6 @@ MAY_IMPORT = {
         "manifest",
         "planning",
         "nas",
-        "tasks",
         "version",
     },
 }

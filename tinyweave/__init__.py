@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .planning import Plan
     from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
     from .simulate.compare import Verification
-    from .verbs import compare, compile, deploy, load, pareto, plan, profile, quantize, reorder, verify
+    from .verbs import compare, compile, deploy, load, pareto, plan, profile, quantize, reorder, search, verify
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,13 +45,14 @@ __all__ = [
     "profile",
     "quantize",
     "reorder",
+    "search",
     "verify",
 ]
 # importing tinyweave imports nothing of it until a name is used
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile deploy load pareto plan profile quantize reorder verify",
+        "verbs": "compare compile deploy load pareto plan profile quantize reorder search verify",
         "results": "Deployment Fit Model Profile Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",

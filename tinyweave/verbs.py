@@ -17,10 +17,16 @@ from . import api
 from .devices import Device, find
 from .ir import CompileError
 from .manifest import generated_folder
+from .nas import searching
+from .nas.costs import Target
+from .nas.prepare import Preparation, task_of
+from .nas.searching import SearchResult
+from .nas.space import SearchSpace
 from .options import LIMITS, PlanOptions
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
 from .simulate.compare import Verification
+from .tasks.dataset import Dataset
 
 Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
 DEFAULTS = PlanOptions()
@@ -196,6 +202,38 @@ def quantize(
         method=method,
         **given,
     )
+
+
+def search(
+    data: str | Path | Dataset,
+    folder: str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    task: str = "images",
+    minutes: float = 20,
+    space: SearchSpace | None = None,
+    prepared: Preparation = Preparation(),  # noqa: B008, a frozen value
+    seed: int = 0,
+    processes: int = 2,
+    **changes: Any,
+) -> SearchResult:
+    """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
+
+    data: a folder with a folder of files for each class, or a Dataset with the space to search. task: "images", "keywords" or
+    "sensors". minutes: about how long to train. prepared: what is done to the files. The same call goes on with a run that was
+    interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
+    """
+    chosen, target = _changed(options, changes), _device(device)
+    if isinstance(data, Dataset):
+        if space is None:
+            raise CompileError("a Dataset says no space", "give one of tinyweave.nas.space, or your own")
+        samples, searched = data, space
+    else:
+        samples, searched = task_of(task, Path(data), prepared)
+    limits = api.limits_of(target, **chosen.limits)
+    aim = Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
+    return searching.search(samples, space or searched, aim, Path(folder), minutes=minutes, seed=seed, processes=processes)
 
 
 def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:

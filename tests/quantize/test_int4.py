@@ -44,7 +44,7 @@ def test_a_network_with_4_bit_weights_in_some_layers_is_what_litert_computes() -
     inputs = {"x": RNG.normal(size=(6, 1, 8, 8, 4)).astype(np.float32)}
     calibration = calibrate(real, inputs, "minmax")
     names = [op.name for op in real.ops]
-    small = to_int8(real, calibration.groups, calibration.quants, weights={name: FORM for name in names[::2]})
+    small = to_int8(real, calibration.groups, calibration.quants, weights=dict.fromkeys(names[::2], FORM))
     assert [small.input(op, 1).dtype for op in small.ops] == ["int4", "int8", "int4"]
     file = to_tflite(small)
     read = from_tflite(file, "net")

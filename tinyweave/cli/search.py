@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,22 +15,19 @@ from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInput
 
 if TYPE_CHECKING:
     from .. import files, ir
-    from ..nas import arch, costs, halving, searching, space
+    from ..nas import arch, costs, halving, prepare, searching
     from ..report import search as reports
     from ..report import text
-    from ..tasks import images, sensors, sounds
 else:
     files, ir, text, reports = map(lazy, ("files", "ir", "report.text", "report.search"))
-    arch, costs, halving, searching, space = (
-        lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "searching", "space")
+    arch, costs, halving, prepare, searching = (
+        lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "prepare", "searching")
     )
-    images, sensors, sounds = (lazy(f"tasks.{name}") for name in ("images", "sensors", "sounds"))
 
-TASKS = ("images", "keywords", "sensors")
 CARD, RECORD = "card.md", "result.json"
 MAX_ARCH = 1 << 20  # bytes of a file
 
-Task = Annotated[str, typer.Option("--task", metavar="|".join(TASKS), help="What the samples are.")]
+Task = Annotated[str, typer.Option("--task", metavar="images|keywords|sensors", help="What the samples are.")]
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class.")]
 Folder = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed and numbers give the same network.")]
@@ -74,17 +70,10 @@ def search(
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
-    prepare = {
-        "size": size,
-        "channels": channels,
-        "seconds": seconds,
-        "bands": bands,
-        "by_speaker": by_speaker,
-        "window": window,
-    }
+    prepared = prepare.Preparation(_size(size), channels, seconds, bands, by_speaker, window)
     target = _target(chosen, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     with steps.progress_bar() as report:
-        samples, searched = _task(task, data, out, prepare, report)
+        samples, searched = prepare.task_of(task, data, prepared, report)
         found = searching.search(
             samples, searched, target, out, minutes=minutes, seed=seed, processes=processes, progress=report
         )
@@ -103,11 +92,8 @@ def train(
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="How often each sample is seen.")] = 100,
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
-    channels: Channels = 3,
     seconds: Seconds = 1.0,
-    bands: Bands = 40,
     by_speaker: BySpeaker = False,
-    window: Window = 128,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
@@ -120,11 +106,11 @@ def train(
     given = arch.from_json(
         files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
     )
-    rows, columns, _ = given.image
-    prepare = {"size": f"{rows}x{columns}", "channels": channels, "seconds": seconds, "bands": bands, "by_speaker": by_speaker}
+    rows, columns, channels = given.image
+    prepared = prepare.Preparation((rows, columns), channels, seconds, columns, by_speaker, columns)
     target = _target(chosen, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
     with steps.progress_bar() as report:
-        samples, searched = _task(task, data, out, prepare | {"window": window}, report)
+        samples, searched = prepare.task_of(task, data, prepared, report)
         _check(given, samples)
         found = searching.search(
             samples,
@@ -155,39 +141,11 @@ def _target(chosen: Options, *, stream_inputs: bool, max_mac_overhead: float | N
     return costs.Target(board, limits, stream_inputs, max_mac_overhead)
 
 
-def _task(
-    task: str, folder: Path, out: Path, prepare: dict[str, Any], report: Callable[[str, int, int], None]
-) -> tuple[Any, space.SearchSpace]:
-    """Return the samples of a task, and the space for them."""
-    match task:
-        case "images":
-            size = _sizes(prepare["size"])
-            samples = images.read_images(folder, size, prepare["channels"], report)
-            rows = size[0]
-            return samples, space.small_images((rows,), prepare["channels"]) if rows <= 64 else _mobile(
-                size, prepare["channels"]
-            )
-        case "keywords":
-            by_speaker = prepare["by_speaker"]
-            samples = sounds.read_sounds(folder, prepare["seconds"], prepare["bands"], by_speaker=by_speaker, progress=report)
-            return samples, space.keywords(samples.values.shape[1:3])
-        case "sensors":
-            samples = sensors.read_sensors(folder, prepare["window"], progress=report)
-            return samples, space.sensors(*samples.values.shape[2:])
-    raise ir.CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
-
-
-def _sizes(given: str) -> tuple[int, int]:
+def _size(given: str) -> tuple[int, int]:
     sides = given.split("x")
-    if not all(side.isdigit() for side in sides) or not 1 <= len(sides) <= 2 or not all(8 <= int(s) <= 512 for s in sides):
-        raise ir.CompileError(f"--size {given} is no size", "give a side as 32, or rows x columns as 120x160, of 8 to 512")
+    if not all(side.isdigit() and len(side) < 6 for side in sides) or len(sides) > 2:
+        raise ir.CompileError(f"--size {given} is no size", "give a side as 32, or rows and columns as 120x160")
     return int(sides[0]), int(sides[-1])
-
-
-def _mobile(size: tuple[int, int], channels: int) -> space.SearchSpace:
-    from dataclasses import replace
-
-    return replace(space.MOBILE, sizes=(size,), channels=channels)
 
 
 def _told(found: searching.SearchResult, *, as_json: bool) -> int:

@@ -82,7 +82,8 @@ def to_int8(
 ) -> Graph:
     """Return the int8 graph of a float one; `quants` has the scale of each group of `found`.
 
-    weights: the form of the weights of an op, by its name; int8 where there is none. Raises CompileError where an op has no rule, or would break a constraint of its int8 kernel.
+    weights: the form of the weights of an op, by its name; int8 where there is none. Raise CompileError where an op has no
+    rule, or would break a constraint of its int8 kernel.
     """
     check_rules(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_number(t) or t.role == "constant"}

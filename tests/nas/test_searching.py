@@ -1,0 +1,198 @@
+"""A search from samples to firmware: it ends as one that was interrupted ends, and says what it found, and why nothing fits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.ir import CompileError
+from tinyweave.nas import halving, searching
+from tinyweave.nas.arch import macs, weights
+from tinyweave.nas.costs import Target, costs, planned, too_large
+from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
+from tinyweave.nas.proxies import ranked
+from tinyweave.nas.searching import SearchResult, drawn, search, wilson
+from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
+from tinyweave.tasks.dataset import Dataset
+
+BOARD = find("stm32f412")
+SPACE = sensors(24, 2)
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=30))
+TWO = [Rung(3, 1), Rung(1, 2)]
+
+
+def waves(count: int = 300) -> Dataset:
+    """Slow and fast waves, in two channels, in noise."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, count)
+    phase = rng.uniform(0, 6, (count, 1, 1)) + np.arange(24)[None, :, None] * np.where(labels, 1.6, 0.4)[:, None, None]
+    values = 70 * np.sin(phase + np.array([0, 1])) + rng.normal(0, 15, (count, 24, 2))
+    parts = np.arange(count) % 5
+    of_part = np.where(parts == 0, 2, np.where(parts == 1, 1, 0)).astype(np.uint8)
+    return Dataset("sensors", ("slow", "fast"), np.round(values).astype(np.int8)[:, None], labels, of_part, {"window": 24})
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    return search(waves(), SPACE, TARGET, tmp_path_factory.mktemp("found"), rungs=TWO, processes=1)
+
+
+@pytest.mark.emulator
+def test_the_network_that_is_found_is_deployed_as_the_search_said(found: SearchResult) -> None:
+    profile = found.deployment.profile
+    assert found.deployment.verification.ok and found.fits and found.accuracy["test_int8"] > 0.6
+    assert profile.arena == planned(found.arch, TARGET).arena, "the arena of random weights is that of trained ones"
+    assert profile.ram <= 3 * 1024 and profile.flash <= 40 * 1024
+    assert 0 <= found.costs.ram - profile.ram <= 512, "beside the arena what a network with more kernels takes"
+    assert found.costs.flash == pytest.approx(profile.flash, rel=0.1)
+    assert found.costs.macs == macs(found.arch) and found.interval[0] < found.accuracy["test_int8"] <= found.interval[1]
+    model = tw.load(found.folder / "network.tflite")
+    (name,) = model.graph.inputs
+    assert (model.graph.tensors[name].scale, model.graph.tensors[name].zero_point) == (1 / 128, 0), (
+        "samples are fed as they are"
+    )
+    assert (found.folder / "firmware" / "network.h").is_file()
+
+
+@pytest.mark.emulator
+def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchResult, tmp_path: Path) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop_after(count: int) -> Callable[[str, int, int], None]:
+        def progress(what: str, done: int, total: int) -> None:
+            if what.startswith("rung") and done >= count:
+                raise StopError
+
+        return progress
+
+    for count in (1, 3):
+        with pytest.raises(StopError):
+            search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1, progress=stop_after(count))
+        with (tmp_path / "results.jsonl").open("a") as file:
+            file.write('{"rung": 0, "cand')  # what a power cut leaves
+            file.write("\n")
+    resumed = search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1)
+    assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
+    files = [folder.folder / "network.tflite" for folder in (resumed, found)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_folder_holds_one_search(found: SearchResult, tmp_path: Path) -> None:
+    shutil.copy(found.folder / "search.json", tmp_path)
+    with pytest.raises(CompileError, match="holds a search with another seed; give another folder"):
+        search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, seed=1)
+    with pytest.raises(CompileError, match="another budget"):
+        search(waves(), SPACE, TARGET, tmp_path, minutes=3)
+    (tmp_path / "search.json").write_text("{")
+    with pytest.raises(CompileError, match="cannot be read"):
+        search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"), [({"ram": "500"}, "B of RAM"), ({"flash": "4k"}, "B of Flash"), ({"latency_ms": 0.01}, "ms")]
+)
+def test_a_limit_that_nothing_meets_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limits: dict[str, str], message: str
+) -> None:
+    monkeypatch.setattr(searching, "DRAWN", 12)
+    target = Target(BOARD, api.limits_of(BOARD, **limits), rest=500, code=9000)
+    with pytest.raises(
+        CompileError, match=f"none of .* networks of the space 'sensors' fits; its smallest one needs .*{message}"
+    ):
+        drawn(SPACE, target, 2, 3, seed=0, progress=lambda *_: None)
+
+
+def test_what_is_drawn_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "POOL", 2)
+    target = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), rest=500, code=9000)
+    pairs = drawn(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+    assert len(pairs) == 3 and all(cost.fit and cost.ram <= 3072 and cost.flash <= 40960 for _, cost in pairs)
+    assert all(costs(arch, target) == cost for arch, cost in pairs)
+    assert pairs == drawn(SPACE, target, 2, 3, seed=3, progress=lambda *_: None)
+
+
+def test_what_is_too_large_at_once_does_not_fit_either() -> None:
+    import random
+
+    space = small_images()
+    target = Target(BOARD, api.limits_of(BOARD, ram="10k", flash="120k"), stream_inputs=True, rest=700, code=12000)
+    seen = set()
+    for seed in range(12):
+        arch = arch_of(space, sampled(space, random.Random(seed)), 10)
+        seen.add(said := too_large(arch, target))
+        assert not (said and costs(arch, target).fit)
+    assert seen == {True, False}
+    assert too_large(arch_of(space, largest(space), 10), target) and not too_large(arch_of(space, smallest(space), 10), target)
+
+
+def test_the_larger_of_two_is_put_first() -> None:
+    archs = [arch_of(SPACE, choice(SPACE), 2) for choice in (smallest, largest)]
+    assert ranked(archs) == [1, 0] and weights(archs[1]) > weights(archs[0])
+
+
+def test_rungs_follow_from_the_epochs() -> None:
+    assert rungs_for(total_epochs([Rung(*pair) for pair in RUNGS])) == tuple(Rung(*pair) for pair in RUNGS)
+    for epochs in (1, 5, 40, 200, 3000):
+        rungs = rungs_for(epochs)
+        assert total_epochs(rungs) == pytest.approx(epochs, rel=0.5, abs=4)
+        counts = [rung.candidates for rung in rungs]
+        assert counts == sorted(set(counts), reverse=True) and min(rung.epochs for rung in rungs) >= 1
+
+
+def test_a_share_s_interval() -> None:
+    """Wilson's interval of 8 of 10: 0.490 to 0.943 (Brown, Cai, DasGupta 2001)."""
+    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=5e-4)
+    assert wilson(1.0, 200)[1] <= 1 and wilson(0.0, 200)[0] >= 0
+
+
+def test_data_go_to_the_trainings_and_back(tmp_path: Path) -> None:
+    data = waves(50)
+    halving.save_data(data, tmp_path)
+    again = halving.load_data(tmp_path)
+    assert (again.kind, again.classes, dict(again.preparation)) == (data.kind, data.classes, {"window": 24})
+    for part in ("train", "validation", "test"):
+        for ours, theirs in zip(data.part(part), again.part(part), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_no_processes_train_nothing(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="0 processes train nothing"):
+        halving.halve([], [Rung(1, 1)], tmp_path, processes=0)
+
+
+@pytest.mark.emulator
+def test_search_and_train_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tinyweave.cli import main
+
+    monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
+    monkeypatch.setattr(searching, "POOL", 1)
+    rng = np.random.default_rng(4)
+    for label, speed in (("slow", 0.4), ("fast", 1.6)):
+        (tmp_path / "data" / label).mkdir(parents=True)
+        for take in range(60):
+            wave = np.sin(rng.uniform(0, 6) + speed * np.arange(64)) + rng.normal(0, 0.2, 64)
+            np.savetxt(tmp_path / "data" / label / f"{take}.csv", np.stack([wave, -wave], axis=1), delimiter=",")
+    given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
+    code = main(["search", *given, "--window", "24", "--minutes", "0.1", "--processes", "1", "-o", str(tmp_path / "found")])
+    record = json.loads(capsys.readouterr().out)
+    assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
+    assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
+    arch = str(tmp_path / "found" / "arch.json")
+    code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
+    trained = json.loads(capsys.readouterr().out)
+    assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
+    assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
+    assert "--task speech is unknown; it is one of images, keywords, sensors" in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""Read the samples of a task, and say which networks are searched for them. In: a folder. Out: a Dataset, a SearchSpace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..ir import CompileError
+from ..tasks.dataset import Dataset
+from ..tasks.images import read_images
+from ..tasks.sensors import read_sensors
+from ..tasks.sounds import read_sounds
+from .halving import Progress
+from .space import MOBILE, SearchSpace, keywords, sensors, small_images
+
+TASKS = ("images", "keywords", "sensors")
+SMALL = 64  # rows or columns up to which an image is a small one
+SIDES = range(8, 513)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to samples. size, channels: of images, rows and columns. seconds, bands, by_speaker: see `read_sounds`.
+    window: rows of a sensor's values."""
+
+    size: tuple[int, int] = (32, 32)
+    channels: int = 3
+    seconds: float = 1.0
+    bands: int = 40
+    by_speaker: bool = False
+    window: int = 128
+
+
+def task_of(
+    task: str, folder: Path, prepared: Preparation, progress: Progress = lambda what, done, total: None
+) -> tuple[Dataset, SearchSpace]:
+    """Return the samples of a folder, and the space that is searched for them."""
+    match task:
+        case "images":
+            size, channels = prepared.size, prepared.channels
+            if not set(size) <= set(SIDES) or channels not in (1, 3):
+                raise CompileError(
+                    f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels"
+                )
+            small = max(size) <= SMALL
+            space = small_images(channels=channels) if small else replace(MOBILE, channels=channels)
+            return read_images(folder, size, channels, progress), replace(space, sizes=(size,))
+        case "keywords":
+            heard = prepared.seconds, prepared.bands
+            data = read_sounds(folder, *heard, by_speaker=prepared.by_speaker, progress=progress)
+            return data, keywords((data.values.shape[1], data.values.shape[2]))
+        case "sensors":
+            data = read_sensors(folder, prepared.window, progress=progress)
+            return data, sensors(data.values.shape[2], data.values.shape[3])
+    raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
