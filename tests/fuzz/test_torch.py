@@ -38,5 +38,6 @@ def test_every_op_is_there_often(litert: ModuleType) -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
         seen += ops_where_close(seed, litert)
-    rare = {op: seen[op] for op in OPS if op not in QUANTISED and seen[op] < OF_EACH}
+    elsewhere = {*QUANTISED, "bmm", "matmul", "scaled_dot_product_attention"}  # see test_quantised and test_attention
+    rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < OF_EACH}
     assert not rare

@@ -98,6 +98,7 @@ CASES: dict[str, Case] = {
     "gemm": one("Gemm", 1, 12, given=[floats(12, 7), floats(7)]),
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
+    "mat-mul-of-maps": ([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 3), "z": (1, 3, 5)}, {}),
     "mat-mul": one("MatMul", 1, 5, 12, given=[floats(12, 7)]),
     "hard-sigmoid": one("HardSigmoid", *CONV),
     "hard-sigmoid-of-torch": one("HardSigmoid", *CONV, alpha=1 / 6),
@@ -218,9 +219,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         model(one("Gelu", 1, 4), opset=13).replace(b"Gelu", b"Gulu"),
         "Gulu (in y): TFLite has no op for it here",
     ),
-    "a product of maps": (
-        model(([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 4), "z": (1, 4, 4)}, {})),
-        "MatMul (in y): its second operand is computed by the network and not constant",
+    "a product of maps of other batches": (
+        model(([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 3, 4, 4), "z": (1, 1, 4, 4)}, {})),
+        "MatMul (in y): its maps [1, 3, 4, 4] and [1, 1, 4, 4] differ before their last two axes",
     ),
     "a huge constant": (
         model(

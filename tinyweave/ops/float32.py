@@ -188,9 +188,16 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
     return all(t.dtype == "float32" for t in (*inputs, *graph.outputs_of(op)))
 
 
+def _batch_matmul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    turned = op.attrs["adj_x"], op.attrs["adj_y"]
+    a, b = (x.swapaxes(-1, -2) if t else x for x, t in zip((_operand(arrays), _operand(arrays, 1)), turned, strict=True))
+    return _finish(a @ b)
+
+
 REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "add": _binary(np.add),
     "average_pool_2d": _average_pool_2d,
+    "batch_matmul": _batch_matmul,
     "conv_2d": _conv_2d,
     "depthwise_conv_2d": _depthwise_conv_2d,
     "fully_connected": _fully_connected,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .attention import dot_product_attention, matmul
 from .axes import (
     channel_shuffle,
     chunk,
@@ -73,6 +74,7 @@ OPS: dict[str, Function] = {
     "avg_pool1d": average_pool,
     "avg_pool2d": average_pool,
     "batch_norm": batch_norm,
+    "bmm": matmul,
     "cat": concatenation,
     "channel_shuffle": channel_shuffle,
     "chunk": chunk,
@@ -97,6 +99,7 @@ OPS: dict[str, Function] = {
     "leaky_relu": leaky_relu,
     "linear": linear,
     "log_softmax": log_softmax,
+    "matmul": matmul,
     "max_pool1d": max_pool,
     "max_pool2d": max_pool,
     "maximum": binary("maximum"),
@@ -112,6 +115,7 @@ OPS: dict[str, Function] = {
     "relu6": unary("relu6"),
     "reshape": view,
     "rsub": reversed_subtraction,
+    "scaled_dot_product_attention": dot_product_attention,
     "select": select,
     "sigmoid": unary("logistic"),
     "silu": silu,

@@ -29,6 +29,8 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
     dim %= len(x.axes)
+    if dim == len(x.axes) - 1 and flat(x.axes) == x.order:  # as it is; with one channel also channels last
+        return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, {"beta": 1.0} if kind == "softmax" else {})
     order, name, dims = _along(b, x)
     if order[-1] != dim:
         raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..aten import axes, elementwise
+from ..aten import attention, axes, elementwise
 from ..channels_last import Builder, Map
 from ..steps import Unsupported, real
 from .folded import FOLDED, bounded
@@ -38,7 +38,6 @@ from .maps import (
     pool,
     power,
     prelu,
-    product,
     recurrent,
     reshape,
     shape_of,
@@ -85,7 +84,7 @@ MAPPED: Mapping[str, Function] = {
     "LSTM": recurrent("lstm", (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
     "LeakyRelu": lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha),
     "LogSoftmax": softmax("log_softmax"),
-    "MatMul": product,
+    "MatMul": attention.matmul,
     "Max": variadic("maximum"),
     "MaxPool": pool(max_pool),
     "Mean": average,

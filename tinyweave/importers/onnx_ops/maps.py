@@ -169,13 +169,6 @@ def _times(values: Array, factor: float) -> Array:
     return values if factor == 1 else real(values) * np.float32(factor)
 
 
-def product(b: Builder, x: Any, weight: Any) -> Map:
-    weight = elementwise.with_steps(weight if isinstance(x, Map) else x, "second operand")
-    if not isinstance(x, Map) or weight.ndim != 2:
-        raise Unsupported("only a map times a constant matrix is supported")
-    return axes.linear(b, x, weight.T)
-
-
 # element by element
 
 

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..aten import axes, elementwise
+from ..aten.attention import matmul
 from ..channels_last import Builder, Map
 from ..scales import known, scaled
 from ..steps import Unsupported, real, steps
-from .maps import average_pool, convolution, gemm, over_axes, pool, product, softmax, whole
+from .maps import average_pool, convolution, gemm, over_axes, pool, softmax, whole
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
@@ -94,7 +95,7 @@ def _convolution(
 
 
 def _product(b: Builder, x: Any, xs: Any, xz: Any, w: Any, ws: Any, wz: Any, ys: Any, yz: Any) -> Map:
-    return _rounded(b, product(b, _operand(b, x, xs, xz, -1), _operand(b, w, ws, wz, -1)), ys, yz)
+    return _rounded(b, matmul(b, _operand(b, x, xs, xz, -1), _operand(b, w, ws, wz, -1)), ys, yz)
 
 
 def _gemm(

@@ -1,0 +1,70 @@
+"""Attention from PyTorch: in float what torch computes, in int8 LiteRT's bytes, on the emulated core as well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+import torch
+from cases.from_torch import distances
+from torch import Tensor, nn
+from torch.nn import functional
+
+import tinyweave as tw
+from tinyweave.importers.torch import from_module
+from tinyweave.ir import CompileError
+
+STEPS, FEATURES = 6, 16
+
+
+class Attention(nn.Module):
+    """A block of attention; heads of 0: one, without an axis of its own; fused: by torch's function."""
+
+    def __init__(self, heads: int, fused: bool):
+        super().__init__()
+        torch.manual_seed(heads)
+        self.heads, self.fused = heads, fused
+        self.q, self.k, self.v, self.out = (nn.Linear(FEATURES, FEATURES) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, t, f = x.shape
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.heads:
+            q, k, v = (m.view(n, t, self.heads, f // self.heads).transpose(1, 2) for m in (q, k, v))
+        if self.fused:
+            y = functional.scaled_dot_product_attention(q, k, v)
+        else:
+            scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+            y = torch.softmax(scores, -1) @ v
+        if self.heads:
+            y = y.transpose(1, 2).reshape(n, t, f)
+        return x + self.out(y)
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("heads", [0, 1, 4])
+def test_attention_goes_the_whole_way(heads: int, fused: bool, litert: ModuleType, emulator: None, tmp_path: Path) -> None:
+    module, example = Attention(heads, fused).eval(), torch.randn(1, STEPS, FEATURES)
+    graph, ours, theirs = distances(module, example, litert)
+    assert ours < 1e-4 and theirs < 1e-4
+    assert Counter(op.kind for op in graph.ops)["batch_matmul"] == 2 * max(heads, 1)
+    samples = np.random.default_rng(0).standard_normal((16, 1, STEPS, FEATURES)).astype(np.float32)
+    small = tw.quantize(tw.load(module, example), samples).model
+    assert {tensor.dtype for tensor in small.graph.tensors.values()} <= {"int8", "int32"}
+    assert tw.verify(small, "stm32f412", samples=2).ok
+
+
+def test_a_mask_is_refused_by_name() -> None:
+    class Causal(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    with pytest.raises(CompileError, match="only attention without mask, dropout and groups"):
+        from_module(Causal(), torch.randn(1, STEPS, FEATURES))
