@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from .planning import Plan
     from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
     from .simulate.compare import Verification
-    from .verbs import compare, compile, deploy, load, pareto, plan, profile, quantize, reorder, search, verify
+    from .verbs import (
+        compare,
+        compile,
+        convert_qat,
+        deploy,
+        load,
+        pareto,
+        plan,
+        prepare_qat,
+        profile,
+        quantize,
+        reorder,
+        search,
+        verify,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,10 +52,12 @@ __all__ = [
     "Verification",
     "compare",
     "compile",
+    "convert_qat",
     "deploy",
     "load",
     "pareto",
     "plan",
+    "prepare_qat",
     "profile",
     "quantize",
     "reorder",
@@ -52,7 +68,7 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile deploy load pareto plan profile quantize reorder search verify",
+        "verbs": "compare compile convert_qat deploy load pareto plan prepare_qat profile quantize reorder search verify",
         "results": "Deployment Fit Model Profile Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",

@@ -236,6 +236,21 @@ def search(
     return searching.search(samples, space or searched, aim, Path(folder), minutes=minutes, seed=seed, processes=processes)
 
 
+def prepare_qat(module: Any, example: Any, samples: Any, *, weight_bits: int = 8, method: str = "mse") -> Any:
+    """Make a PyTorch module one that computes what its int8 form will: train it as any other, then call `convert_qat`.
+
+    It takes what the module takes, in batches; maps that it gives are channels last. Norms are folded with the statistics that
+    they have, activations are part of their layers, dropout is gone. Ranges begin as `samples` say (see `quantize`), and are
+    learned, as the scales of 4-bit weights are. weight_bits: 8, or 4 for convolutions and linear layers.
+    """
+    return api.prepare_qat(module, example, samples, weight_bits=weight_bits, method=method)
+
+
+def convert_qat(trained: Any, name: str | None = None) -> Model:
+    """Return the int8 model of what `prepare_qat` returned, once it is trained: `plan`, `compile` and `verify` take it."""
+    return api.convert_qat(trained, name)
+
+
 def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
     return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .plans import read_plan as read_plan
     from .plans import reorder as reorder
     from .plans import standing as standing
+    from .quantisation import convert_qat as convert_qat
+    from .quantisation import prepare_qat as prepare_qat
     from .quantisation import quantize as quantize
     from .runs import boards_that_fit as boards_that_fit
     from .runs import compare_boards as compare_boards
@@ -53,7 +55,7 @@ __getattr__ = attributes(
         "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess latency_ms limits_of plan read_plan reorder standing",
-        "quantisation": "quantize",
+        "quantisation": "convert_qat prepare_qat quantize",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },
 )

@@ -9,16 +9,28 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
+from ..ir import CompileError, Graph
+from ..lazy import lazy
+from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..quantize.blame import blame
-from ..quantize.calibrate import Progress, picked, silent
+from ..quantize.calibrate import Progress, calibrate, picked, silent
+from ..quantize.convert import WeightForm
+from ..quantize.prepare import prepare
 from ..quantize.ptq import CALIBRATION, fidelity, quantise
-from ..quantize.rules import check_rules
+from ..quantize.rules import RULES, check_rules
 from ..quantize.samples import open_samples
 from ..results import Model, Quantisation
 from .models import with_edges
+
+if TYPE_CHECKING:
+    from ..importers import torch
+    from ..quantize import qat
+else:
+    torch, qat = lazy("importers.torch"), lazy("quantize.qat")
 
 BLAMED = 16  # samples that the noise of layers is measured on, at most
 METADATA = "tinyweave.preprocessing"
@@ -66,3 +78,34 @@ def quantize(
         noise,
         len(model.file),
     )
+
+
+def prepare_qat(
+    module: Any, example: Any, samples: Any, *, weight_bits: int = 8, method: str = "mse", progress: Progress = silent
+) -> qat.Trainable:
+    """Return a module that computes what the int8 form of a PyTorch module does, to be trained; ranges begin as samples say."""
+    if weight_bits not in (4, 8):
+        raise CompileError(f"weights of {weight_bits} bits are not supported", "give 4 or 8")
+    real = prepare(torch.from_module(module, example))
+    opened = open_samples(samples, real)
+    calibration = calibrate(real, opened.batch(range(min(len(opened), CALIBRATION))), method, progress)
+    kinds = TAKE_INT4_WEIGHTS if weight_bits == 4 else ()
+    forms = {op.name: WeightForm("int4") for op in real.ops if op.kind in kinds and RULES[op.kind].weights is not None}
+    given = example if isinstance(example, tuple) else (example,)
+    turned = tuple(_is_turned(tuple(x.shape), real.tensors[name].shape) for x, name in zip(given, real.inputs, strict=True))
+    return qat.Trainable(real, calibration, forms, turned)
+
+
+def _is_turned(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether the graph has the channels of an input last that the module has first."""
+    return len(given) == 4 and (given[0], *given[2:], given[1]) == shape
+
+
+def convert_qat(trained: qat.Trainable, name: str | None = None) -> Model:
+    """Return the int8 model of a trained module."""
+    if not isinstance(trained, qat.Trainable):
+        raise CompileError(f"a {type(trained).__name__} is not what prepare_qat returned", "train that module, then give it")
+    small: Graph = replace(qat.trained(trained)[1], name=name or trained.graph.name)
+    path = Path(f"{small.name}_int8.tflite")
+    model = Model(identifier(small.name), small, small, {}, path, to_tflite(small, signature=True), "model")
+    return with_edges(model, "model", "model")
