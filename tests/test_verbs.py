@@ -17,6 +17,7 @@ import pytest
 
 import tinyweave as tw
 from tinyweave import api
+from tinyweave.nas import halving, searching
 from tinyweave.planning import to_json
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +58,16 @@ def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     assert run_page("PYTORCH.md") > 4
     assert tw.load("net.tflite").graph.inputs == ("x",)
+
+
+@pytest.mark.emulator
+def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[search]'")
+    monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # a search as short as can be
+    monkeypatch.setattr(searching, "POOL", 1)
+    monkeypatch.chdir(tmp_path)
+    assert run_page("SEARCH.md") == 1
+    assert (tmp_path / "found" / "firmware" / "network.c").is_file()
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..ir import CompileError
 from ..manifest import generated_folder
 from ..results import Deployment, excess
 from ..tasks.dataset import SCALE, Dataset
+from ..tasks.features import LogMel
 from . import halving
 from .arch import Arch, blocks, from_json, to_json
 from .costs import NAME, Costs, Target, costs, model_of, planned, too_large
@@ -83,6 +85,8 @@ def search(
     rungs: how much is trained, instead of what `minutes` turn into by a measurement. archs: train these, whether they fit or
     not, and draw none. Raise CompileError where nothing of the space fits, or where the folder holds another search.
     """
+    if find_spec("torch") is None:
+        raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
     asked = _asked(data, space, target, seed=seed, budget=minutes if rungs is None else list(map(_pair, rungs)), archs=archs)
     run = _read_run(folder, asked)
     if run is None:
@@ -220,11 +224,19 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
                 progress=progress,
                 **target.planning,
             )
+            for name, text in prepared_in_c(data).items():
+                (written.scratch / name).write_text(text)
         rest = done.profile.static + done.profile.stack
         if rest <= target.rest or not excess(done.profile, target.limits)["ram"]:
             break
         target = replace(target, rest=rest)  # its kernels take more stack than those of the network that was measured
     return done
+
+
+def prepared_in_c(data: Dataset) -> dict[str, str]:
+    """Return the C that makes the network's input of what a microphone gives, by file name; other samples need none."""
+    features = data.preparation.get("features")
+    return LogMel(**features).c_files() if features else {}
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "folder": str(found.folder),
         "firmware": str(found.folder / FIRMWARE),
         "model": str(found.folder / f"{NAME}.tflite"),
-        "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test")},
+        "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test", "preparation")},
         "space": run["space"],
         "device": run["device"],
         "limits": run["limits"],
@@ -80,6 +80,7 @@ def card(record: Record) -> str:
     lines = [f"# {record['task']['kind']}: {len(record['task']['classes'])} classes, {record['space']}", ""]
     lines += [f"- {line}" for line in _facts(record)]
     lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
+    lines += [f"The network's input: {_input_of(record['task']['preparation'])}.", ""]
     lines += ["| RAM, B | Flash, B | M MACs | ms | accuracy, % |", "|---:|---:|---:|---:|---:|"]
     trained = sorted(record["candidates"], key=lambda each: -(each["accuracy"] or 0))
     for each in trained[:SHOWN]:
@@ -116,6 +117,22 @@ def _facts(record: Record) -> list[str]:
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
     lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")
     return lines
+
+
+def _input_of(prepared: Record) -> str:
+    """Return what firmware gives the network."""
+    match prepared.get("source"):
+        case "images":
+            return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"
+        case "sounds":
+            return f"what `log_mel` of `{FIRMWARE}/log_mel.h` makes of {prepared['seconds']:g} s of sound, frame by frame"
+        case "sensors":
+            scales = ", ".join(
+                f"{scale:.9g} * value {'-' if offset < 0 else '+'} {abs(offset):.9g}"
+                for scale, offset in zip(prepared["scale"], prepared["offset"], strict=True)
+            )
+            return f"windows of {prepared['window']} rows, each value rounded and clipped to -128 .. 127 from {scales}"
+    return "int8 values as the data set holds them"
 
 
 def _of(limit: int | None) -> str:
