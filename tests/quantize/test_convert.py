@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -188,6 +189,17 @@ def test_a_given_scale_that_meets_another_is_requantised() -> None:
     graph = int8_of(both, samples)
     assert [op.kind for op in graph.ops] == ["logistic", "logistic", "concatenation"]
     assert graph.tensors["c"].quant == Quant((1 / 256,), (-128,))
+
+
+def test_a_given_scale_that_is_read_twice_is_requantised_twice() -> None:
+    both = chain(
+        ("softmax", ("a",), "s", (1, 4), {"beta": 1.0}),
+        ("relu", ("a",), "r", (1, 4), {}),
+        ("concatenation", ("s", "s", "r"), "c", (1, 12), JOIN),
+        inputs=(real_input("a", (1, 4)),),
+    )
+    graph = int8_of(both, [[np.full((1, 4), 3.0, np.float32)]])
+    assert Counter(op.kind for op in graph.ops) == {"softmax": 1, "relu": 1, "quantize": 2, "concatenation": 1}
 
 
 def test_outputs_of_a_known_range_have_the_scale_that_tflite_demands() -> None:

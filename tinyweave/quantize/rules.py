@@ -134,7 +134,7 @@ def _tie(found: Groups, op: Op, inputs: list[tuple[int, str]], outputs: list[str
     tied = list(outputs)
     for index, name in inputs:
         if len(given) > 1 and found.group(name) in found.fixed:
-            name = found.requantised[op.name, index] = f"{name}.for_{op.name}"
+            name = found.requantised[op.name, index] = f"{name}.for_{op.name}_{index}"  # one may be read twice
             found.of[name] = name
         tied.append(name)
     quant = next(iter(given)) if len(given) == 1 else None

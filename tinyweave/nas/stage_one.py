@@ -1,0 +1,127 @@
+"""Stage one of TinyNAS: which image and width leave the most room for good networks. In: a space, limits. Out: a Setting each.
+
+Of each image and width networks are drawn; those that fit RAM and Flash are kept. The more multiply-accumulates these have, the
+better the networks to be found among them. Source: arXiv 2007.10319, section 3.1; the MCUNet thesis chooses by the mean, its
+lecture by the 80th percentile.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from ..ops.window import Size
+from .arch import Arch, blocks, macs, weights
+from .arena import arena
+from .space import SearchSpace, arch_of, sampled
+
+Schedule = Literal["layer", "best"]
+By = Literal["mean", "p80"]
+PERCENTILE = 80
+
+
+@dataclass(frozen=True)
+class StageLimits:
+    """ram: bytes of the arena. flash: bytes of weights. schedule: `layer`, each layer by itself, as the thesis counts it; or
+    `best`, the planner's best plan that computes nothing twice. stream_inputs: with `best`, the image comes by rows."""
+
+    ram: int
+    flash: int
+    schedule: Schedule = "best"
+    stream_inputs: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An image and a width. macs: of the networks that fit, in rising order; drawn: how many there were in all."""
+
+    size: Size
+    width: float
+    macs: tuple[int, ...]
+    drawn: int
+
+    @property
+    def share(self) -> float:
+        """Return the share of networks that fit."""
+        return len(self.macs) / self.drawn
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.macs)) if self.macs else 0.0
+
+    @property
+    def p80(self) -> float:
+        """Return what a fifth of the networks that fit have more of."""
+        return float(np.percentile(self.macs, PERCENTILE)) if self.macs else 0.0
+
+
+def layer_bytes(arch: Arch) -> int:
+    """Return what the largest layer needs of RAM by itself: its input and output, of a depthwise one the larger of the two.
+
+    The thesis counts so; skips are left out.
+    """
+    layers = [layer for block in blocks(arch) for layer in block.layers]
+    pairs = ((layer.in_bytes, layer.out_bytes, layer.depthwise) for layer in layers)
+    return max(max(read, made) if depthwise else read + made for read, made, depthwise in pairs)
+
+
+def fits(arch: Arch, limits: StageLimits) -> bool:
+    """Return whether a network fits; what costs least to know is asked first."""
+    if weights(arch) > limits.flash:
+        return False
+    if limits.schedule == "layer":
+        return layer_bytes(arch) <= limits.ram
+    return unfused_bytes(arch) <= limits.ram or arena(arch, stream_inputs=limits.stream_inputs) <= limits.ram
+
+
+def unfused_bytes(arch: Arch) -> int:
+    """Return RAM that is enough for any network whose layers run one by one, its skips kept: no plan need be worse."""
+    largest = 0
+    for block in blocks(arch):
+        skip = block.layers[0].in_bytes if block.residual else 0
+        largest = max(largest, *(skip + layer.in_bytes + layer.out_bytes for layer in block.layers))
+        largest = max(largest, skip + 2 * block.layers[-1].out_bytes)
+    return largest
+
+
+def stage_one(
+    space: SearchSpace,
+    limits: StageLimits,
+    classes: int,
+    count: int = 1000,
+    *,
+    seed: int = 0,
+    processes: int = 1,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[Setting]:
+    """Return a Setting for each image and width of a space, from `count` networks of each."""
+    jobs = [(space, size, width, limits, classes, count, seed) for size, width in product(space.sizes, space.widths)]
+    found = list[Setting]()
+    if processes == 1:
+        for job in jobs:
+            found.append(_setting(job))
+            progress("drawing networks", len(found), len(jobs))
+        return found
+    with ProcessPoolExecutor(processes) as pool:
+        for setting in pool.map(_setting, jobs, chunksize=1):
+            found.append(setting)
+            progress("drawing networks", len(found), len(jobs))
+    return found
+
+
+def chosen(settings: Sequence[Setting], by: By = "p80") -> Setting:
+    """Return the setting whose networks that fit have the most multiply-accumulates; of equals the first."""
+    return max(settings, key=lambda setting: setting.p80 if by == "p80" else setting.mean)
+
+
+def _setting(job: tuple[SearchSpace, Size, float, StageLimits, int, int, int]) -> Setting:
+    space, size, width, limits, classes, count, seed = job
+    rng = random.Random(f"{seed} {size} {width}")
+    archs = (arch_of(space, sampled(space, rng, size, width), classes) for _ in range(count))
+    return Setting(size, width, tuple(sorted(macs(arch) for arch in archs if fits(arch, limits))), count)
