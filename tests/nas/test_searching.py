@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from tinyweave.nas.arch import macs, weights
 from tinyweave.nas.costs import Target, costs, planned, too_large
 from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
 from tinyweave.nas.proxies import ranked
-from tinyweave.nas.searching import SearchResult, drawn, search, wilson
+from tinyweave.nas.searching import SearchResult, best_first, drawn, search, wilson
 from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
 from tinyweave.tasks.dataset import Dataset
 
@@ -111,6 +112,28 @@ def test_a_limit_that_nothing_meets_is_said_at_once(
         CompileError, match=f"none of .* networks of the space 'sensors' fits; its smallest one needs .*{message}"
     ):
         drawn(SPACE, target, 2, 3, seed=0, progress=lambda *_: None)
+
+
+@pytest.mark.emulator
+def test_the_best_network_that_fits_when_built_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The limit is what the search says of one network; the best one is made to exceed it, as its code may when it is built."""
+    real, tried = searching.deployed, list[float]()
+
+    def deployed(small: object, target: Target, *rest: object) -> object:
+        done = real(small, target, *rest)
+        tried.append(done.profile.flash)
+        return replace(done, profile=replace(done.profile, code=1 << 20)) if len(tried) < 3 else done
+
+    monkeypatch.setattr(searching, "deployed", deployed)
+    result = search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1)
+    order = [record["candidate"] for record in best_first(result.trained)]
+    assert len(tried) == 3 == len(order) and result.fits and result.arch == result.candidates[order[2]][0]
+
+
+def test_networks_trained_longest_come_first() -> None:
+    records = [(0, 0, 0.9), (0, 1, 0.8), (0, 2, 0.95), (1, 2, 0.5), (1, 0, 0.6)]
+    named = [{"rung": rung, "candidate": number, "accuracy": share} for rung, number, share in records]
+    assert [each["candidate"] for each in best_first(named)] == [0, 2, 1]
 
 
 def test_what_is_drawn_fits(monkeypatch: pytest.MonkeyPatch) -> None:

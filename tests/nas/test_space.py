@@ -14,11 +14,11 @@ from tinyweave.nas.space import (
     Choice,
     SearchSpace,
     arch_of,
-    count,
     crossed,
     keywords,
     largest,
     mutated,
+    networks_in,
     sampled,
     sensors,
     small_images,
@@ -53,7 +53,7 @@ def test_what_a_search_makes_is_of_its_space(space: SearchSpace) -> None:
 
 
 def test_tinynas_space() -> None:
-    assert count(MOBILE) == 108 * 7371**5 * 9, "9 + 81 + ... of five stages with 2, 3 or 4 blocks, and 9 of the last"
+    assert networks_in(MOBILE) == 108 * 7371**5 * 9, "9 + 81 + ... of five stages with 2, 3 or 4 blocks, and 9 of the last"
     assert 7371 == 9**2 + 9**3 + 9**4
     arch = arch_of(MOBILE, largest(MOBILE, (144, 144), 0.5), 100)
     assert [group.width for group in arch.groups] == [8, 16, 24, 40, 48, 96, 160] and (arch.stem, arch.last) == (16, 0)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError
-from ..tasks.dataset import PARTS, Dataset
+from ..tasks.dataset import Dataset
 from . import arch as archs
 from .arch import Arch
 
@@ -194,11 +194,6 @@ def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
                 if (folder / record["weights"]).is_file():
                     found[record["rung"], record["candidate"]] = record
     return found
-
-
-def counts_of(values: Dataset) -> str:
-    """Return how many samples each part has, as text."""
-    return ", ".join(f"{values.counts()[part]:,} for {part}" for part in PARTS)
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

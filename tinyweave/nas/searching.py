@@ -31,7 +31,7 @@ from .costs import NAME, Costs, Target, costs, model_of, planned, too_large
 from .halving import Progress, Rung
 from .network import to_graph
 from .proxies import ranked
-from .space import Choice, SearchSpace, arch_of, sampled, smallest
+from .space import Choice, SearchSpace, arch_of, networks_in, sampled, smallest
 
 DRAWN = 20_000  # networks, at most, of which those that fit are sought
 POOL = 4  # networks that fit, per candidate that is trained
@@ -97,6 +97,7 @@ def search(
         given = [(arch, costs(arch, target)) for arch in archs]
         candidates = given or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
         run = asked | {
+            "networks": networks_in(space),
             "rest": target.rest,
             "code": target.code,
             "rungs": list(map(_pair, rungs)),
@@ -107,23 +108,31 @@ def search(
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
     trained = halving.halve([arch for arch, _ in candidates], rungs, folder, seed=seed, processes=processes, progress=progress)
-    last = [record for record in trained if record["rung"] == len(rungs) - 1]
-    best = max(last, key=lambda record: (record["accuracy"], -record["candidate"]))
-    arch, cost = candidates[best["candidate"]]
-    progress("making the best one int8", 0, 1)
-    small, accuracy, count = quantised(arch, folder / best["weights"], data)
-    deployment = deployed(small, target, data, folder, progress)
-    return SearchResult(
-        arch,
-        cost,
-        accuracy | {"validation": best["accuracy"]},
-        wilson(accuracy["test_int8"], count),
-        deployment,
-        excess(deployment.profile, target.limits),
-        tuple(candidates),
-        tuple(trained),
-        folder,
-    )
+    for best in best_first(trained):
+        arch, cost = candidates[best["candidate"]]
+        progress("making the best one int8", 0, 1)
+        small, accuracy, count = quantised(arch, folder / best["weights"], data)
+        deployment = deployed(small, target, data, folder, progress)
+        result = SearchResult(
+            arch,
+            cost,
+            accuracy | {"validation": best["accuracy"]},
+            wilson(accuracy["test_int8"], count),
+            deployment,
+            excess(deployment.profile, target.limits),
+            tuple(candidates),
+            tuple(trained),
+            folder,
+        )
+        if result.fits:  # as measured: code and stack are estimates until a network is built
+            break
+    return result
+
+
+def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last record of each candidate, those that were trained longest first, and of these the best."""
+    last = {record["candidate"]: record for record in trained}
+    return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
 
 
 def drawn(
@@ -206,7 +215,10 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
 
 
 def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
-    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test."""
+    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test.
+
+    Where it exceeds a limit it is planned once more, with what its code and stack were measured to take.
+    """
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_edges(small, "int8", "nhwc")
     unseen, _ = data.part("test")
@@ -226,10 +238,10 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
             )
             for name, text in prepared_in_c(data).items():
                 (written.scratch / name).write_text(text)
-        rest = done.profile.static + done.profile.stack
-        if rest <= target.rest or not excess(done.profile, target.limits)["ram"]:
+        if not any(excess(done.profile, target.limits).values()):
             break
-        target = replace(target, rest=rest)  # its kernels take more stack than those of the network that was measured
+        constants = api.flash_need(done.plan, target.device).constants
+        target = replace(target, rest=done.profile.static + done.profile.stack, code=done.profile.flash - constants)
     return done
 
 

@@ -118,7 +118,7 @@ def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
     return Choice(rng.choice((first.size, second.size)), rng.choice((first.width, second.width)), tuple(groups))
 
 
-def count(space: SearchSpace) -> int:
+def networks_in(space: SearchSpace) -> int:
     """Return how many networks a space holds."""
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
     return len(space.sizes) * len(space.widths) * prod(per_group)

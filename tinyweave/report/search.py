@@ -48,6 +48,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "fits": found.fits,
         "verified": done.verification.ok,
         "trained": {
+            "space": run["networks"],
             "candidates": len(found.candidates),
             "rungs": run["rungs"],
             "epochs": total_epochs([Rung(*pair) for pair in run["rungs"]]),
@@ -112,7 +113,8 @@ def _facts(record: Record) -> list[str]:
         )
     lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
     trained = record["trained"]
-    lines.append(f"trained: {trained['candidates']:,} networks, {trained['epochs']:,} epochs in all")
+    of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
+    lines.append(f"trained: {of}, {trained['epochs']:,} epochs in all")
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
     lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")
