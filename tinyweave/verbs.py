@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from . import api
 from .devices import Device, find
 from .ir import CompileError
 from .manifest import generated_folder
-from .nas import searching
-from .nas.costs import Target
-from .nas.prepare import Preparation, task_of
-from .nas.searching import SearchResult
-from .nas.space import SearchSpace
 from .options import LIMITS, PlanOptions
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
 from .simulate.compare import Verification
-from .tasks.dataset import Dataset
+
+if TYPE_CHECKING:  # a search loads much that others do not need
+    from .nas.prepare import Preparation
+    from .nas.searching import SearchResult
+    from .nas.space import SearchSpace
+    from .tasks.dataset import Dataset
 
 Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
 DEFAULTS = PlanOptions()
@@ -213,7 +213,7 @@ def search(
     task: str = "images",
     minutes: float = 20,
     space: SearchSpace | None = None,
-    prepared: Preparation = Preparation(),  # noqa: B008, a frozen value
+    prepared: Preparation | None = None,
     seed: int = 0,
     processes: int = 2,
     **changes: Any,
@@ -224,15 +224,17 @@ def search(
     "sensors". minutes: about how long to train. prepared: what is done to the files. The same call goes on with a run that was
     interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
     """
+    from .nas import costs, prepare, searching
+
     chosen, target = _changed(options, changes), _device(device)
-    if isinstance(data, Dataset):
+    if not isinstance(data, (str, Path)):
         if space is None:
             raise CompileError("a Dataset says no space", "give one of tinyweave.nas.space, or your own")
         samples, searched = data, space
     else:
-        samples, searched = task_of(task, Path(data), prepared)
+        samples, searched = prepare.task_of(task, Path(data), prepared or prepare.Preparation())
     limits = api.limits_of(target, **chosen.limits)
-    aim = Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
+    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
     return searching.search(samples, space or searched, aim, Path(folder), minutes=minutes, seed=seed, processes=processes)
 
 
