@@ -22,7 +22,7 @@ from .. import api
 from ..files import write_file
 from ..ir import CompileError
 from ..manifest import generated_folder
-from ..results import Deployment, excess
+from ..results import Deployment
 from ..tasks.dataset import SCALE, Dataset
 from ..tasks.features import LogMel
 from . import halving
@@ -119,7 +119,7 @@ def search(
             accuracy | {"validation": best["accuracy"]},
             wilson(accuracy["test_int8"], count),
             deployment,
-            excess(deployment.profile, target.limits),
+            deployment.excess,
             tuple(candidates),
             tuple(trained),
             folder,
@@ -224,6 +224,7 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
     unseen, _ = data.part("test")
     inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
     about = {model.name: (f"{NAME}.tflite", model.sha256)}
+    allowed = target.limits
     for _ in range(2):
         with generated_folder(folder / FIRMWARE, "", about) as written:
             done = api.deploy(
@@ -238,7 +239,8 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
             )
             for name, text in prepared_in_c(data).items():
                 (written.scratch / name).write_text(text)
-        if not any(excess(done.profile, target.limits).values()):
+        done = replace(done, limits=allowed)
+        if done.fits:
             break
         constants = api.flash_need(done.plan, target.device).constants
         target = replace(target, rest=done.profile.static + done.profile.stack, code=done.profile.flash - constants)
