@@ -16,8 +16,9 @@ from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..lazy import lazy
 from ..ops.constraints import TAKE_INT4_WEIGHTS
+from ..progress import Progress, silent
 from ..quantize.blame import blame
-from ..quantize.calibrate import Progress, calibrate, picked, silent
+from ..quantize.calibrate import calibrate, picked
 from ..quantize.convert import WeightForm
 from ..quantize.prepare import prepare
 from ..quantize.ptq import CALIBRATION, fidelity, quantise

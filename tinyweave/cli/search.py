@@ -42,24 +42,30 @@ BySpeaker = Annotated[
 Window = Annotated[int, typer.Option("--window", min=4, help="Sensors: rows of a window.")]
 
 
-@app.command()
-@with_options(target_options)
-def search(
+def sample_options(
     *,
     task: Task,
     data: Data,
     out: Folder,
-    chosen: Options,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="About how long to train.")] = 20,
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
+    seconds: Seconds = 1.0,
+    by_speaker: BySpeaker = False,
+    seed: Seed = 0,
+) -> None:
+    """List the options that say what a network is trained on, and how it is planned."""
+
+
+@app.command()
+@with_options(sample_options, target_options)
+def search(
+    *,
+    chosen: Options,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="About how long to train.")] = 20,
     size: Size = "32",
     channels: Channels = 3,
-    seconds: Seconds = 1.0,
     bands: Bands = 40,
-    by_speaker: BySpeaker = False,
     window: Window = 128,
-    seed: Seed = 0,
     processes: Processes = 2,
     as_json: Json = False,
 ) -> int:
@@ -70,31 +76,23 @@ def search(
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
-    prepared = prepare.Preparation(_size(size), channels, seconds, bands, by_speaker, window)
-    target = _target(chosen, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    prepared = prepare.Preparation(_size(size), channels, chosen["seconds"], bands, chosen["by_speaker"], window)
+    target = _target(chosen)
     with steps.progress_bar() as report:
-        samples, searched = prepare.task_of(task, data, prepared, report)
+        samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         found = searching.search(
-            samples, searched, target, out, minutes=minutes, seed=seed, processes=processes, progress=report
+            samples, searched, target, chosen["out"], minutes=minutes, seed=chosen["seed"], processes=processes, progress=report
         )
     return _told(found, as_json=as_json)
 
 
 @app.command()
-@with_options(target_options)
+@with_options(sample_options, target_options)
 def train(
     network: Annotated[Path, typer.Argument(metavar="ARCH", help="A network of a few numbers, as `search` writes it: .json.")],
     *,
-    task: Task,
-    data: Data,
-    out: Folder,
     chosen: Options,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="How often each sample is seen.")] = 100,
-    stream_inputs: StreamInputs = False,
-    max_mac_overhead: Overhead = None,
-    seconds: Seconds = 1.0,
-    by_speaker: BySpeaker = False,
-    seed: Seed = 0,
     as_json: Json = False,
 ) -> int:
     """Train one network on your samples, make it int8, and write its C.
@@ -107,17 +105,17 @@ def train(
         files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
     )
     rows, columns, channels = given.image
-    prepared = prepare.Preparation((rows, columns), channels, seconds, columns, by_speaker, columns)
-    target = _target(chosen, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    prepared = prepare.Preparation((rows, columns), channels, chosen["seconds"], columns, chosen["by_speaker"], columns)
+    target = _target(chosen)
     with steps.progress_bar() as report:
-        samples, searched = prepare.task_of(task, data, prepared, report)
+        samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         _check(given, samples)
         found = searching.search(
             samples,
             searched,
             target,
-            out,
-            seed=seed,
+            chosen["out"],
+            seed=chosen["seed"],
             processes=1,
             rungs=[halving.Rung(1, epochs)],
             archs=[given],
@@ -136,9 +134,9 @@ def _check(given: arch.Arch, samples: Any) -> None:
         raise ir.CompileError(f"the network has {given.classes} classes, the samples have {classes}", "give it as many")
 
 
-def _target(chosen: Options, *, stream_inputs: bool, max_mac_overhead: float | None) -> costs.Target:
+def _target(chosen: Options) -> costs.Target:
     board, limits = steps.target_of(chosen)
-    return costs.Target(board, limits, stream_inputs, max_mac_overhead)
+    return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"])
 
 
 def _size(given: str) -> tuple[int, int]:

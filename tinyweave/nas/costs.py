@@ -16,7 +16,7 @@ from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
 from ..planning import Plan
-from ..results import Limits, Model
+from ..results import Limits, Model, Profile
 from .arch import Arch, blocks, macs, weights
 from .arena import arena
 from .network import to_graph
@@ -57,6 +57,11 @@ class Target:
             ram=None if ram is None else max(0, ram - self.rest),
             flash=None if flash is None else max(0, flash - self.code),
         )
+
+    def measured(self, plan: Plan, profile: Profile) -> Target:
+        """Return the target with what a network was measured to take beside its arena and constants."""
+        constants = api.flash_need(plan, self.device).constants
+        return replace(self, rest=profile.static + profile.stack, code=profile.flash - constants)
 
 
 @dataclass(frozen=True)
@@ -99,16 +104,15 @@ def too_large(arch: Arch, target: Target) -> bool:
         return False
 
 
-def planned(arch: Arch, target: Target) -> Plan:
-    """Return the plan of the network, whether it fits or not."""
-    return api.plan(
-        model_of(to_graph(NAME, blocks(arch), arch.classes)), limits=target.arena_limits, core=target.core, **target.planning
-    )
+def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
+    """Return the network with random weights, and its plan, whether it fits or not."""
+    model = model_of(to_graph(NAME, blocks(arch), arch.classes))
+    return model, api.plan(model, limits=target.arena_limits, core=target.core, **target.planning)
 
 
 def costs(arch: Arch, target: Target) -> Costs:
     """Return what the network costs as it would be deployed."""
-    plan = planned(arch, target)
+    _, plan = planned(arch, target)
     constants, ms = api.flash_need(plan, target.device).constants, api.latency_ms(plan, target.device)
     limits, over = target.limits, dict[str, float]()
     if excess := limits.ram_excess(plan.arena, target.rest):

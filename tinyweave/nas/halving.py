@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError
+from ..progress import Progress, silent
 from ..tasks.dataset import Dataset
 from . import arch as archs
 from .arch import Arch
 
 RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
 RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def halve(
     *,
     seed: int = 0,
     processes: int = 2,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Return a record per training: rung, candidate, accuracy on the validation part, the file of its weights.
 

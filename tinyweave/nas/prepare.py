@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..ir import CompileError
+from ..progress import Progress, silent
 from ..tasks.dataset import Dataset
 from ..tasks.images import read_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import read_sounds
-from .halving import Progress
 from .space import MOBILE, SearchSpace, keywords, sensors, small_images
 
 TASKS = ("images", "keywords", "sensors")
@@ -31,9 +31,7 @@ class Preparation:
     window: int = 128
 
 
-def task_of(
-    task: str, folder: Path, prepared: Preparation, progress: Progress = lambda what, done, total: None
-) -> tuple[Dataset, SearchSpace]:
+def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
     """Return the samples of a folder, and the space that is searched for them."""
     match task:
         case "images":

@@ -22,20 +22,19 @@ from .. import api
 from ..files import write_file
 from ..ir import CompileError
 from ..manifest import generated_folder
+from ..progress import Progress, silent
 from ..results import Deployment
 from ..tasks.dataset import SCALE, Dataset
 from ..tasks.features import LogMel
 from . import halving
-from .arch import Arch, blocks, from_json, to_json
-from .costs import NAME, Costs, Target, costs, model_of, planned, too_large
-from .halving import Progress, Rung
-from .network import to_graph
+from .arch import Arch, from_json, to_json
+from .costs import NAME, Costs, Target, costs, planned, too_large
+from .halving import Rung
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, networks_in, sampled, smallest
 
 DRAWN = 20_000  # networks, at most, of which those that fit are sought
 POOL = 4  # networks that fit, per candidate that is trained
-CALIBRATION = 200  # samples that the int8 network's scales come from
 VERIFIED = 5  # samples on which every byte is compared
 RUN, FIRMWARE = "search.json", "firmware"
 REST = 1024  # bytes of stack and static data where they cannot be measured
@@ -49,7 +48,7 @@ class SearchResult:
 
     accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
     (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. candidates: what was trained, with its costs. trained: a
-    record per training, see `halving.halve`. excess: bytes and ms of the deployed network over each limit.
+    record per training, see `halving.halve`.
     """
 
     arch: Arch
@@ -57,14 +56,14 @@ class SearchResult:
     accuracy: dict[str, float]
     interval: tuple[float, float]
     deployment: Deployment
-    excess: dict[str, float]
     candidates: tuple[tuple[Arch, Costs], ...]
     trained: tuple[dict[str, Any], ...]
     folder: Path
 
     @property
     def fits(self) -> bool:
-        return not any(self.excess.values())
+        """Return whether the network fits as it was measured."""
+        return self.deployment.fits
 
 
 def search(
@@ -78,7 +77,7 @@ def search(
     processes: int = 2,
     rungs: Sequence[Rung] | None = None,
     archs: Sequence[Arch] = (),
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> SearchResult:
     """Return the best network found within about so many minutes of training, deployed into `folder`/firmware.
 
@@ -119,7 +118,6 @@ def search(
             accuracy | {"validation": best["accuracy"]},
             wilson(accuracy["test_int8"], count),
             deployment,
-            deployment.excess,
             tuple(candidates),
             tuple(trained),
             folder,
@@ -170,14 +168,12 @@ def measured(target: Target, space: SearchSpace, classes: int) -> Target:
     Where nothing can be built and run here it is estimated.
     """
     arch = arch_of(space, _varied(space), classes)
-    plan = planned(arch, target)
+    model, plan = planned(arch, target)
     try:
-        profile = api.profile(model_of(to_graph(NAME, blocks(arch), classes)), plan, api.emulated_core(target.device))
+        return target.measured(plan, api.profile(model, plan, api.emulated_core(target.device)))
     except CompileError:
         need = api.flash_need(plan, target.device)
         return replace(target, rest=REST, code=need.upper_bound - need.constants)
-    constants = api.flash_need(plan, target.device).constants
-    return replace(target, rest=profile.static + profile.stack, code=profile.flash - constants)
 
 
 def _varied(space: SearchSpace) -> Choice:
@@ -196,7 +192,8 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     """
     import torch
 
-    from ..quantize.ptq import fidelity
+    from ..quantize.calibrate import evenly
+    from ..quantize.ptq import CALIBRATION, fidelity
     from ..quantize.samples import open_samples
     from .learning.module import module_of
 
@@ -205,8 +202,7 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     rows, columns, channels = arch.image
     loaded = api.load_module(module.eval(), torch.zeros(1, channels, rows, columns), name=NAME)
     values, _ = data.part("train")
-    some = np.unique(np.linspace(0, len(values) - 1, min(CALIBRATION, len(values))).astype(int))
-    done = api.quantize(loaded, values[some], scale=(SCALE,))
+    done = api.quantize(loaded, values[evenly(CALIBRATION, len(values))], scale=(SCALE,))
     unseen, labels = data.part("test")
     near = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
     if near.accuracy is None:
@@ -242,8 +238,7 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
         done = replace(done, limits=allowed)
         if done.fits:
             break
-        constants = api.flash_need(done.plan, target.device).constants
-        target = replace(target, rest=done.profile.static + done.profile.stack, code=done.profile.flash - constants)
+        target = target.measured(done.plan, done.profile)
     return done
 
 

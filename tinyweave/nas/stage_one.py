@@ -8,7 +8,7 @@ lecture by the 80th percentile.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from ..ops.window import Size
+from ..progress import Progress, silent
 from .arch import Arch, blocks, macs, weights
 from .arena import arena
 from .space import SearchSpace, arch_of, sampled
@@ -98,7 +99,7 @@ def stage_one(
     *,
     seed: int = 0,
     processes: int = 1,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> list[Setting]:
     """Return a Setting for each image and width of a space, from `count` networks of each."""
     jobs = [(space, size, width, limits, classes, count, seed) for size, width in product(space.sizes, space.widths)]

@@ -1,10 +1,11 @@
 """Planning: which ops run together and in which order, with which kernels, and where every byte lies."""
 
+from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import Choices, Progress, front, plan
+from .planner import Choices, front, plan
 from .schedules import RECOMPUTING, SCHEDULES
 from .serialize import from_json, to_json
 from .trade.choose import Aim

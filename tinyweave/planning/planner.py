@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import layer_cycles
+from ..progress import Progress
 from .assemble import PlacedLayout, finish
 from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
@@ -20,8 +21,6 @@ from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 MOST_POINTS = 24  # of a front: more are hard to read
 SLACK = 0.01  # of the bytes of a path, that its placement may need besides without a look at other paths
 MOST_LAYOUTS = 8  # of paths that should fit and do not when they are laid out
-Progress = Callable[[str, int, int], None]
-"""Called while planning: what, how many of it are done, of how many in all; 0 where that is not known."""
 
 
 def plan(

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant
-from .calibrate import Progress, decibel, downstream, noise, signals, silent, through
+from ..progress import Progress, silent
+from .calibrate import decibel, downstream, noise, signals, through
 from .convert import interval
 from .evaluate import evaluate
 from .improve import matching, real_constants

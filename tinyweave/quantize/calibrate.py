@@ -7,7 +7,7 @@ outputs least is taken; unless one method for all tensors together changes them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Quant
 from ..ops import lstm, macs, spec_for
+from ..progress import Progress, silent
 from .convert import affine, dequantised, interval, quantised
 from .evaluate import chunks, evaluate, outputs
 from .ranges import METHODS, Histogram, check_finite
 from .rules import RULES, Groups, groups, is_number, least_scales
 
 Array = NDArray[Any]
-Progress = Callable[[str, int, int], None]
 FINEST = 2.0**-6  # scale of an output over that of what is computed: finer says nothing, and arithmetic has its limits
 MOST_CELL_BITS = 6  # before the point of an LSTM's cell state
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
@@ -42,10 +42,6 @@ class Calibration:
     def of(self, tensor: str) -> Quant | None:
         """Return the scale of a tensor; None of one that is no activation."""
         return self.quants[self.groups.group(tensor)] if tensor in self.groups.of else None
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 def calibrate(
@@ -205,9 +201,13 @@ def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = T
     """Return some of the samples, evenly spread: as many as so many runs can work on in moderate time and memory."""
     largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
     count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, (1 << 27) // largest)))
-    total = len(next(iter(inputs.values())))
-    chosen = np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
+    chosen = evenly(count, len(next(iter(inputs.values()))))
     return {name: array[chosen] for name, array in inputs.items()}
+
+
+def evenly(count: int, total: int) -> Array:
+    """Return the numbers of at most `count` of so many samples, evenly spread."""
+    return np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
 
 
 def through(values: Array, quant: Quant | None, dtype: str = "int8") -> Array:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Quant, Tensor
-from .calibrate import Calibration, Progress, calibrate, decibel, noise, picked, signals, silent
+from ..progress import Progress, silent
+from .calibrate import Calibration, calibrate, decibel, evenly, noise, picked, signals
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
@@ -70,7 +71,7 @@ def quantise(
     equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains.
     """
     real, given = prepare(graph), samples.own_steps()
-    used = tuple(map(int, np.unique(np.linspace(0, len(samples) - 1, min(count, len(samples))).astype(int))))
+    used = tuple(map(int, evenly(count, len(samples))))
     inputs = samples.batch(used)
     best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
     few = picked(real, inputs, 8, MEASURED)

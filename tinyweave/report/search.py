@@ -8,6 +8,7 @@ from .. import __version__
 from ..nas.arch import macs, to_json, weights
 from ..nas.halving import total_epochs
 from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
+from ..simulate.instruction_timing import milliseconds
 from .columns import clean
 from .text import heading, show_lines
 
@@ -44,7 +45,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "flash": profile.flash,
             "latency_ms": _ms(found),
         },
-        "excess": found.excess,
+        "excess": found.deployment.excess,
         "fits": found.fits,
         "verified": done.verification.ok,
         "trained": {
@@ -62,7 +63,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 def _ms(found: SearchResult) -> float | None:
     cycles, device = found.deployment.profile.cycles, found.deployment.device
-    return None if cycles is None or device is None or not device.clock_hz else 1e3 * cycles.likely / device.clock_hz
+    return None if cycles is None or device is None or not device.clock_hz else milliseconds(cycles.likely, device.clock_hz)
 
 
 def _best(found: SearchResult, number: int) -> float | None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
+from ..progress import Progress, silent
 
 PARTS = ("train", "validation", "test")
 VALIDATION, TEST = 0.15, 0.2  # of all samples
@@ -111,7 +112,7 @@ def dataset(
     files: Sequence[LabelledFile],
     read: Callable[[Path], NDArray[np.int8]],
     preparation: Mapping[str, Any],
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Dataset:
     """Return the samples of files, each one array of the same shape.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..media import IMAGES, read_image
+from ..progress import Progress, silent
 from .dataset import SCALE, Dataset, by_folder, dataset
 
 ZERO = 128  # the pixel that is 0 to the network
@@ -18,7 +18,7 @@ def read_images(
     folder: Path,
     size: tuple[int, int],
     channels: int = 3,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Dataset:
     """Return the images of a folder, each `size` (rows, columns), as pixel - 128."""
 

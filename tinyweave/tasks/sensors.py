@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..files import read_file
 from ..ir import CompileError
 from ..media import MAX_SAMPLE, MEND, read_arrays
+from ..progress import Progress, silent
 from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, part_of
 
 FILES = (".csv", ".npy")
@@ -21,7 +22,7 @@ def read_sensors(
     folder: Path,
     window: int = 128,
     stride: int | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Dataset:
     """Return windows [1, window, channels] of the recordings of a folder; `stride` rows from one to the next, else half a one.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ..files import read_file
 from ..ir import CompileError
 from ..media import RECORDINGS, read_recording
+from ..progress import Progress, silent
 from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of
 from .features import LogMel, log_mel
 
@@ -27,7 +27,7 @@ def read_sounds(
     bands: int = 40,
     *,
     by_speaker: bool = False,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Dataset:
     """Return the recordings of a folder as features [frames, bands, 1].
 

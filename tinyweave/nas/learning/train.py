@@ -7,7 +7,6 @@ the same weights, and a run that was interrupted after an epoch goes on from the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...progress import Progress, silent
 from ...tasks.dataset import SCALE
 from .augment import AUGMENT
 
@@ -57,7 +57,7 @@ def fit(
     seed: int = 0,
     *,
     checkpoint: Path | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> nn.Module:
     """Train the module in place, from the weights that it has; return it, ready to be evaluated.
 
