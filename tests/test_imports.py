@@ -53,6 +53,7 @@ MAY_IMPORT = {
     },
     "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
+        "files",
         "ir",
         "ops",
         "kernels",

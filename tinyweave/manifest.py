@@ -20,7 +20,7 @@ from .files import finished_folder, read_file
 from .ir import CompileError
 
 MANIFEST = "tinyweave.json"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json)")  # of a file that is written, no path to elsewhere
+NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # of a file that is written, no path to elsewhere
 MAX_BYTES = 1 << 20
 
 
@@ -45,7 +45,7 @@ def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str,
     with finished_folder(target) as scratch:
         written = Written(scratch)
         yield written
-        files = {path.name: _digest(path) for path in sorted(scratch.iterdir())}
+        files = digests(scratch)
         about = {
             "tinyweave": __version__,
             "command": command,
@@ -59,6 +59,11 @@ def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str,
         if path.is_file() and not path.is_symlink():
             is_removed = _digest(path) == earlier[name] and _remove(path)
             (written.removed if is_removed else written.changed).append(name)
+
+
+def digests(folder: Path) -> dict[str, str | None]:
+    """Return the SHA-256 of each file of a folder, by name."""
+    return {path.name: _digest(path) for path in sorted(folder.iterdir())}
 
 
 def _listed(folder: Path) -> dict[str, str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .plans import front as front
     from .plans import latency_excess as latency_excess
     from .plans import latency_ms as latency_ms
+    from .plans import layer_cycles_needed as layer_cycles_needed
     from .plans import limits_of as limits_of
     from .plans import plan as plan
     from .plans import read_plan as read_plan
@@ -54,7 +55,7 @@ __getattr__ = attributes(
         "advice": "advise",
         "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
-        "latency_excess latency_ms limits_of plan read_plan reorder standing",
+        "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "quantisation": "convert_qat prepare_qat quantize",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
     },

@@ -27,7 +27,7 @@ from ..planning.ablation import ablation as planning_ablation
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
-from ..planning.kernels.cycles import CycleEstimate, plan_cycles
+from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
 from ..planning.order.search import best_order, each_its_own
 from ..results import FlashNeed, Limits, Model, Reordering
@@ -257,6 +257,14 @@ def device_limits(device: Device) -> Limits:
 def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
     """Return the cycles that a plan takes on a device, by its layers' shapes; None where the core's timings are not known."""
     return plan_cycles(plan, device.core) if device is not None and device.core in TIMINGS else None
+
+
+def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
+    """Return layer -> the cycles that it takes on a device by its shapes, of those layers whose kernels have timings."""
+    if device is None or device.core not in TIMINGS:
+        return {}
+    cycles = cycles_per_op(plan, device.core)
+    return {plan.graph.ops[index].name: round(count) for index, count in cycles.items() if count is not None}
 
 
 def latency_ms(plan: Plan, device: Device | None) -> float | None:

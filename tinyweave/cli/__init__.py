@@ -17,6 +17,7 @@ import typer
 
 from ..lazy import lazy
 from . import quantize as quantize  # their verbs join those of `commands`
+from . import report as report
 from . import search as search
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE

@@ -40,16 +40,16 @@ from .options import (
 
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, results, toolchain
-    from ..report import columns, counts, figure, markdown, tables, text, trace, words
+    from ..report import columns, counts, figure, markdown, page, tables, text, trace, words
     from ..report import record as records
     from . import samples as sample_files
 else:  # a verb loads what it uses: `--help` nothing of it
     api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
     manifest, planning, results, toolchain = map(lazy, ("manifest", "planning", "results", "toolchain"))
     sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, records, tables, text, trace, words = (
+    columns, counts, figure, markdown, page, records, tables, text, trace, words = (
         lazy(f"report.{name}")
-        for name in ("columns", "counts", "figure", "markdown", "record", "tables", "text", "trace", "words")
+        for name in ("columns", "counts", "figure", "markdown", "page", "record", "tables", "text", "trace", "words")
     )
 
 
@@ -283,7 +283,7 @@ def profile(
     """
     if compare_with and as_json:
         raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
-    before = steps.read_record(compare_with) if compare_with else None
+    before = steps.read_profile(compare_with) if compare_with else None
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
@@ -361,6 +361,9 @@ def deploy(
         record = records.record(
             loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
         )
+        record["command"] = command
+        record["digests"] = manifest.digests(written.scratch)
+        (written.scratch / "report.html").write_text(page.page([page.Entry(record)]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if as_json:

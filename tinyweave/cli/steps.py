@@ -15,15 +15,13 @@ from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, tar
 
 if TYPE_CHECKING:
     from .. import api, devices, files, ir, manifest, planning, results
-    from ..report import columns, figure, front, front_figure, text, words
+    from ..report import columns, figure, front, front_figure, schema, text
     from ..report import record as records
 else:
     api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    columns, figure, front, front_figure, records, text, words = (
-        lazy(f"report.{name}") for name in ("columns", "figure", "front", "front_figure", "record", "text", "words")
+    columns, figure, front, front_figure, records, schema, text = (
+        lazy(f"report.{name}") for name in ("columns", "figure", "front", "front_figure", "record", "schema", "text")
     )
-
-MAX_RECORD = 1 << 26  # bytes of a file of `profile --json`
 
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
@@ -99,12 +97,7 @@ def show_front(
     """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    options = {name: value for name, value in scheduled(chosen).items() if name not in ("schedule", "optimize")}
-    core = board.core if board else api.DEFAULT_CORE
-    with progress_bar() as report:
-        plans = api.front(model, limits, core=core, progress=report, **options)
-        others = api.standing(model, limits, core=core, progress=report, **options)
-    record = front.front_record(model, plans, limits, core, board, standing=others)
+    record = front_of(model, board, limits, chosen)
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     if as_json:
@@ -114,15 +107,23 @@ def show_front(
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def front_of(model: results.Model, board: devices.Device | None, limits: results.Limits, chosen: Options) -> dict[str, Any]:
+    """Return the record of what RAM costs in time, with the plans of other schedules."""
+    options = {name: value for name, value in scheduled(chosen).items() if name not in ("schedule", "optimize")}
+    core = board.core if board else api.DEFAULT_CORE
+    with progress_bar() as report:
+        plans = api.front(model, limits, core=core, progress=report, **options)
+        others = api.standing(model, limits, core=core, progress=report, **options)
+    return front.front_record(model, plans, limits, core, board, standing=others)
+
+
+def read_profile(path: Path) -> dict[str, Any]:
     """Return the record that `profile --json` printed into a file."""
-    try:
-        record = json.loads(files.read_file(path, MAX_RECORD, "give a file of 'profile --json'"))
-    except (ValueError, RecursionError) as error:
-        raise ir.CompileError(f"'{path}' is not JSON: {error}", "give a file of 'profile --json'") from error
-    if not words.can_be_compared(record):
-        raise ir.CompileError(f"'{path}' is no record of a profile", "give a file of 'profile --json'")
-    return dict(record)
+    wanted = "a file of 'profile --json'"
+    kind, record = schema.read(path, wanted)
+    if kind != "record" or record["steps"] is None:
+        raise ir.CompileError(f"'{path}' is no record of a profile", f"give {wanted}")
+    return record
 
 
 def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:

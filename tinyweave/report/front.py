@@ -22,6 +22,7 @@ from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
 from .published import published
 from .record import Record, foreseen, overhead
+from .schema import VERSION
 from .words import without_text
 
 Standing = Mapping[str, Plan | CompileError]
@@ -64,6 +65,7 @@ def front_record(
     ]
     return {
         "tinyweave": __version__,
+        "schema": VERSION,
         "model": {"name": model.name, "file": model.path.name, "sha256": model.sha256, "io": model.io},
         "device": device.name if device else None,
         "core": core,

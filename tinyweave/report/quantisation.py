@@ -12,6 +12,7 @@ from rich.text import Text
 
 from .. import __version__, results
 from .columns import clean, hanging
+from .schema import VERSION
 from .text import heading, show_lines
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
     accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
     return {
         "tinyweave": __version__,
+        "schema": VERSION,
         "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
         "out": str(out) if out else None,
         "bytes": {"float": done.float_bytes, "int8": len(done.file)},

@@ -19,6 +19,8 @@ from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
 from ..planning import Plan
 from ..simulate.instruction_timing import Cycles, millijoules, milliseconds
+from .buffers import buffer_records, stage_records
+from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
 if TYPE_CHECKING:  # what `inspect` does not need
@@ -43,6 +45,7 @@ def record(
     """Return everything that is known of one model, ready for json.dumps."""
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
+    by_shape = api.layer_cycles_needed(plan, device) if plan else {}
     layers = plan_layers(plan, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
@@ -63,6 +66,7 @@ def record(
     is_open |= plan is not None and limits.latency_ms is not None and too_long is None
     return {
         "tinyweave": __version__,
+        "schema": VERSION,
         "model": {
             "name": model.name,
             "file": model.path.name,
@@ -127,7 +131,9 @@ def record(
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
-        "layers": [asdict(layer) for layer in layers],
+        "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
+        "buffers": buffer_records(plan) if plan else None,
+        "stages": stage_records(plan) if plan else None,
         "unsupported": [_reason(error) for error in unsupported],
         "steps": _steps(plan, profile) if plan and profile else None,
     }
@@ -254,6 +260,7 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
     return {
         "tinyweave": __version__,
+        "schema": VERSION,
         "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
         "count": done.count,
         "lower_bound": done.best.lower_bound,

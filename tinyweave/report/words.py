@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..codegen.model import buffer_labels
 from ..ir import shortened
@@ -108,17 +107,6 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
 
 def entry_title(entry: Record) -> str:
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
-
-
-def can_be_compared(record: Any) -> bool:
-    """Return whether this, out of a file, has what `change_rows` reads."""
-    try:
-        counts = [*(record[key] for key in ("macs", "instructions", "cycles")), *(record[part][key] for part, key in TOTALS)]
-        layers = [(entry_title(entry), entry["instructions"], entry["cycles"]) for entry in costs(record)]
-    except (KeyError, TypeError):
-        return False
-    numbers = [*counts, *(count for _, *both in layers for count in both)]
-    return all(isinstance(name, str) for name, *_ in layers) and all(n is None or type(n) is int for n in numbers)
 
 
 def picture(plan: Plan, width: int = WIDTH) -> list[str]:

@@ -44,6 +44,15 @@ def plan_cycles(plan: Plan, core: str) -> CycleEstimate:
     return CycleEstimate(round(sum(known)) if any(known) or not missing else None, tuple(missing))
 
 
+def cycles_per_op(plan: Plan, core: str) -> dict[int, float | None]:
+    """Return the cycles of each op that runs code, by the shapes of its calls; None where its kernel has no constants."""
+    cycles: dict[int, float | None] = {}
+    for index, part in _per_part(plan, core):
+        before = cycles.get(index, 0.0)
+        cycles[index] = None if part is None or before is None else before + part
+    return cycles
+
+
 def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = ()) -> float:
     """Return the cycles by which plans of one graph are compared, without kernels that have no constants. slow: names of ops
     that are to have portable kernels."""

@@ -1,0 +1,286 @@
+"""The page that shows a plan says what the record says, whatever names a file has; and records are checked first."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import tiny
+
+import tinyweave as tw
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError
+from tinyweave.report import schema
+from tinyweave.report.buffers import buffer_records, stage_records
+from tinyweave.report.page import Entry, page
+from tinyweave.report.schema import SCHEMA, faults, kind_of
+
+DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update".split()
+)
+MOST_BYTES = 1_500_000  # of a page
+HOSTILE = "</script><img src=x onerror=document.title='broken'>"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What a verb prints with --json."""
+    main([*map(str, arguments), "--json"])
+    return dict(json.loads(capsys.readouterr().out))
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Records of the example: its plan, its front."""
+    folder = tmp_path_factory.mktemp("records")
+    found = {}
+    for name, options in {"plan": [], "front": ["--pareto"]}.items():
+        with (folder / f"{name}.json").open("w") as out, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdout", out)
+            assert main(["plan", str(DIGITS), "--device", "stm32f412", *options, "--json"]) == 0
+        found[name] = json.loads((folder / f"{name}.json").read_text())
+    return found
+
+
+def test_what_verbs_print_meets_the_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chain = tmp_path / "chain.tflite"
+    chain.write_bytes(to_tflite(tiny.chain()))
+    of_verbs = {
+        "record": [["inspect", chain], ["plan", chain, "--device", "stm32h743"], ["plan", chain, "--ram", "10"]],
+        "front": [["plan", chain, "--pareto", "--device", "stm32f412"], ["plan", chain, "--pareto"]],
+        "reordering": [["reorder", chain]],
+    }
+    of_verbs["record"] += [["compile", chain, "-o", tmp_path / "c"], ["plan", chain, "--explain", "conv"]]
+    for kind, commands in of_verbs.items():
+        for command in commands:
+            record = printed(capsys, *command)
+            assert kind_of(record) == kind and faults(record, kind) == "", command
+
+
+@pytest.mark.emulator
+def test_what_deploy_prints_meets_the_schema_and_its_page_has_all_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, emulator: None
+) -> None:
+    chain, out = tmp_path / "chain.tflite", tmp_path / "net"
+    chain.write_bytes(to_tflite(tiny.chain()))
+    record = printed(capsys, "deploy", chain, "--device", "stm32f412", "--samples", 1, "-o", out)
+    assert faults(record, "record") == "" and record["command"].startswith("tinyweave deploy chain.tflite")
+    assert set(record["digests"]) | {"report.html", "report.md", "report.json", "tinyweave.json"} == {
+        x.name for x in out.iterdir()
+    }
+    assert data_of((out / "report.html").read_text())["entries"][0]["record"] == record
+    profiled = printed(capsys, "profile", chain, "--device", "stm32f412")
+    assert faults(profiled, "record") == ""
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where the values of a record stand, of lists those of the first entry."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value[:1]):
+            yield from leaves(inner, (*path, index))
+    else:
+        yield path
+
+
+def put(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    changed = deepcopy(record)
+    at: Any = changed
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return changed
+
+
+OLD = {"streamed", "handed", "kept"}  # names that go with 0.2
+UNREAD = {"explain", "count"}  # not part of a report
+
+
+def test_a_record_that_is_damaged_anywhere_is_refused(records: dict[str, dict[str, Any]]) -> None:
+    for kind, record in (("record", records["plan"]), ("front", records["front"])):
+        assert faults(record, kind) == ""
+        places = [path for path in leaves(record) if not OLD.intersection(path) and path[0] not in UNREAD]
+        assert len(places) > 30
+        for path in places:
+            assert faults(put(record, path, [[]]), kind), path
+        for key in set(record) - UNREAD - OLD:
+            assert faults({name: value for name, value in record.items() if name != key}, kind), key
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("layers", 0, "step"), 10**9, "its layers do not lie in"),
+        (("buffers", 0, "end"), 10**9, "a buffer or a stage lies in no step"),
+        (("buffers", 0, "end"), 0, "a buffer or a stage lies in no step"),
+        (("stages", 0, "step"), 99, "a buffer or a stage lies in no step"),
+        (("buffers", 0, "bytes"), 10**9, "a buffer lies outside the arena"),
+        (("buffers", 0, "memory"), "moon", "a buffer lies outside the arena"),
+        (("steps",), [{"step": 0, "layers": ["x"], "instructions": 1, "cycles": 1, "loop": None}], "layers that are not there"),
+        (("schema",), 2, "schema"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(
+    records: dict[str, dict[str, Any]], path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    assert said in faults(put(records["plan"], path, value), "record")
+
+
+def test_files_that_are_no_records_are_told_in_one_line(
+    records: dict[str, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "text.json": "no JSON",
+        "deep.json": "[" * 100_000,
+        "list.json": "[1, 2]",
+        "front.json": json.dumps(records["front"]),
+        "inspect.json": json.dumps(records["plan"] | {"buffers": None}),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        assert main(["report", str(tmp_path / name), "-o", str(tmp_path / "page.html")]) == 2, name
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and error.startswith("tinyweave: ") and ";" in error, error
+    (tmp_path / "plan.json").write_text(json.dumps(records["plan"]))
+    assert main(["report", str(tmp_path / "plan.json"), "--ram", "9k", "-o", str(tmp_path / "page.html")]) == 2
+    assert "--ram is for planning" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def data_of(text: str) -> dict[str, Any]:
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return dict(json.loads(data))
+
+
+def test_a_page_asks_nothing_of_any_network_and_no_name_becomes_markup(records: dict[str, dict[str, Any]]) -> None:
+    hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("layers", 0, "name"), HOSTILE)
+    text = page([Entry(hostile, records["front"]), Entry(records["plan"])])
+    assert HOSTILE not in text and text.count("</script>") == 2
+    assert data_of(text)["entries"][0]["record"] == hostile
+    addresses = re.findall(r"\w+://[^\"'\s]*", text.replace("http://www.w3.org/2000/svg", ""))
+    assert set(addresses) <= {source for figure in records["front"]["published"] for source in [figure["source"]]}
+    assert "default-src 'none'" in text and len(text.encode()) < MOST_BYTES
+
+
+def test_the_page_of_a_large_model_stays_small(shared: Path, tmp_path: Path) -> None:
+    model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
+    out = tmp_path / "page.html"
+    assert main(["report", str(model), "--schedule", "unfused", "-o", str(out)]) == 0
+    assert out.stat().st_size < MOST_BYTES
+
+
+def test_buffers_say_who_touches_them_and_why_they_are_there() -> None:
+    plan = tw.plan(DIGITS, "stm32f412", stream_inputs=True)
+    buffers = {buffer["name"]: buffer for buffer in buffer_records(plan)}
+    assert set(buffers) == {buffer.name for buffer in plan.buffers}
+    for name, buffer in buffers.items():
+        assert plan.offsets[name] == buffer["offset"] and plan.buffer(name).bytes == buffer["bytes"]
+        touched = [*buffer["written_by"], *buffer["read_by"]]
+        assert all(buffer["begin"] <= step < buffer["end"] for step, _ in touched), name
+        for other, count in buffer["shares"].items():
+            begin = max(buffer["offset"], plan.offsets[other])
+            end = min(buffer["offset"] + buffer["bytes"], plan.offsets[other] + plan.buffer(other).bytes)
+            assert end - begin == count and buffers[other]["shares"][name] == count
+    (streamed,) = plan.streamed_inputs
+    assert buffers[streamed]["kind"] == "ring" and "the caller brings them" in buffers[streamed]["why"]
+    assert {buffer["kind"] for buffer in buffers.values()} >= {"ring", "map", "output", "scratch"}
+    (output,) = plan.graph.outputs
+    assert buffers[plan.places[output].buffer]["why"].startswith("a network output")
+    for stage in stage_records(plan):
+        rings = {each["tensor"]: each["kept_bytes"] for each in stage["maps"] if each["cols"] is None}
+        assert rings, stage
+        assert all(buffers[name]["bytes"] == kept for name, kept in rings.items() if name in buffers)
+
+
+def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dict[str, Any]]) -> None:
+    from tinyweave.cli.report import entries_of
+
+    plan, front = records["plan"], records["front"]
+    assert entries_of([("front", front), ("record", plan), ("record", plan)]) == [Entry(plan, front)] * 2
+    other = put(front, ("model", "sha256"), "0" * 64)
+    with pytest.raises(CompileError, match="there is no plan of 'digits' for its front to join"):
+        entries_of([("record", plan), ("front", other)])
+
+
+# ---- what a browser shows ----
+
+# does what a reader does, and writes what is then to be seen into the page, which the test reads
+READER = """
+const all = (what, of = document) => [...of.querySelectorAll(what)];
+const section = (title) => all("section").find((each) => each.querySelector("h2")?.textContent === title);
+const map = section("Memory over time"), boxes = () => all("svg .box", map), told = map.querySelector(".told");
+const seen = { heads: all("h2").map((head) => head.textContent), boxes: boxes().length, marked: [] };
+boxes()[0].focus();
+seen.first = told.textContent;
+boxes()[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+seen.second = told.textContent;
+seen.tabbed = boxes().filter((box) => box.getAttribute("tabindex") === "0").length;
+seen.marked = all("tr.cursor", section("Layers")).map((row) => row.children[1].textContent);
+const before = boxes().map((box) => box.getAttribute("width"));
+map.querySelector("button[aria-pressed]").click();
+seen.wider = boxes().some((box, index) => box.getAttribute("width") !== before[index]);
+const layers = section("Layers"), names = () => all("tbody tr", layers).map((row) => row.children[1].textContent);
+const head = all("th button", layers).find((button) => button.textContent === "MACs");
+head.click();
+seen.sorted = names();
+head.click();
+seen.unsorted = names();
+seen.dots = all("svg circle[tabindex]", section("What RAM costs in time")).length;
+seen.chosen = all("svg circle:not([tabindex])", section("What RAM costs in time")).length;
+seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
+"""
+
+
+def shown(text: str, folder: Path, width: int = 1200) -> dict[str, Any]:
+    """What a reader sees of a page in a browser, as READER writes it down."""
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium (Debian: apt install chromium)")
+    file = folder / "page.html"
+    file.write_text(text.replace("</body>", f"<script>setTimeout(() => {{{READER}}}, 500);</script></body>"))
+    options = [*QUIET, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--virtual-time-budget=2000"]
+    command = [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", file.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "Uncaught" not in done.stderr, done.stderr
+    (seen,) = re.findall(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
+    assert "<title>broken" not in done.stdout
+    return dict(json.loads(seen.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")))
+
+
+def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    plan, front = records["plan"], records["front"]
+    seen = shown(page([Entry(plan, front)]), tmp_path)
+    assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(seen["heads"])
+    assert seen["boxes"] == len(plan["buffers"])
+    for text, buffer in zip((seen["first"], seen["second"]), plan["buffers"], strict=False):
+        assert text.startswith(buffer["label"]) and f"{buffer['bytes']:,} B" in text and buffer["why"] in text
+    assert seen["tabbed"] == 1 and seen["wider"] is True and seen["wide"] <= 0
+    names = [layer["name"] for layer in plan["layers"]]
+    assert seen["marked"] == [names[0]] and seen["unsorted"] == names
+    macs = {layer["name"]: layer["macs"] for layer in plan["layers"]}
+    assert [macs[name] for name in seen["sorted"]] == sorted(macs.values(), reverse=True)
+    assert seen["dots"] == len(front["points"]) and seen["chosen"] == 1
+
+
+def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("buffers", 0, "label"), HOSTILE)
+    seen = shown(page([Entry(hostile, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
+    assert "Side by side" in seen["heads"] and seen["first"].startswith(HOSTILE) and seen["wide"] <= 0
+
+
+def test_the_schema_names_no_definition_that_nothing_uses() -> None:
+    text = SCHEMA.read_text()
+    for name in json.loads(text)["definitions"]:
+        assert f'"#/definitions/{name}"' in text, name
+    assert json.loads(text)["definitions"]["version"]["const"] == schema.VERSION

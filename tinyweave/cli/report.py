@@ -1,0 +1,90 @@
+"""The verb `report`: models, and what other verbs printed, in; one page to look at out."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..lazy import lazy
+from . import steps
+from .commands import app
+from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
+
+if TYPE_CHECKING:
+    from .. import api, files, ir
+    from ..report import front, page, schema
+    from ..report import record as records
+else:
+    api, files, ir = map(lazy, ("api", "files", "ir"))
+    front, page, records, schema = map(lazy, (f"report.{name}" for name in ("front", "page", "record", "schema")))
+
+
+@app.command()
+@with_options(*SHARED)
+def report(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Models, which are planned, and records: what --json printed, or report.json."),
+    ],
+    *,
+    chosen: Options,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> int:
+    """Write one page that shows a plan: memory over time, layers, fused stages, what RAM costs in time.
+
+    It needs no network. Several plans, models or versions stand side by side. Records of one model join: of `deploy`, what
+    was measured; of `plan --pareto`, the front; of `quantize`, what each layer lost.
+
+    Example: tinyweave report kws.tflite --device stm32f412 --open
+    """
+    models = [path for path in sources if path.suffix.lower() != ".json"]
+    typed = list(option_words({name: value for name, value in chosen.items() if value != DEFAULTS.get(name)}))
+    if typed and not models:
+        raise ir.CompileError(f"{typed[0]} is for planning, and these are records", "leave it out, or give a model")
+    entries = entries_of([schema.read(path) for path in sources if path not in models])
+    entries += [_planned(path, chosen) for path in models]
+    files.write_file(out, page.page(entries))
+    print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
+    if show:
+        webbrowser.open(out.resolve().as_uri())
+    return 0
+
+
+def _planned(path: Path, chosen: Options) -> page.Entry:
+    """Return all that is known of a model without building it."""
+    board, limits = steps.target_of(chosen)
+    loaded = steps.load_model(path, chosen)
+    with steps.progress_bar() as told:
+        planned = steps.make_plan(loaded, board, limits, chosen, told)
+    saved = api.ablation(loaded, planned, chosen["schedule"])
+    record = records.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    record["command"] = command_line("plan", [path], chosen)
+    if record["fits"] is False:
+        record["advice"] = steps.advise("plan", path, loaded, planned, board=board, limits=limits, chosen=chosen)
+    return page.Entry(record, steps.front_of(loaded, board, limits, chosen) if chosen["schedule"] == "best" else None)
+
+
+def entries_of(found: list[tuple[str, dict[str, Any]]]) -> list[page.Entry]:
+    """Join records that are of one model; CompileError for one that joins none."""
+    entries = [page.Entry(value) for kind, value in found if kind == "record"]
+    for entry in entries:
+        if entry.record["buffers"] is None:
+            raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")
+    for kind, value in found:
+        if kind == "record":
+            continue
+        if kind == "reordering":
+            raise ir.CompileError("a record of reorder has no plan", "its picture is `reorder --figure`")
+        digest = value["model"]["sha256"]
+        same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == digest]
+        if not same:
+            raise ir.CompileError(
+                f"there is no plan of '{value['model']['name']}' for its {kind} to join", "give a record of plan or deploy, too"
+            )
+        for index in same:
+            entries[index] = entries[index]._replace(**{kind: value})
+    return entries

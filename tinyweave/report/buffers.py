@@ -1,0 +1,157 @@
+"""Where every byte of a plan lies, and why; and what its fused stages keep of each map.
+
+In: a Plan. Out: plain values for the record. Steps count from 0, intervals are half-open, offsets and sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..codegen.layer import shape_text
+from ..codegen.model import buffer_labels
+from ..ir import Graph
+from ..planning import Plan, Stage
+from ..planning.fuse.access import row_bytes
+from ..planning.plan import Buffer, scratch_name, tiles_name
+
+Record = dict[str, Any]
+Touches = Mapping[str, Sequence[tuple[int, str]]]  # tensor -> the steps, and layers, that touch it
+REASONS = {
+    "input": "a network input: it is there before the first step",
+    "output": "a network output: it stays until the caller has read it",
+    "state": "kept from one call to the next",
+    "tile": "what the layers of a tile pass on, some columns at a time",
+}
+
+
+def buffer_records(plan: Plan) -> list[Record]:
+    """Return each buffer with its place, its life, what lies in it, who writes and reads it, and why it is there."""
+    labels = {name: label.split("  (")[0] for name, label in buffer_labels(plan).items()}
+    writers, readers = _touches(plan)
+    records = []
+    for buffer in sorted(plan.buffers, key=lambda b: (b.memory, b.start, plan.offsets[b.name])):
+        tensors = [name for name, place in plan.places.items() if place.buffer == buffer.name]
+        written, read = ([touch for name in tensors for touch in touches.get(name, ())] for touches in (writers, readers))
+        kind = _kind(plan, buffer, tensors)
+        shares = _shares(plan, buffer)
+        records.append(
+            {
+                "name": buffer.name,
+                "label": labels[buffer.name],
+                "kind": kind,
+                "memory": buffer.memory,
+                "offset": plan.offsets[buffer.name],
+                "bytes": buffer.bytes,
+                "begin": buffer.start,
+                "end": buffer.end,
+                "shapes": [shape_text(plan.graph.tensors[name].shape) for name in tensors],
+                "written_by": sorted(set(written)),
+                "read_by": sorted(set(read)),
+                "shares": shares,
+                "why": "; ".join(
+                    [
+                        *_reasons(plan, buffer, kind),
+                        *([f"written by {min(written)[1]} in step {min(written)[0] + 1}"] if written else []),
+                        *([f"last read by {max(read)[1]} in step {max(read)[0] + 1}"] if read else []),
+                        *(
+                            f"shares {count:,} B with {labels[other]}, of which one dies as the other is written"
+                            for other, count in shares.items()
+                        ),
+                    ]
+                ),
+            }
+        )
+    return records
+
+
+def _touches(plan: Plan) -> tuple[Touches, Touches]:
+    """Return who writes and who reads each tensor; an op without code writes nothing."""
+    writers: dict[str, list[tuple[int, str]]] = {}
+    readers: dict[str, list[tuple[int, str]]] = {}
+    for step, stage in enumerate(plan.stages):
+        for index in stage.ops:
+            op = plan.graph.ops[index]
+            for name in op.outputs if plan.variants[index] else ():
+                writers.setdefault(name, []).append((step, op.name))
+            for name in op.inputs:
+                if name is not None:
+                    readers.setdefault(name, []).append((step, op.name))
+    return writers, readers
+
+
+def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
+    graph, ops = plan.graph, [op.name for op in plan.graph.ops]
+    if any(graph.tensors[name].role == "state" for name in tensors):
+        return "state"
+    if buffer.name in graph.tensors and buffer.bytes < graph.tensors[buffer.name].bytes:
+        return "ring"
+    if set(tensors).intersection(graph.outputs):
+        return "output"
+    if set(tensors).intersection(graph.inputs):
+        return "input"
+    if buffer.name in map(scratch_name, ops):
+        return "scratch"
+    return "tile" if buffer.name in map(tiles_name, ops) else "map"
+
+
+def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
+    """Return the buffers that are alive with this one on some of its bytes, and on how many."""
+    begin, shares = plan.offsets[buffer.name], {}
+    for other in plan.buffers:
+        if other is buffer or other.memory != buffer.memory or max(other.start, buffer.start) >= min(other.end, buffer.end):
+            continue
+        at = plan.offsets[other.name]
+        count = min(begin + buffer.bytes, at + other.bytes) - max(begin, at)
+        if count > 0:
+            shares[other.name] = count
+    return shares
+
+
+def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
+    """Return why a buffer is as large as it is, and why it lives where no layer asks for it."""
+    if kind == "scratch":
+        return [f"working memory of step {buffer.start + 1}"]
+    if kind != "ring":
+        return [REASONS[kind]] if kind in REASONS else []
+    tensor = plan.graph.tensors[buffer.name]
+    rows = buffer.bytes // row_bytes(tensor)
+    streamed = "; the caller brings them" if buffer.name in plan.streamed_inputs else ""
+    streamed = "; the caller takes them" if buffer.name in plan.streamed_outputs else streamed
+    return [f"{rows} of {tensor.shape[1]} rows are kept, since the layers run row by row{streamed}"]
+
+
+def stage_records(plan: Plan) -> list[Record]:
+    """Return each fused stage: when its layers run, and how much of each map is kept."""
+    return [_stage(plan, step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
+
+
+def _stage(plan: Plan, step: int, stage: Stage) -> Record:
+    graph, schedule = plan.graph, stage.schedule
+    assert schedule is not None
+    tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
+    timings = []
+    for node, timing in schedule.timings.items():
+        name = node if isinstance(node, str) else graph.ops[node].name
+        timings.append({"layer": name, "first": timing.first, "every": timing.every, "rows": timing.rows})
+        timings[-1]["rows_per_iteration"] = timing.rows_per_iteration
+    maps = [_map(graph, name, rows, None) for name, rows in schedule.rings.items()]
+    maps += [_map(graph, name, rows, cols) for name, (rows, cols) in schedule.tiles.items()]
+    return {
+        "step": step,
+        "ticks": schedule.ticks,
+        "layers": [graph.ops[index].name for index in stage.ops],
+        "in_tiles": {graph.ops[index].name: [tile.rows, tile.cols] for index, tile in tiles.items()},
+        "timings": timings,
+        "maps": maps,
+    }
+
+
+def _map(graph: Graph, name: str, rows: int, cols: int | None) -> Record:
+    """Return how much of a map is kept: rows of it, and in a tile columns."""
+    tensor = graph.tensors[name]
+    _, height, width, _ = tensor.shape
+    kept = rows * row_bytes(tensor) if cols is None else rows * cols * tensor.pixel_bytes
+    made_by = graph.ops[graph.producer[name]].name if name in graph.producer else None
+    about = {"tensor": name, "made_by": made_by, "shape": shape_text(tensor.shape), "bytes": tensor.bytes}
+    return about | {"kept_bytes": kept, "rows": [rows, height], "cols": None if cols is None else [cols, width]}

@@ -1,0 +1,505 @@
+"use strict";
+// Draws a report from the records in #data. Names come out of files: they only ever become text, never markup.
+
+const KINDS = {
+  input: "network input", output: "network output", map: "map", ring: "rows of a map (ring)", tile: "tiles", scratch: "scratch", state: "state",
+};
+const PATTERNS = { ring: "M0 6L6 0", scratch: "M0 0L6 6M0 6L6 0", tile: "M0 3H6", state: "M3 0V6" }; // kinds differ without colour, too
+const LEFT = 64, LETTER = 6.1, SVG = "http://www.w3.org/2000/svg";
+
+// ---- elements ----
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const text = (x, y, words, attributes = {}) => s("text", { x, y, ...attributes }, words);
+const known = (value) => value !== null && value !== undefined;
+const grouped = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
+const bytes = (value) => (known(value) ? `${grouped(value)} B` : "–");
+const short = (words, width) => (words.length * LETTER <= width ? words : width < 3 * LETTER ? "" : `${words.slice(0, Math.floor(width / LETTER) - 1)}…`);
+
+function rounded(value) {
+  if (!known(value)) return "–";
+  const digits = value ? 2 - Math.floor(Math.log10(Math.abs(value))) : 0;
+  return Number(value.toFixed(Math.max(0, Math.min(9, digits)))).toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits) });
+}
+
+// ---- figures ----
+
+const figures = [];  // how each is drawn, once they are in the page
+
+/** Return a figure that is drawn anew for the width that it has; draw(width) returns the SVG. */
+function figure(name, draw, ...captions) {
+  const place = h("div"), whole = h("figure", {}, place, ...captions);
+  let width = 0;
+  const again = () => {
+    width = Math.floor(place.clientWidth) || 900;
+    place.replaceChildren(draw(width));
+  };
+  new ResizeObserver(() => requestAnimationFrame(() => Math.floor(place.clientWidth) !== width && again())).observe(place);
+  whole.redraw = again;
+  figures.push(again);
+  whole.prepend(h("div", { class: "tools" }, h("span", { class: "end" }),
+    h("button", { onclick: () => save(place.firstChild, `${name}.svg`), "aria-label": `Save ${name} as SVG` }, "SVG"),
+    h("button", { onclick: () => save(place.firstChild, `${name}.png`), "aria-label": `Save ${name} as PNG` }, "PNG")));
+  return whole;
+}
+
+/** Save a drawing with its styles inside, so that it looks the same elsewhere. */
+function save(drawing, name) {
+  const copy = drawing.cloneNode(true), from = [drawing, ...drawing.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((element, index) => {
+    const style = getComputedStyle(element);
+    for (const key of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font", "text-anchor"]) {
+      if (!(key === "fill" && element.getAttribute("fill")?.startsWith("url"))) to[index].style.setProperty(key, style.getPropertyValue(key));
+    }
+  });
+  const ground = getComputedStyle(document.body).backgroundColor;
+  copy.prepend(s("rect", { width: "100%", height: "100%", style: `fill:${ground}` }));
+  copy.setAttribute("xmlns", SVG);
+  const drawn = new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+  if (name.endsWith(".svg")) return download(drawn, name);
+  const image = new Image(), box = drawing.getBoundingClientRect();
+  image.onload = () => {
+    const canvas = h("canvas", { width: box.width * 2, height: box.height * 2 });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => download(blob, name));
+    URL.revokeObjectURL(image.src);
+  };
+  image.src = URL.createObjectURL(drawn);
+}
+
+function download(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** Return faint lines at round numbers of bytes, with their names. */
+function grid(largest, y, right) {
+  let unit = 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, largest / 3))));
+  const lines = [];
+  for (let at = 0; at <= largest; at += unit) {
+    const shown = unit >= 1024 && at ? `${grouped(at / 1024)} KiB` : grouped(at);
+    lines.push(s("path", { class: "grid", d: `M${LEFT} ${y(at)}H${right}` }), text(LEFT - 6, y(at) + 4, shown, { class: "faint", "text-anchor": "end" }));
+  }
+  return lines;
+}
+
+/** Return round numbers between two, at most so many. */
+function ticks(begin, end, most) {
+  const unit = 10 ** Math.floor(Math.log10((end - begin) / most));
+  const step = [1, 2, 5, 10].map((factor) => factor * unit).find((each) => (end - begin) / each <= most);
+  const first = Math.ceil(begin / step);
+  return Array.from({ length: Math.floor(end / step) - first + 1 }, (_, index) => (first + index) * step);
+}
+
+let patterns = 0;
+/** Return fills by kind: a colour with lines over it, so that kinds differ without colour. */
+function fills() {
+  const id = `p${(patterns += 1)}`;
+  const made = Object.entries(PATTERNS).map(([kind, path]) =>
+    s("pattern", { id: `${id}${kind}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" },
+      s("rect", { width: 6, height: 6, style: `fill:var(--${kind})` }), s("path", { d: path, style: "stroke:var(--ground);stroke-opacity:.55" })));
+  return { defs: s("defs", {}, made), of: (kind) => (PATTERNS[kind] ? `url(#${id}${kind})` : `var(--${kind})`) };
+}
+
+/** Let arrow keys go from one of these elements to the next; one of them is reached by Tab. */
+function walkable(elements) {
+  elements.forEach((element, index) => {
+    element.setAttribute("tabindex", index ? "-1" : "0");
+    element.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const next = elements[index + by];
+      if (!by || !next) return;
+      event.preventDefault();
+      element.setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
+  });
+}
+
+// ---- one cursor for all figures and tables of all models ----
+
+const cursor = { listeners: [], at: null };
+cursor.move = (layer, share) => {
+  if (cursor.at === layer) return;
+  cursor.at = layer;
+  cursor.listeners.forEach((listener) => listener(layer, share));
+};
+
+/** Return which step of a record the cursor is in: that of the layer of this name, else that after as much of the work. */
+function stepAt(record, layer, share) {
+  const same = record.layers.find((each) => each.name === layer);
+  if (same) return same.step;
+  let done = 0;
+  const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1;
+  for (const each of record.layers) {
+    done += each.macs;
+    if (done / all >= share) return each.step;
+  }
+  return record.layers.at(-1)?.step ?? 0;
+}
+
+function moveTo(record, step) {
+  const index = record.layers.findIndex((layer) => layer.step === step);
+  if (index < 0) return;
+  const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1;
+  const before = record.layers.slice(0, index + 1).reduce((sum, each) => sum + each.macs, 0);
+  cursor.move(record.layers[index].name, before / all);
+}
+
+// ---- sections ----
+
+const cyclesOf = (layer) => (known(layer.cycles) ? layer.cycles : layer.cycles_by_shape);
+const slug = (record) => record.model.name;
+
+function gauge(parts, limit) {
+  const total = parts.reduce((sum, part) => sum + (part.bytes ?? 0), 0), whole = Math.max(total, limit ?? 0) || 1;
+  return [
+    h("div", { class: "gauge", role: "img", "aria-label": `${bytes(total)}${limit ? ` of ${bytes(limit)}` : ""}` },
+      parts.map((part) => h("span", { style: `width:${(100 * (part.bytes ?? 0)) / whole}%;background:var(--${part.colour})` }))),
+    h("div", { class: "parts" }, parts.filter((part) => known(part.bytes)).map((part, index) =>
+      [index ? "  ·  " : "", h("span", { class: "swatch", style: `background:var(--${part.colour})` }), `${part.name} `, h("b", {}, bytes(part.bytes))])),
+  ];
+}
+
+function card(what, big, ...more) {
+  return h("div", { class: "card" }, h("div", { class: "what" }, what), h("div", { class: "big" }, big), more);
+}
+
+function cards(record) {
+  const { ram, flash, limits, plan } = record, parts = [];
+  const ramParts = [{ name: "arena", bytes: ram.arena, colour: "input" }, { name: "static", bytes: ram.static, colour: "ring" }, { name: "stack", bytes: ram.stack, colour: "state" }];
+  parts.push(card(known(ram.total) ? "RAM, measured" : "RAM: the arena", bytes(ram.total ?? ram.arena), h("div", { class: "parts" }, limits.ram ? `of ${bytes(limits.ram)}` : "no limit given"), gauge(ramParts, limits.ram)));
+  const banks = Object.entries(limits.memories ?? {});
+  if (banks.length > 1) parts.push(card("Arenas by memory", `${banks.length} banks`, banks.map(([name, room]) => [h("div", { class: "parts" }, `${name}: ${bytes(ram.memories[name] ?? 0)} of ${bytes(room)}`), gauge([{ name, bytes: ram.memories[name] ?? 0, colour: "input" }], room).slice(0, 1)])));
+  const measured = known(flash.total);
+  const flashParts = measured ? [{ name: "weights", bytes: flash.weights, colour: "input" }, { name: "tables", bytes: flash.tables, colour: "ring" }, { name: "code", bytes: flash.code, colour: "state" }] : [{ name: "constants", bytes: flash.constants, colour: "input" }];
+  const about = flash.estimate ? `${grouped(flash.estimate[0])} to ${bytes(flash.estimate[1])}, estimated` : bytes(flash.constants);
+  parts.push(card(measured ? "Flash, measured" : "Flash", measured ? bytes(flash.total) : about, h("div", { class: "parts" }, limits.flash ? `of ${bytes(limits.flash)}` : "no limit given"), gauge(flashParts, limits.flash)));
+  const ms = record.latency_ms ?? plan.latency_ms_at_least, cycles = record.cycles ?? plan.cycles_at_least;
+  const clock = record.device?.clock_hz ? ` at ${record.device.clock_hz / 1e6} MHz` : "";
+  const basis = known(record.cycles) ? "estimated from the instructions that ran" : "estimated from the layers' shapes";
+  parts.push(card("Time of one inference", known(ms) ? `${rounded(ms)} ms` : known(cycles) ? `${grouped(cycles)} cycles` : "not known",
+    h("div", { class: "parts" }, known(cycles) ? `${grouped(cycles)} cycles${clock}, ${basis}${record.energy_mj ? `; ${rounded(record.energy_mj)} mJ` : ""}` : "no cycle model for this core"),
+    limits.latency_ms ? h("div", { class: "parts" }, `limit ${rounded(limits.latency_ms)} ms`) : null));
+  parts.push(card("Work", `${rounded(record.macs / 1e6)} M MACs`, h("div", { class: "parts" },
+    `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}`)));
+  return h("div", { class: "cards" }, parts);
+}
+
+/** Every buffer as a rectangle: its bytes upwards, its life to the right. */
+function memoryMap(entry) {
+  const { record } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a buffer, or reach it with Tab and the arrow keys: who wrote it, who reads it, why it is there.");
+  const weights = Array.from({ length: record.plan.steps }, () => 0);
+  record.layers.forEach((layer) => (weights[layer.step] += cyclesOf(layer) ?? 0));
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  let byTime = false, marks = [];
+  const places = (width) => {
+    const right = width - 8, edges = [LEFT];
+    weights.forEach((weight) => edges.push(edges.at(-1) + (right - LEFT) * (byTime ? weight / all : 1 / weights.length)));
+    return edges;
+  };
+  const tell = (buffer) => {
+    const steps = buffer.end - buffer.begin > 1 ? `steps ${buffer.begin + 1} to ${buffer.end}` : `step ${buffer.begin + 1}`;
+    told.replaceChildren(h("b", {}, buffer.label), ` — ${KINDS[buffer.kind]}${buffer.shapes.length ? `, ${buffer.shapes.join(", ")}` : ""}: ${bytes(buffer.bytes)} at ${grouped(buffer.offset)} of ${buffer.memory}, ${steps}. ${buffer.why}.`);
+    moveTo(record, buffer.begin);
+  };
+  const draw = (width) => {
+    const edges = places(width), right = edges.at(-1), paint = fills(), shapes = [], lines = [];
+    let top = 8;
+    marks = [];
+    for (const [memory, size] of Object.entries(record.ram.memories)) {
+      const several = Object.keys(record.ram.memories).length > 1, tall = several ? 220 : 340, bottom = top + tall + (several ? 16 : 0);
+      const y = (at) => bottom - (tall * at) / Math.max(1, size);
+      if (several) lines.push(text(LEFT, top + 10, `${memory}: ${bytes(size)}`));
+      lines.push(...grid(size, y, right));
+      const mark = s("rect", { class: "cursor", y: bottom - tall, height: tall, width: 0 });
+      for (const buffer of record.buffers.filter((each) => each.memory === memory)) {
+        const x = edges[buffer.begin], wide = edges[buffer.end] - x, high = (tall * buffer.bytes) / Math.max(1, size);
+        const box = s("rect", { class: "box", x, y: y(buffer.offset + buffer.bytes), width: Math.max(wide, 0.5), height: Math.max(high, 0.5), fill: paint.of(buffer.kind),
+          role: "img", "aria-label": `${buffer.label}, ${bytes(buffer.bytes)}`, onfocus: () => tell(buffer), onpointerenter: () => tell(buffer) });
+        if (buffer.shares && Object.keys(buffer.shares).length) box.setAttribute("fill-opacity", "0.75");
+        shapes.push(box);
+        lines.push(box);
+        if (high > 13 && wide > 5 * LETTER) {
+          const words = short(`${buffer.label}  ${bytes(buffer.bytes)}`, wide - 8);
+          lines.push(s("rect", { x: x + 2, y: y(buffer.offset + buffer.bytes) + 1, width: words.length * LETTER + 4, height: 12, style: "fill:var(--ground);fill-opacity:.72;pointer-events:none" }),
+            text(x + 4, y(buffer.offset + buffer.bytes) + 11, words, { style: "pointer-events:none" }));
+        }
+      }
+      lines.push(mark, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
+      marks.push((step) => (mark.setAttribute("x", edges[step]), mark.setAttribute("width", Math.max(1, edges[step + 1] - edges[step]))));
+      top = bottom + 18;
+    }
+    const names = stepNames(record);
+    let until = -1;
+    edges.slice(0, -1).forEach((x, step) => {
+      const wide = edges[step + 1] - x, number = `${step + 1}`;
+      const words = wide > 8 * LETTER ? short(`${number} ${names[step]}`, wide - 4) : number;
+      if (x < until) return;
+      lines.push(text(x + 2, top - 4, words, { class: "faint" }));
+      until = x + words.length * LETTER + 8;
+    });
+    walkable(shapes);
+    return s("svg", { width, height: top + 4, viewBox: `0 0 ${width} ${top + 4}`, role: "group", "aria-label": "Memory over time" }, paint.defs, lines);
+  };
+  const kinds = [...new Set(record.buffers.map((buffer) => buffer.kind))];
+  const legend = h("div", { class: "legend" }, kinds.map((kind) => {
+    const paint = fills();
+    return h("span", {}, s("svg", { width: 14, height: 12, style: "display:inline-block;vertical-align:-1px;margin-right:5px" }, paint.defs, s("rect", { width: 14, height: 12, fill: paint.of(kind) })), KINDS[kind]);
+  }));
+  const drawn = figure(`${slug(record)}-memory`, draw, legend, told);
+  if (all) {
+    const toggle = h("button", { "aria-pressed": "false", onclick: () => {
+      byTime = !byTime;
+      toggle.setAttribute("aria-pressed", byTime);
+      drawn.redraw();
+    } }, "as wide as they take time");
+    drawn.firstChild.prepend(h("span", { class: "faint" }, "steps"), toggle);
+  }
+  cursor.listeners.push((layer, share) => marks.forEach((mark) => mark(stepAt(record, layer, share))));
+  return drawn;
+}
+
+function stepNames(record) {
+  const names = [];
+  record.layers.forEach((layer) => ((names[layer.step] ??= []).push(layer.name)));
+  return names.map((own) => (own.length > 1 ? `${own[0]} … ${own.at(-1)}` : own[0]));
+}
+
+/** The bytes that each step needs. */
+function stepBars(entry) {
+  const { record } = entry, live = [];
+  record.layers.forEach((layer) => (live[layer.step] = layer.live));
+  const most = Math.max(1, ...live), names = stepNames(record);
+  const draw = (width) => {
+    const right = width - 8, column = (right - LEFT) / live.length, bottom = 130, y = (at) => bottom - (120 * at) / most;
+    const bars = live.map((count, step) => s("rect", { class: count === most ? "peak" : "bar", x: LEFT + step * column + 0.5, y: y(count), width: Math.max(0.5, column - 1), height: bottom - y(count),
+      onpointerenter: () => moveTo(record, step) }, s("title", {}, `step ${step + 1}, ${names[step]}: ${bytes(count)}`)));
+    return s("svg", { width, height: bottom + 18, viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": `Bytes that each step needs; most, ${bytes(most)}, in step ${live.indexOf(most) + 1}` },
+      grid(most, y, right), bars, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }),
+      text(LEFT, bottom + 14, `step 1`, { class: "faint" }), text(right, bottom + 14, `step ${live.length}`, { class: "faint", "text-anchor": "end" }));
+  };
+  return figure(`${slug(record)}-steps`, draw, h("figcaption", {}, `The peak, ${bytes(most)}, is in step ${live.indexOf(most) + 1}: ${names[live.indexOf(most)]}.`));
+}
+
+/** Return a table that is sorted by a click on a head; columns: [head, value of a row, options]. */
+function table(columns, rows, options = {}) {
+  const shown = columns.filter(([, value, { always } = {}]) => always || rows.some((row) => known(value(row)) && value(row) !== ""));
+  const most = shown.map(([, value, { bar } = {}]) => (bar ? Math.max(1, ...rows.map((row) => value(row) ?? 0)) : 0));
+  const body = h("tbody");
+  let sorted = null;
+  const put = (order) => body.replaceChildren(...order.map((row) => {
+    const line = h("tr", { class: options.marked?.(row), onpointerenter: () => options.point?.(row) },
+      shown.map(([, value, { number, long, show } = {}], index) => {
+        const cell = value(row), words = show ? show(cell, row) : number ? grouped(cell) : known(cell) ? String(cell) : "–";
+        const bar = most[index] && known(cell) ? h("span", { class: "cell", style: `width:${(48 * cell) / most[index]}px` }) : null;
+        return h("td", { class: number ? "number" : long ? "long" : null }, bar, words);
+      }));
+    options.keep?.(row, line);
+    return line;
+  }));
+  put(rows);
+  const heads = shown.map(([head, value, { number } = {}]) => h("th", { class: number ? "number" : null, scope: "col" }, h("button", { onclick: () => {
+    const down = sorted !== head;
+    sorted = down ? head : null;
+    const order = [...rows].sort((a, b) => (number ? (value(b) ?? -1) - (value(a) ?? -1) : String(value(a)).localeCompare(String(value(b)))));
+    put(down ? order : rows);
+  } }, head)));
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, heads)), body));
+}
+
+function layersTable(entry) {
+  const { record, quantisation } = entry, fused = new Set((record.stages ?? []).map((stage) => stage.step));
+  const noise = new Map((quantisation?.layers ?? []).map((layer) => [layer.name, layer]));
+  const clock = record.device?.clock_hz, lines = new Map();
+  const db = (key) => [`${key}, dB`, (layer) => noise.get(layer.name)?.[key], { number: true, show: (value) => (known(value) ? value.toFixed(1) : "–") }];
+  const columns = [
+    ["step", (layer) => layer.step + 1, { number: true }],
+    ["layer", (layer) => layer.name],
+    ["output", (layer) => layer.output],
+    ["window", (layer) => layer.window],
+    ["live, B", (layer) => layer.live, { number: true, bar: true }],
+    ["MACs", (layer) => layer.macs || null, { number: true, bar: true }],
+    ["cycles", cyclesOf, { number: true, bar: true }],
+    ["ms", (layer) => (clock && known(cyclesOf(layer)) ? (cyclesOf(layer) * 1e3) / clock : null), { number: true, show: rounded }],
+    ["instructions", (layer) => layer.instructions, { number: true }],
+    ["constants, B", (layer) => layer.constants || null, { number: true }],
+    ["in, B", (layer) => layer.bytes_in, { number: true }],
+    ["out, B", (layer) => layer.bytes_out, { number: true }],
+    db("costs"), db("cumulated"),
+    ["kernel", (layer) => layer.kernel],
+  ];
+  cursor.listeners.push((name, share) => {
+    const step = stepAt(record, name, share);
+    lines.forEach((line, layer) => line.classList.toggle("cursor", layer === name || (!lines.has(name) && record.layers.find((each) => each.name === layer).step === step)));
+  });
+  return table(columns, record.layers, {
+    marked: (layer) => (fused.has(layer.step) ? (layer.step % 2 ? "stage-odd" : "stage-even") : null),
+    keep: (layer, line) => lines.set(layer.name, line),
+    point: (layer) => {
+      const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1, index = record.layers.indexOf(layer);
+      cursor.move(layer.name, record.layers.slice(0, index + 1).reduce((sum, each) => sum + each.macs, 0) / all);
+    },
+  });
+}
+
+/** Of each fused stage: each map as a box, and how much of it is kept. */
+function stageFigure(record, stage) {
+  const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
+  const draw = (width) => {
+    const wide = width < 560, name = wide ? 110 : 190, right = width - (wide ? 4 : 250), paint = fills();
+    const lines = rows.flatMap((row, index) => {
+      const y = 6 + index * 22, kept = ((right - name) * row.kept_bytes) / most;
+      const part = `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
+      return [
+        text(name - 6, y + 12, short(row.made_by ?? "input", name - 8), { "text-anchor": "end" }),
+        s("rect", { class: "whole", x: name, y, width: ((right - name) * row.bytes) / most, height: 16 }, s("title", {}, part)),
+        s("rect", { x: name, y, width: Math.max(1, kept), height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
+        wide ? null : text(right + 8, y + 12, short(part, 242), { class: "faint" }),
+      ];
+    });
+    const height = rows.length * 22 + 8;
+    return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What step ${stage.step + 1} keeps of each map` }, paint.defs, lines);
+  };
+  const sum = (values) => values.reduce((before, value) => before + value, 0), whole = sum(rows.map((row) => row.bytes));
+  const tiles = record.buffers.filter((buffer) => buffer.kind === "tile" && buffer.begin === stage.step);  // their maps take turns in it
+  const kept = sum(rows.filter((row) => !row.cols).map((row) => row.kept_bytes)) + sum(tiles.map((buffer) => buffer.bytes));
+  return [
+    h("h3", {}, `Step ${stage.step + 1}: ${stage.layers.length} layers, ${stage.layers[0]} to ${stage.layers.at(-1)}`),
+    h("p", {}, `Of ${bytes(whole)} of maps inside, ${bytes(kept)} are kept; ${grouped(stage.ticks)} turns of the loop.`),
+    figure(`${slug(record)}-stage-${stage.step + 1}`, draw),
+  ];
+}
+
+/** RAM over time: the plans of which none is better in both, with the one that was chosen. */
+function frontFigure(entry) {
+  const { record, front } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a plan, or reach it with Tab and the arrow keys.");
+  const others = front.schedules.filter((each) => known(each.arena));
+  const isMs = [...front.points, ...others].every((point) => known(point.latency_ms_at_least));
+  const time = (point) => (isMs ? point.latency_ms_at_least : point.slowdown);
+  const near = others.filter((each) => time(each) <= 2.5 * Math.max(...front.points.map(time)) && each.arena <= 2.5 * Math.max(...front.points.map((point) => point.arena)));
+  const published = front.published.filter((each) => each.ram <= 2.5 * Math.max(...front.points.map((point) => point.arena)));
+  const said = (point) => `${isMs ? `${rounded(time(point))} ms` : `${time(point).toFixed(2)} x`}, ${bytes(point.arena)}${point.mac_overhead > 1.005 ? `, MACs x ${point.mac_overhead.toFixed(2)}` : ""}, ${bytes(point.constants)} of constants`;
+  const draw = (width) => {
+    const right = width - 12, tall = 300, bottom = tall + 14, times = [...front.points, ...near].map(time);
+    const begin = Math.min(...times), span = Math.max(...times) - begin || begin || 1, edge = span / 25;
+    const x = (at) => LEFT + ((at - begin + edge) / (span + 2 * edge)) * (right - LEFT);
+    const largest = Math.max(...front.points.map((point) => point.arena), ...near.map((each) => each.arena), ...published.map((each) => each.ram));
+    const y = (at) => bottom - (tall * at) / largest;
+    const path = front.points.map((point, index) => (index ? `H${x(time(point))}V${y(point.arena)}` : `M${x(time(point))} ${y(point.arena)}`)).join("");
+    const lines = [...grid(largest, y, right), s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` })];
+    if (front.limit && front.limit <= largest) lines.push(s("path", { class: "limit", d: `M${LEFT} ${y(front.limit)}H${right}` }));
+    if (isMs && front.limit_ms && x(front.limit_ms) <= right) lines.push(s("path", { class: "limit", d: `M${x(front.limit_ms)} ${bottom}V8` }));
+    for (const each of published) {
+      lines.push(s("path", { class: "published", d: `M${LEFT} ${y(each.ram)}H${right}` }), text(right, y(each.ram) - 4, `${each.tool} (published)`, { class: "faint", "text-anchor": "end" }));
+    }
+    for (const at of ticks(begin, begin + span, Math.max(2, Math.floor(width / 110)))) {
+      lines.push(text(x(at), bottom + 15, `${Number(at.toPrecision(6))}`, { class: "faint", "text-anchor": "middle" }));
+    }
+    lines.push(text((LEFT + right) / 2, bottom + 32, isMs ? `ms on ${front.device}, estimated` : "cycles, estimated, in multiples of the fastest plan's", { class: "faint", "text-anchor": "middle" }));
+    lines.push(s("path", { class: "steps", d: `${path}H${right}` }));
+    for (const each of near) {
+      lines.push(s("rect", { class: "other", x: x(time(each)) - 4, y: y(each.arena) - 4, width: 8, height: 8, onpointerenter: () => told.replaceChildren(h("b", {}, `schedule ${each.schedule}: `), said(each)) }),
+        text(x(time(each)) + 8, y(each.arena) - 6, each.schedule, { class: "faint" }));
+    }
+    const dots = front.points.map((point) => {
+      const tell = () => told.replaceChildren(h("b", {}, isChosen(point) ? "the plan of this report: " : ""), `${said(point)}. ${point.gap ? `No plan of this space takes fewer cycles in ${bytes(point.arena - point.gap)}.` : "No plan of this space takes fewer cycles in as many bytes."}`);
+      return s("circle", { class: "bar", cx: x(time(point)), cy: y(point.arena), r: 5, role: "img", "aria-label": said(point), onfocus: tell, onpointerenter: tell });
+    });
+    const isChosen = (point) => point.arena === record.ram.arena && point.macs === record.macs;
+    const chosen = front.points.filter(isChosen).map((point) => s("circle", { cx: x(time(point)), cy: y(point.arena), r: 10, style: "fill:none;stroke:var(--mark);stroke-width:2" }));
+    walkable(dots);
+    return s("svg", { width, height: bottom + 40, viewBox: `0 0 ${width} ${bottom + 40}`, role: "group", "aria-label": "RAM over time" }, lines, chosen, dots);
+  };
+  const legend = h("figcaption", {}, "Dots: plans of which none needs less RAM in less time; ringed: the plan of this report. Squares: other schedules. Dashed: limits.");
+  return [figure(`${slug(record)}-front`, draw, legend, told), ...entry.says.front.map((line) => h("p", { class: "faint" }, line))];
+}
+
+function quality(entry) {
+  const { quantisation } = entry, percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const lines = [`Signal to noise at the output: ${quantisation.sqnr_db.toFixed(1)} dB, on ${grouped(quantisation.samples.compared)} samples.`];
+  if (known(quantisation.agreement)) lines.push(`The same class as in float: ${percent(quantisation.agreement)}.`);
+  if (quantisation.accuracy) lines.push(`Accuracy: float ${percent(quantisation.accuracy.float)}, int8 and C ${percent(quantisation.accuracy.int8)}.`);
+  const number = { number: true, show: (value) => (known(value) ? value.toFixed(1) : "–") };
+  const columns = [["layer", (layer) => layer.name], ["costs, dB", (layer) => layer.costs, number], ["alone", (layer) => layer.alone, number], ["added up", (layer) => layer.cumulated, number],
+    ["output", (layer) => layer.output, number], ["weights", (layer) => layer.weights, number], ["what would help", (layer) => layer.helps, { long: true }]];
+  return [lines.map((line) => h("p", {}, line)), quantisation.layers ? table(columns, quantisation.layers) : null];
+}
+
+function reproduce(record) {
+  const files = Object.entries(record.digests ?? {});
+  return [
+    record.command ? h("pre", {}, record.command) : null,
+    h("p", { class: "faint" }, `${record.model.file}, SHA-256 ${record.model.sha256}; tinyweave ${record.tinyweave}.`),
+    files.length ? h("details", {}, h("summary", {}, `${files.length} files and their SHA-256`), table([["file", ([name]) => name], ["SHA-256", ([, digest]) => digest]], files)) : null,
+  ];
+}
+
+/** Return a part of the page for each entry that has it, under one head; nothing where none has. */
+function section(title, entries, wanted, make, about = null) {
+  const having = entries.filter(wanted);
+  if (!having.length) return null;
+  const parts = having.map((entry) => h("div", {}, entries.length > 1 ? h("h3", {}, entry.title) : null, make(entry)));
+  return h("section", {}, h("h2", {}, title), about ? h("p", { class: "faint" }, about) : null, h("div", { class: entries.length > 1 ? "several" : null }, parts));
+}
+
+function verdict(entry) {
+  const [first, ...rest] = entry.says.verdict, fits = entry.record.fits;
+  return [h("p", { class: `verdict ${fits === true ? "yes" : fits === false ? "no" : ""}` }, `${fits === true ? "✓ " : fits === false ? "✗ " : ""}${first}`), rest.map((line) => h("p", {}, line.trim()))];
+}
+
+/** Return two or more records beside each other, number by number. */
+function comparison(entries) {
+  const rows = [
+    ["RAM, B", (r) => r.ram.total], ["arena, B", (r) => r.ram.arena], ["Flash, B", (r) => r.flash.total], ["constants, B", (r) => r.flash.constants],
+    ["ms", (r) => r.latency_ms ?? r.plan.latency_ms_at_least], ["cycles", (r) => r.cycles ?? r.plan.cycles_at_least], ["instructions", (r) => r.instructions],
+    ["MACs", (r) => r.macs], ["steps", (r) => r.plan.steps],
+  ].map(([name, of]) => ({ name, values: entries.map((entry) => of(entry.record)) })).filter((row) => row.values.some(known));
+  const share = (row, index) => {
+    const [first] = row.values, value = row.values[index];
+    return !index || !known(first) || !known(value) || !first ? "" : `  (${value >= first ? "+" : "−"}${rounded(Math.abs(value / first - 1) * 100)} %)`;
+  };
+  const columns = [["", (row) => row.name], ...entries.map((entry, index) => [entry.title, (row) => row.values[index], { number: true, always: true, show: (value, row) => `${row.name === "ms" ? rounded(value) : grouped(value)}${share(row, index)}` }])];
+  return h("section", {}, h("h2", {}, "Side by side"), table(columns, rows));
+}
+
+function draw(page, entries) {
+  const [first] = entries, several = entries.length > 1;
+  const device = (record) => (record.device ? ` on ${record.device.name}` : "");
+  page.replaceChildren(
+    h("h1", {}, several ? entries.map((entry) => entry.title).join(" · ") : `${first.record.model.name}${device(first.record)}`),
+    ...[
+      several ? comparison(entries) : null,
+      several ? section("Verdict", entries, () => true, (entry) => [verdict(entry), cards(entry.record)]) : h("section", {}, verdict(first), cards(first.record)),
+      section("Memory over time", entries, () => true, memoryMap, "Each buffer is a rectangle: upwards the bytes that it takes, to the right the steps in which it is needed."),
+      section("What each step needs", entries, () => true, stepBars),
+      section("Fused stages", entries, (entry) => entry.record.stages.length, (entry) => entry.record.stages.map((stage) => stageFigure(entry.record, stage)),
+        "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box."),
+      section("What RAM costs in time", entries, (entry) => entry.front, frontFigure),
+      section("What each technique saves", entries, (entry) => entry.record.plan.ablation, (entry) => {
+        const rows = Object.entries(entry.record.plan.ablation);
+        return h("div", { class: "narrow" }, table([["", ([name]) => name], ["arena, B", ([, arena]) => arena, { number: true, bar: true }]], rows));
+      }),
+      section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
+      section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
+      section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
+      section("Boards with room for it", entries, (entry) => entry.record.boards?.length, (entry) => h("p", {}, entry.record.boards.join(", "))),
+      section("What would make it fit", entries, (entry) => entry.record.advice?.length, (entry) => entry.record.advice.map((each) => [h("p", {}, `${bytes(each.ram)}${known(each.latency_ms) ? `, ${rounded(each.latency_ms)} ms` : ""}${each.fits ? ": fits" : ""}`), h("pre", {}, each.command)])),
+      section("Again", entries, () => true, (entry) => reproduce(entry.record)),
+    ].filter((part) => part),
+  );
+}
+
+draw(document.getElementById("page"), JSON.parse(document.getElementById("data").textContent).entries);
+figures.forEach((again) => again());

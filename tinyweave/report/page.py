@@ -1,0 +1,59 @@
+"""A report as one HTML file that needs no network: `page` fills page.html with page.css, page.js and the records.
+
+In: records, as `plan`, `profile` and `deploy` print them, with what else is known of their models. Out: HTML. The script draws;
+the sentences are those of the terminal, and are put beside each record here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from .columns import clean
+from .front import front_lines
+from .record import Record
+from .words import proof_lines, verdict_lines
+
+PARTS = Path(__file__).parent
+
+
+class Entry(NamedTuple):
+    """What is known of one plan: its record, and of the same model the front, and what quantisation lost."""
+
+    record: Record
+    front: Record | None = None
+    quantisation: Record | None = None
+
+
+def page(entries: Sequence[Entry]) -> str:
+    """Return the page of one plan, or of several side by side."""
+    titles = _titles([entry.record for entry in entries])
+    data = {"entries": [_told(entry, title) for entry, title in zip(entries, titles, strict=True)]}
+    parts = {
+        "TITLE": escape(f"{' and '.join(titles)} - tinyweave"),
+        "CSS": (PARTS / "page.css").read_text(encoding="utf-8"),
+        "SCRIPT": (PARTS / "page.js").read_text(encoding="utf-8"),
+        "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
+    }
+    filled = (PARTS / "page.html").read_text(encoding="utf-8")
+    before, *rest = filled.split("@")
+    return before + "".join(parts.get(part, part) for part in rest)
+
+
+def _titles(records: Sequence[Record]) -> list[str]:
+    """Return a name for each record; those alike are numbered."""
+    names = [
+        clean(record["model"]["name"]) + (f" on {clean(record['device']['name'])}" if record["device"] else "")
+        for record in records
+    ]
+    return [f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name for index, name in enumerate(names)]
+
+
+def _told(entry: Entry, title: str) -> Record:
+    short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
+    says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record)}
+    says["front"] = front_lines(entry.front) if entry.front else []
+    return {"title": title, "record": entry.record, "front": entry.front, "quantisation": entry.quantisation, "says": says}

@@ -1,0 +1,71 @@
+"""Check what `--json` printed, which may be anybody's, before anything is drawn of it. schema.json says what it must hold."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..files import read_file
+from ..ir import CompileError
+
+SCHEMA = Path(__file__).with_name("schema.json")
+VERSION = 1  # of schema.json
+MAX_BYTES = 1 << 26  # of a file
+KINDS = {"points": "front", "sqnr_db": "quantisation", "orders": "reordering"}  # by a key that no other kind has
+
+
+def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
+    """Return the kind of a file's record, a definition of schema.json, and the record; CompileError where it is none."""
+    try:
+        value = json.loads(read_file(path, MAX_BYTES, f"give {wanted}"))
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"'{path}' is not JSON: {error}", f"give {wanted}") from error
+    kind = kind_of(value)
+    if fault := faults(value, kind):
+        raise CompileError(f"'{path}' is no record of this version: {fault}", f"give {wanted}")
+    return kind, value
+
+
+def kind_of(value: Any) -> str:
+    """Return which definition of the schema a value is to meet."""
+    return next((kind for key, kind in KINDS.items() if isinstance(value, dict) and key in value), "record")
+
+
+def faults(value: Any, kind: str) -> str:
+    """Say where a value does not meet a definition of the schema, or contradicts itself; empty where it is right."""
+    import fastjsonschema
+
+    try:
+        _validator(kind)(value)
+    except fastjsonschema.JsonSchemaValueException as error:
+        return f"{error.name} {error.message.removeprefix(error.name).strip()}"[:400]
+    return _contradiction(value) if kind == "record" else ""
+
+
+@cache
+def _validator(kind: str) -> Any:
+    import fastjsonschema
+
+    definitions = json.loads(SCHEMA.read_text(encoding="utf-8"))["definitions"]
+    return fastjsonschema.compile({"definitions": definitions, "$ref": f"#/definitions/{kind}"}, use_formats=False)
+
+
+def _contradiction(record: dict[str, Any]) -> str:
+    """Return which steps or memories a record speaks of that its plan does not have."""
+    steps = record["plan"]["steps"]
+    if steps is None:
+        return ""
+    buffers, stages = record["buffers"] or [], record["stages"] or []
+    if {layer["step"] for layer in record["layers"]} != set(range(steps)):
+        return f"its layers do not lie in {steps:,} steps"
+    if any(not buffer["begin"] < buffer["end"] <= steps for buffer in buffers) or any(each["step"] >= steps for each in stages):
+        return "a buffer or a stage lies in no step"
+    sizes = record["ram"]["memories"] or {}
+    if any(buffer["offset"] + buffer["bytes"] > sizes.get(buffer["memory"], 0) for buffer in buffers):
+        return "a buffer lies outside the arena"
+    layers = {layer["name"] for layer in record["layers"]}
+    if not layers.issuperset(name for step in record["steps"] or () for name in step["layers"]):
+        return "a step has layers that are not there"
+    return ""
