@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
         "files",
+        "guarding",
         "ir",
         "ops",
         "kernels",
@@ -88,7 +89,8 @@ MAY_IMPORT = {
         "version",
     },
     "options": set(),
-    "verbs": {"api", "devices", "ir", "manifest", "nas", "options", "planning", "results", "simulate", "tasks"},
+    "guarding": {"api", "devices", "files", "ir", "options", "planning", "progress", "results", "version"},
+    "verbs": {"api", "devices", "guarding", "ir", "manifest", "nas", "options", "planning", "results", "simulate", "tasks"},
     "manifest": {"files", "ir", "version"},
     "cli": {
         "lazy",
@@ -98,6 +100,7 @@ MAY_IMPORT = {
         "report",
         "devices",
         "files",
+        "guarding",
         "ir",
         "manifest",
         "planning",

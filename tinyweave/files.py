@@ -40,7 +40,7 @@ def finished_folder(target: Path) -> Iterator[Path]:
 
     An existing folder keeps its other files. Raise CompileError where `target` is no folder or cannot be written.
     """
-    with _told(target):
+    with told(target):
         if target.exists() and not target.is_dir():
             raise CompileError(f"'{target}' exists and is not a folder", "give another path")
     with _scratch(target) as scratch:
@@ -59,12 +59,12 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
         moves: list[tuple[Path, Path]] = []
         for path, content in contents.items():
             raw = content.encode() if isinstance(content, str) else content
-            with _told(path):
+            with told(path):
                 target = Path(os.path.realpath(path))  # a link to a file stays a link
                 special = target.exists() and not target.is_file() and not target.is_dir()
             # a scratch folder gets the file, because the file's own name may be as long as a name can be
             copy = path if special else stack.enter_context(_scratch(target.parent)) / target.name
-            with _told(path):
+            with told(path):
                 copy.write_bytes(raw)
             moves += [] if special else [(copy, target)]
         _move_in(moves)
@@ -76,7 +76,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
     scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
     new: list[Path] = []
     try:
-        with _told(folder):
+        with told(folder):
             new += [path for path in (folder, *folder.parents) if not path.exists()]
             scratch.mkdir(parents=True)
         yield scratch
@@ -94,7 +94,7 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
     undo: list[tuple[Path, Path | None]] = []
     try:
         for source, target in moves:
-            with _told(target):
+            with told(target):
                 backup = source.with_name(f"{len(undo)}.old") if target.exists() else None
                 if backup:
                     shutil.copy2(target, backup)
@@ -111,7 +111,7 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def told(path: Path) -> Iterator[None]:
     """Tell a failure to write as one line that names the path."""
     try:
         yield

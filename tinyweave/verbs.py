@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import api
+from . import api, guarding
 from .devices import Device, find
+from .guarding import CONFIG, Guarded
 from .ir import CompileError
 from .manifest import generated_folder
 from .options import LIMITS, PlanOptions
@@ -236,6 +237,11 @@ def search(
     limits = api.limits_of(target, **chosen.limits)
     aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
     return searching.search(samples, space or searched, aim, Path(folder), minutes=minutes, seed=seed, processes=processes)
+
+
+def guard(path: str | Path = CONFIG) -> list[Guarded]:
+    """Deploy every model that a tinyweave.toml lists and hold it against its limits: `.ok` is the verdict on each."""
+    return guarding.guard(Path(path))
 
 
 def prepare_qat(module: Any, example: Any, samples: Any, *, weight_bits: int = 8, method: str = "mse") -> Any:

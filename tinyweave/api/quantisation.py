@@ -21,7 +21,7 @@ from ..quantize.blame import blame
 from ..quantize.calibrate import calibrate, picked
 from ..quantize.convert import WeightForm
 from ..quantize.prepare import prepare
-from ..quantize.ptq import CALIBRATION, fidelity, quantise
+from ..quantize.ptq import CALIBRATION, fidelity, has_classes, quantise, right
 from ..quantize.rules import RULES, check_rules
 from ..quantize.samples import open_samples
 from ..results import Model, Quantisation
@@ -79,6 +79,29 @@ def quantize(
         noise,
         len(model.file),
     )
+
+
+def accuracies(
+    before: Model,
+    after: Model,
+    samples: Any,
+    *,
+    labels: Any,
+    scale: Sequence[float] | None = None,
+    offset: Sequence[float] = (0.0,),
+) -> tuple[float, float]:
+    """Return the share of right answers of a float model and of an int8 model of the same inputs, both as read."""
+    real, small = before.original, after.original
+    opened = open_samples(samples, real, scale, offset, labels)
+    if opened.labels is None:
+        raise CompileError("the samples have no labels", "give a class per sample")
+    if [real.tensors[name].shape for name in real.inputs] != [small.tensors[name].shape for name in small.inputs]:
+        raise CompileError(
+            f"'{after.path.name}' has other inputs than '{before.path.name}'", "give the float form of this model"
+        )
+    if not (has_classes(real) and has_classes(small)):
+        raise CompileError(f"'{after.path.name}' gives no classes", "leave out its accuracy")
+    return right(real, real, opened), right(small, real, opened)
 
 
 def prepare_qat(

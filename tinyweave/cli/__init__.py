@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..lazy import lazy
-from . import quantize as quantize  # their verbs join those of `commands`
+from . import guard as guard  # their verbs join those of `commands`
+from . import quantize as quantize
 from . import report as report
 from . import search as search
 from .commands import app

@@ -77,8 +77,8 @@ def entries_of(found: list[tuple[str, dict[str, Any]]]) -> list[page.Entry]:
     for kind, value in found:
         if kind == "record":
             continue
-        if kind == "reordering":
-            raise ir.CompileError("a record of reorder has no plan", "its picture is `reorder --figure`")
+        if kind not in page.Entry._fields:
+            raise ir.CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
         digest = value["model"]["sha256"]
         same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == digest]
         if not same:

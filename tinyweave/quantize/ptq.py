@@ -129,6 +129,18 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
     return Fidelity(len(samples), sqnr, float(np.mean(before == after)), accuracy)
 
 
+def right(graph: Graph, real: Graph, samples: Samples) -> float:
+    """Return the share of labelled samples that a graph gets right, int8 or not; its inputs are like those of `real`."""
+    assert samples.labels is not None
+    found: list[Array] = []
+    for part in chunks(graph, len(samples)):
+        inputs = samples.batch(range(part.start, part.stop))
+        own = {name: inputs[other] for name, other in zip(graph.inputs, real.inputs, strict=True)}
+        (scores,) = outputs(graph, as_int8(graph, own), graph.outputs)
+        found.append(classes_of(graph, as_real(graph.tensors[graph.outputs[0]], scores)))
+    return float(np.mean(np.concatenate(found) == samples.labels))
+
+
 def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return real inputs as the int8 graph takes them."""
     quants = {name: small.tensors[name].quant for name in inputs}

@@ -13,7 +13,12 @@ from ..ir import CompileError
 SCHEMA = Path(__file__).with_name("schema.json")
 VERSION = 1  # of schema.json
 MAX_BYTES = 1 << 26  # of a file
-KINDS = {"points": "front", "sqnr_db": "quantisation", "orders": "reordering"}  # by a key that no other kind has
+KINDS = {
+    "points": "front",
+    "sqnr_db": "quantisation",
+    "orders": "reordering",
+    "guarded": "guard",
+}  # by a key that no other kind has
 
 
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,131 @@
+"""A project's limits: what exceeds them fails, what changed is shown, and a mistake in the file is one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import tiny
+from cases.as_float import float_case
+from cases.ops import Case
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.guarding import LOCK, Accuracy, read_config, read_lock
+from tinyweave.report.schema import faults
+from tinyweave.simulate import compare
+
+DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits"
+LIMITED = '[[model]]\nfile = "chain.tflite"\ndevice = "stm32f412"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "tinyweave.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.emulator
+def test_limits_hold_or_fail_and_changes_are_shown(project: Path, capsys: pytest.CaptureFixture[str], emulator: None) -> None:
+    config = written(project, LIMITED + 'max_ram = "4k"\nmax_latency_ms = 5.0\n')
+    assert main(["guard", str(config), "--update", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    (first,) = record["guarded"]
+    assert record["ok"] is True and first["before"] is None and first["exceeded"] == [] and faults(record, "guard") == ""
+    done = tw.profile(project / "chain.tflite", "stm32f412", ram="4k", latency_ms=5.0)
+    assert (first["now"]["ram"], first["now"]["flash"]) == (done.ram, done.flash)
+
+    lock = json.loads((project / LOCK).read_text())
+    lock["models"]["chain"]["ram"] -= 100
+    (project / LOCK).write_text(json.dumps(lock))
+    config = written(project, LIMITED + f"max_ram = {done.ram - 1}\n")
+    assert main(["guard", str(config), "--summary", str(project / "summary.md")]) == 1
+    shown = capsys.readouterr().out
+    (ram,) = [line.split() for line in shown.splitlines() if "RAM, B" in line]
+    now = f"{first['now']['ram']:,}"
+    assert now in ram and "TOO" in ram and "+100" in ram and "not as it must be: chain" in shown
+    summary = (project / "summary.md").read_text()
+    assert "| chain | RAM, B |" in summary and "TOO MUCH" in summary
+    assert json.loads((project / LOCK).read_text()) == lock, "only --update writes it"
+
+
+def test_the_accuracy_of_a_model_and_of_its_float_form_is_counted(tmp_path: Path) -> None:
+    after = api.read(DIGITS / "digits.tflite")
+    small = after.original
+    (tmp_path / "float.tflite").write_bytes(to_tflite(float_case(Case("digits", small, [])).graph))
+    before = api.read(tmp_path / "float.tflite")
+    values = np.load(DIGITS / "inputs.npy")
+    (tensor,) = (small.tensors[name] for name in small.inputs)
+    real = ((values.reshape(-1, *tensor.shape[1:]).astype(np.float32) - tensor.zero_point) * tensor.scale).astype(np.float32)
+    truth = compare.truth(small, [[each.reshape(tensor.shape)] for each in values], None).outputs
+    classes = np.array([int(np.argmax(outputs[0])) for outputs in truth])
+    assert len(set(classes)) == len(classes) == 10
+    assert api.accuracies(before, after, real, labels=classes) == (1.0, 1.0)
+    wrong = np.where(np.arange(10) < 3, (classes + 1) % 10, classes)
+    assert api.accuracies(before, after, real, labels=wrong) == (0.7, 0.7)
+    with pytest.raises(tw.CompileError, match="no labels"):
+        api.accuracies(before, after, real, labels=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it lists no models"),
+        ("model = 3\n", "file.model: 3 is of another type"),
+        ("[[model]\n", "not TOML"),
+        ("[[modle]]\n", "file.modle: there is no such key; known are model"),
+        (LIMITED, "no limit is given"),
+        (LIMITED + "max_ram = 0\n", "model[0].max_ram: '0' is not a size"),
+        (LIMITED + "max_ram = true\n", "model[0].max_ram: true is of another type"),
+        (LIMITED + "max_latency_ms = -1\n", "max_latency_ms: -1 is no limit"),
+        (LIMITED + "max_latency_ms = nan\n", "max_latency_ms: nan is no limit"),
+        (LIMITED + 'max_ram = "9k"\nmax_rom = 3\n', "model[0].max_rom: there is no such key"),
+        (LIMITED + 'max_ram = "9k"\n' + LIMITED + 'max_ram = "9k"\n', "two models are called 'chain'"),
+        (LIMITED + "max_accuracy_drop = 1\n", "it needs labelled samples"),
+        (LIMITED + 'max_ram = 9000\naccuracy = { float = "x.tflite" }\n', "model[0].accuracy.samples: it is missing"),
+        ('[[model]]\nfile = "chain.tflite"\nmax_ram = 9000\n', "model[0].device: it is missing"),
+        ('[[model]]\nfile = "no.tflite"\ndevice = "stm32f412"\nmax_ram = 9000\n', "no.tflite"),
+        ('[[model]]\nfile = "chain.tflite"\ndevice = "moon"\nmax_ram = 9000\n', "unknown device 'moon'"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
+    assert main(["guard", str(written(project, text))]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1, error
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"models": {"chain": {"ram": "much"}}}', '{"models": {"chain": {"ram": true}}}'])
+def test_a_damaged_record_is_one_line(project: Path, text: str) -> None:
+    (project / LOCK).write_text(text)
+    with pytest.raises(tw.CompileError, match="write it anew with --update"):
+        read_lock(project / LOCK)
+
+
+def test_the_file_says_what_is_planned_and_where_samples_lie(project: Path) -> None:
+    (project / "board.toml").write_text("")
+    more = 'max_flash = "1m"\nstream_inputs = true\nmax_mac_overhead = 1.1\noptimize = "size"\nio = "int8"\n'
+    accuracy = 'accuracy = { float = "f.tflite", samples = "data", scale = [0.5, 1], offset = -1 }\nmax_accuracy_drop = 0.5\n'
+    text = '[[model]]\nname = "a"\nfile = "chain.tflite"\ndevice = "board.toml"\n' + more + accuracy
+    (watched,) = read_config(written(project, text))
+    assert watched.device == str(project / "board.toml") and watched.io == "int8" and watched.name == "a"
+    assert watched.limits == {"flash": 1 << 20, "accuracy_drop": 0.5}
+    assert watched.options == tw.PlanOptions(stream_inputs=True, max_mac_overhead=1.1, optimize="size")
+    assert watched.accuracy == Accuracy(project / "f.tflite", project / "data", "folders", (0.5, 1.0), (-1.0,))
+
+
+def test_the_page_shows_a_file_that_is_read_as_it_says(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (DIGITS.parents[1] / "docs" / "GUARD.md").read_text(), re.DOTALL)
+    first, second = read_config(written(tmp_path, text))
+    assert set(first.limits) == {"ram", "flash", "latency_ms", "accuracy_drop"} and first.accuracy is not None
+    assert second.options.stream_inputs and second.limits == {"ram": 40 << 10}

@@ -1,0 +1,60 @@
+"""The verb `guard`: limits that a project's models must keep, for its CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..lazy import lazy
+from . import steps
+from .commands import app
+from .options import DOES_NOT_FIT, Json
+
+if TYPE_CHECKING:
+    from .. import files, guarding
+    from ..report import guard as told
+    from ..report import text
+else:
+    files, guarding, told, text = map(lazy, ("files", "guarding", "report.guard", "report.text"))
+
+
+@app.command()
+def guard(
+    config: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The models and their limits; docs/GUARD.md shows one.")
+    ] = Path("tinyweave.toml"),
+    *,
+    update: Annotated[
+        bool, typer.Option("--update", help="Record how the models stand in tinyweave.lock.json beside the file.")
+    ] = False,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="Append the table as Markdown to this file.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Hold a project's models against limits, and show what changed since they were recorded.
+
+    Deploys each model that the file lists: every byte is proved, RAM, Flash and instructions are measured. Exits with 1 when a
+    limit is exceeded or a byte differs.
+
+    Example: tinyweave guard --summary "$GITHUB_STEP_SUMMARY"
+    """
+    with steps.progress_bar() as report:
+        results = guarding.guard(config, report)
+    record = told.guard_record(results)
+    if update:
+        guarding.write_lock(config.with_name(guarding.LOCK), results)
+    if summary is not None:
+        with files.told(summary), summary.open("a", encoding="utf-8") as out:
+            out.write(told.guard_markdown(record))
+    if as_json:
+        steps.print_json(record)
+    else:
+        told.show_guard(text.console(), record)
+        if update:
+            print(f"recorded in {config.with_name(guarding.LOCK)}")
+        elif any(each["before"] is None for each in record["guarded"]):
+            print("not recorded yet: tinyweave guard --update")
+    return 0 if record["ok"] else DOES_NOT_FIT

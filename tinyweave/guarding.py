@@ -1,0 +1,274 @@
+"""Guard what models need: deploy those that a tinyweave.toml lists, and hold them against its limits and an earlier record.
+
+In: tinyweave.toml, and beside it tinyweave.lock.json, which `--update` writes and which is committed. Out: a Guarded per model.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from . import __version__, api
+from .devices import find, parse_size
+from .files import read_file, write_file
+from .ir import CompileError
+from .options import LIMITS, PlanOptions
+from .planning.fuse.schedule import plan_macs
+from .progress import Progress, silent
+from .results import Deployment
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CONFIG = "tinyweave.toml"
+LOCK = "tinyweave.lock.json"
+MAX_FILE = 1 << 20  # bytes of either
+FORM = "docs/GUARD.md shows one"
+MEASURED = ("ram", "flash", "latency_ms", "instructions", "macs", "accuracy", "accuracy_drop")
+Values = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Labelled samples, and the float network that they are compared with; see `api.quantize` for the rest."""
+
+    float_model: Path
+    samples: Path
+    labels: str = "folders"
+    scale: tuple[float, ...] | None = None
+    offset: tuple[float, ...] = (0.0,)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One model of a tinyweave.toml: what it must not exceed, and how it is planned.
+
+    limits: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in points; those that are given.
+    """
+
+    name: str
+    file: Path
+    device: str
+    limits: Values
+    options: PlanOptions
+    io: str
+    layout: str
+    accuracy: Accuracy | None
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """One model now and as it was recorded, None where it was not. now, before: MEASURED -> value, None where not known."""
+
+    watched: Watched
+    sha256: str
+    compiler: str
+    verified: bool
+    now: Values
+    before: Values | None
+
+    @property
+    def exceeded(self) -> list[str]:
+        """Return which limits do not hold, those among them of which nothing is known."""
+        return [key for key, limit in self.watched.limits.items() if (value := self.now[key]) is None or value > limit]
+
+    @property
+    def ok(self) -> bool:
+        return self.verified and not self.exceeded
+
+
+def guard(path: Path, progress: Progress = silent) -> list[Guarded]:
+    """Deploy every model of a tinyweave.toml and return how it stands."""
+    watched, before = read_config(path), read_lock(path.with_name(LOCK))
+    return [_guarded(each, before.get(each.name), progress) for each in watched]
+
+
+def _guarded(watched: Watched, before: Values | None, progress: Progress) -> Guarded:
+    model, board = api.load(watched.file, watched.io, layout=watched.layout), find(watched.device)
+    planning = {each.name: getattr(watched.options, each.name) for each in fields(PlanOptions) if each.name not in LIMITS}
+    limits = {name: watched.limits.get(name) for name in LIMITS}
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        allowed = api.limits_of(board, **limits)
+        done = api.deploy(model, Path(folder), device=board, limits=allowed, progress=progress, **planning)
+    now = _measured(done)
+    if watched.accuracy is not None:
+        right = api.accuracies(api.read(watched.accuracy.float_model), api.read(watched.file), **_samples(watched.accuracy))
+        now |= {"accuracy": right[1], "accuracy_drop": 100 * (right[0] - right[1])}
+    return Guarded(watched, model.sha256, done.profile.compiler, done.verification.ok, now, before)
+
+
+def _measured(done: Deployment) -> dict[str, float | None]:
+    profile, clock = done.profile, done.device.clock_hz if done.device else None
+    is_timed = profile.cycles is not None and clock and done.device is not None and done.device.core == profile.core
+    latency_ms = 1e3 * profile.cycles.likely / clock if is_timed and profile.cycles and clock else None
+    counts = {"ram": profile.ram, "flash": profile.flash, "instructions": profile.instructions}
+    return {**counts, "latency_ms": latency_ms, "macs": sum(plan_macs(done.plan)), "accuracy": None, "accuracy_drop": None}
+
+
+def _samples(accuracy: Accuracy) -> dict[str, Any]:
+    return {"samples": accuracy.samples, "labels": accuracy.labels, "scale": accuracy.scale, "offset": accuracy.offset}
+
+
+def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
+    """Return what a tinyweave.lock.json records by name; nothing where there is none."""
+    if not path.exists():
+        return {}
+    try:
+        models = json.loads(read_file(path, MAX_FILE, "write it anew with --update"))["models"]
+        return {name: {key: _number_or_none(each[key]) for key in MEASURED} for name, each in models.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CompileError(f"{path}: it is not what `guard --update` writes", "write it anew with --update") from error
+
+
+def _number_or_none(value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise ValueError(value)
+    return value
+
+
+def write_lock(path: Path, results: Sequence[Guarded]) -> None:
+    """Record how models stand, for the next run to be compared with."""
+    models = {}
+    for each in sorted(results, key=lambda one: one.watched.name):
+        about = {"file": each.watched.file.name, "sha256": each.sha256, "device": each.watched.device}
+        models[each.watched.name] = about | {"compiler": each.compiler} | {key: _rounded(each.now[key]) for key in MEASURED}
+    write_file(path, json.dumps({"tinyweave": __version__, "models": models}, indent=2) + "\n")
+
+
+def _rounded(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else round(value, 4)
+
+
+# ---- tinyweave.toml ----
+
+
+@dataclass
+class _Table:
+    """A table of the file: takes its keys one by one, so that what is left over is unknown."""
+
+    path: Path
+    where: str
+    values: dict[str, Any]
+    taken: set[str] = field(default_factory=set)
+
+    def take(
+        self, key: str, kind: type | tuple[type, ...], default: Any = None, convert: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Return the value of a key, of this type, converted; CompileError, which names the key, where it is wrong."""
+        self.taken.add(key)
+        if key not in self.values:
+            return default
+        value = self.values[key]
+        try:
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+                raise CompileError(f"{json.dumps(value, default=str)[:40]} is of another type")
+            return convert(value) if convert else value
+        except CompileError as error:
+            raise self.mistake(key, error.why, error.what_to_do or FORM) from error
+
+    def need(self, key: str, kind: type) -> Any:
+        if key not in self.values:
+            raise self.mistake(key, "it is missing", FORM)
+        return self.take(key, kind)
+
+    def mistake(self, key: str, why: str, what_to_do: str) -> CompileError:
+        return CompileError(f"{self.path}: {self.where}.{key}: {why}", what_to_do)
+
+    def end(self) -> None:
+        if unknown := sorted(set(self.values) - self.taken):
+            raise self.mistake(unknown[0], "there is no such key", f"known are {', '.join(sorted(self.taken))}")
+
+
+def read_config(path: Path) -> list[Watched]:
+    """Return the models of a tinyweave.toml; its first mistake is one line that names the file and the key."""
+    raw = read_file(path, MAX_FILE, f"write one: {FORM}")
+    try:
+        tables = tomllib.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"{path}: not TOML: {error}", FORM) from error
+    whole = _Table(path, "file", tables)
+    models = whole.take("model", list, [])
+    whole.end()
+    if not models or not all(isinstance(each, dict) for each in models):
+        raise CompileError(f"{path}: it lists no models", "begin each with a line [[model]]")
+    watched = [_watched(_Table(path, f"model[{index}]", each)) for index, each in enumerate(models)]
+    names = [each.name for each in watched]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise CompileError(f"{path}: two models are called '{twice[0]}'", "give each a name of its own: name = ...")
+    return watched
+
+
+def _watched(table: _Table) -> Watched:
+    folder, file = table.path.parent, table.need("file", str)
+    limits = {
+        "ram": table.take("max_ram", (int, str), convert=parse_size),
+        "flash": table.take("max_flash", (int, str), convert=parse_size),
+        "latency_ms": table.take("max_latency_ms", (int, float), convert=_positive),
+        "accuracy_drop": table.take("max_accuracy_drop", (int, float)),
+    }
+    if all(limit is None for limit in limits.values()):
+        raise table.mistake("max_ram", "no limit is given", "give max_ram, max_flash, max_latency_ms or max_accuracy_drop")
+    options = {
+        "schedule": table.take("schedule", str, "best"),
+        "optimize": table.take("optimize", str),
+        "stream_inputs": table.take("stream_inputs", bool, False),
+        "stream_outputs": table.take("stream_outputs", bool, False),
+        "max_mac_overhead": table.take("max_mac_overhead", (int, float)),
+    }
+    watched = Watched(
+        name=table.take("name", str, Path(file).stem),
+        file=folder / file,
+        device=_device(table, folder),
+        limits={key: limit for key, limit in limits.items() if limit is not None},
+        options=PlanOptions(**options),
+        io=table.take("io", str, "model"),
+        layout=table.take("layout", str, "model"),
+        accuracy=_accuracy(table, folder),
+    )
+    table.end()
+    if "accuracy_drop" in watched.limits and watched.accuracy is None:
+        raise table.mistake("max_accuracy_drop", "it needs labelled samples", "add accuracy = { float = ..., samples = ... }")
+    return watched
+
+
+def _device(table: _Table, folder: Path) -> str:
+    """Return the device's name; a TOML file lies beside the file that names it."""
+    name = str(table.need("device", str))
+    return str(folder / name) if name.endswith(".toml") else name
+
+
+def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
+    given = table.take("accuracy", dict)
+    if given is None:
+        return None
+    inner = _Table(table.path, f"{table.where}.accuracy", given)
+    labels = inner.take("labels", str, "folders")
+    accuracy = Accuracy(
+        folder / inner.need("float", str),
+        folder / inner.need("samples", str),
+        labels if labels == "folders" else str(folder / labels),
+        inner.take("scale", (int, float, list), convert=_numbers),
+        inner.take("offset", (int, float, list), (0.0,), convert=_numbers),
+    )
+    inner.end()
+    return accuracy
+
+
+def _positive(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise CompileError(f"{value} is no limit", "give a number above 0")
+    return float(value)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    numbers = value if isinstance(value, list) else [value]
+    if not numbers or not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
+        raise CompileError(f"{str(value)[:40]} is no number", "give one number, or a list with one per channel")
+    return tuple(map(float, numbers))

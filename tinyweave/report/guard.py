@@ -1,0 +1,97 @@
+"""What `guard` tells: one record, its table on the terminal, and the same in Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from .. import __version__
+from ..guarding import MEASURED, Guarded
+from .columns import align, clean, rounded
+from .schema import VERSION
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NAMES = {"ram": "RAM, B", "flash": "Flash, B", "latency_ms": "ms, estimated", "accuracy_drop": "accuracy lost, points"}
+NAMES |= {"instructions": "instructions", "macs": "MACs", "accuracy": "accuracy"}
+HEAD = ("model", "", "limit", "now", "recorded", "change", "")
+Record = dict[str, Any]
+
+
+def guard_record(results: Sequence[Guarded]) -> Record:
+    """Return how every model stands, for `guard --json`."""
+    return {
+        "tinyweave": __version__,
+        "schema": VERSION,
+        "ok": all(each.ok for each in results),
+        "guarded": [
+            {
+                "name": each.watched.name,
+                "file": each.watched.file.name,
+                "sha256": each.sha256,
+                "device": each.watched.device,
+                "verified": each.verified,
+                "limits": dict(each.watched.limits),
+                "now": dict(each.now),
+                "before": None if each.before is None else dict(each.before),
+                "exceeded": each.exceeded,
+            }
+            for each in results
+        ],
+    }
+
+
+def guard_rows(record: Record) -> list[tuple[str, ...]]:
+    """Return a headed row per model and figure: its limit, the figure now and as recorded, and whether the limit holds."""
+    rows = [HEAD]
+    for each in record["guarded"]:
+        before = each["before"] or {}
+        shown = [key for key in MEASURED if key in each["limits"] or each["now"][key] is not None]
+        for number, key in enumerate(shown):
+            now, old, limit = each["now"][key], before.get(key), each["limits"].get(key)
+            state = "" if limit is None else "TOO MUCH" if key in each["exceeded"] else "ok"
+            name = clean(each["name"], 24) if number == 0 else ""
+            rows.append((name, NAMES[key], _shown(limit), _shown(now), _shown(old), _change(old, now), state))
+        if not each["verified"]:
+            rows.append(("", "bytes", "", "", "", "", "DIFFERS"))
+    return rows
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else rounded(value)
+
+
+def _change(old: float | None, now: float | None) -> str:
+    if old is None or now is None or abs(now - old) < 1e-4 * abs(old):
+        return ""
+    sign = "+" if now > old else "-"
+    return f"{sign}{_shown(abs(now - old))}" + (f" ({now / old - 1:+.1%})" if old > 0 else "")
+
+
+def show_guard(out: Console, record: Record) -> None:
+    """Show the table, with what is wrong in red, and the verdict."""
+    rows = guard_rows(record)
+    for row, line in zip(rows, align(rows, frozenset(range(2, 6))), strict=True):
+        out.print(Text(line.rstrip(), style="dim" if row is HEAD else "red" if row[-1] in ("TOO MUCH", "DIFFERS") else ""))
+    out.print(Text(guard_verdict(record)))
+
+
+def guard_verdict(record: Record) -> str:
+    """Return the whole in one line."""
+    wrong = [clean(each["name"], 40) for each in record["guarded"] if each["exceeded"] or not each["verified"]]
+    if not wrong:
+        return f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"
+    return f"not as it must be: {', '.join(wrong)}"
+
+
+def guard_markdown(record: Record) -> str:
+    """Return the table for a pull request or the summary of a CI run."""
+    head, *rows = guard_rows(record)
+    lines = [f"| {' | '.join(head)} |", "|---|---|---:|---:|---:|---:|---|"]
+    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+    return "\n".join([f"**tinyweave guard**: {guard_verdict(record).replace('|', '/')}", "", *lines]) + "\n"
