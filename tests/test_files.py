@@ -57,6 +57,23 @@ def test_what_cannot_be_replaced_leaves_everything_as_it_was(tmp_path: Path) -> 
     assert contents(tmp_path) == {"a": b"old", "c": None}
 
 
+def test_folders_inside_are_kept_or_made_and_unmade(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "mine").write_text("kept")
+    (tmp_path / "z").write_text("a file in the place of a folder")
+    before = contents(tmp_path)
+    for name, is_written in (("z", False), ("y", True)):
+        try:
+            with finished_folder(tmp_path) as scratch:
+                for path in ("new/deep/a", "old/b", f"{name}/c"):
+                    (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+                    (scratch / path).write_text(path)
+        except CompileError as error:
+            assert not is_written and "cannot write" in str(error) and contents(tmp_path) == before
+    added = {"new": None, "new/deep": None, "new/deep/a": b"new/deep/a", "old/b": b"old/b", "y": None, "y/c": b"y/c"}
+    assert contents(tmp_path) == before | added
+
+
 def test_several_files_are_written_or_none(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("mine")

@@ -130,3 +130,40 @@ def test_a_list_that_is_a_link_is_not_read_and_stays_where_it_is(tmp_path: Path)
     before = elsewhere.read_bytes()
     assert generate(folder, {"kws.h": "1"}).removed == []
     assert names(folder) == {"kws.h", "old.c", MANIFEST} and elsewhere.read_bytes() == before
+
+
+def generate_nested(folder: Path, files: Mapping[str, str]) -> Written:
+    with generated_folder(folder, "tinyweave export kws.tflite", MODELS, is_nested=True) as written:
+        for name, text in files.items():
+            (written.scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            (written.scratch / name).write_text(text)
+    return written
+
+
+def test_folders_of_a_folder_are_written_again_too(tmp_path: Path) -> None:
+    generate_nested(tmp_path / "a", {"README.md": "1", "src/kws.c": "2", "src/old/tw_old.c": "3", "src/old/mine.c": "4"})
+    (tmp_path / "a" / "src" / "old" / "mine.c").write_text("mine")
+    written = generate_nested(tmp_path / "a", {"README.md": "1", "src/kws.c": "5"})
+    assert (written.removed, written.changed) == (["src/old/tw_old.c"], ["src/old/mine.c"])
+    (tmp_path / "a" / "src" / "old" / "mine.c").write_text("4")
+    generate_nested(tmp_path / "b", {"src/only.c": "6"})
+    assert generate_nested(tmp_path / "b", {"README.md": "7"}).removed == ["src/only.c"]
+    assert names(tmp_path / "b") == {"README.md", MANIFEST}, "folders that are left empty go"
+    assert (tmp_path / "a" / "src" / "kws.c").read_text() == "5"
+
+
+NESTED_HOSTILE = ["../victim.c", "/tmp/victim.c", "linked/victim.c", "sub/../../victim.c", "sub/./v.c", ".git/config"]
+
+
+def test_a_list_can_name_only_files_below_its_own_folder_and_not_over_links(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    for path in (elsewhere / "victim.c", tmp_path / "victim.c", folder / "sub" / "v.c", folder / ".git" / "config"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v")
+    (folder / "linked").symlink_to(elsewhere)
+    listed = {**dict.fromkeys(NESTED_HOSTILE, sha256("v")), str(tmp_path / "victim.c"): sha256("v")}
+    (folder / MANIFEST).write_text(json.dumps({"files": listed}))
+    written = generate_nested(folder, {"src/kws.h": "1"})
+    assert written.removed == written.changed == []
+    assert (elsewhere / "victim.c").exists() and (tmp_path / "victim.c").exists()
+    assert (folder / "sub" / "v.c").exists() and (folder / ".git" / "config").exists()

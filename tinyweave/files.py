@@ -38,14 +38,20 @@ def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
 def finished_folder(target: Path) -> Iterator[Path]:
     """Yield a scratch folder whose files move to the folder `target` when the block ends well, and vanish when it does not.
 
-    An existing folder keeps its other files. Raise CompileError where `target` is no folder or cannot be written.
+    An existing folder keeps its other files, and so do folders inside it. Raise CompileError where `target`, or a folder inside
+    it that is needed, is no folder or cannot be written.
     """
     with told(target):
         if target.exists() and not target.is_dir():
             raise CompileError(f"'{target}' exists and is not a folder", "give another path")
     with _scratch(target) as scratch:
         yield scratch
-        _move_in([(file, target / file.name) for file in sorted(scratch.iterdir())])
+        _move_in([(file, target / file.relative_to(scratch)) for file in files_below(scratch)])
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return all files below a folder of ours, sorted."""
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -92,8 +98,12 @@ def _scratch(folder: Path) -> Iterator[Path]:
 def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
     """Move each file from its scratch folder to its target; when one cannot be moved, put back what was there."""
     undo: list[tuple[Path, Path | None]] = []
+    new: list[Path] = []  # folders that were made, the outer ones first
     try:
         for source, target in moves:
+            with told(target.parent):
+                new += reversed([path for path in (target.parent, *target.parent.parents) if not path.exists()])
+                target.parent.mkdir(parents=True, exist_ok=True)
             with told(target):
                 backup = source.with_name(f"{len(undo)}.old") if target.exists() else None
                 if backup:
@@ -107,6 +117,9 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
                     backup.replace(target)
                 else:
                     target.unlink(missing_ok=True)
+        for path in reversed(new):
+            with suppress(OSError):
+                path.rmdir()
         raise
 
 

@@ -1,7 +1,8 @@
 """Write folders again without leaving stale files of ours, or losing anybody else's.
 
 In: a folder, and what its files are of. Out: MANIFEST in it, which lists them with their SHA-256. One that is already there may
-be anybody's: it can name only files that lie in the folder itself, and these are removed only if they are what it says.
+be anybody's: it can name only files that lie in the folder itself, or where asked for below it without a link on the way, and
+these are removed only if they are what it says.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .files import finished_folder, read_file
+from .files import files_below, finished_folder, read_file
 from .ir import CompileError
 
 MANIFEST = "tinyweave.json"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # of a file that is written, no path to elsewhere
+NESTED = re.compile(r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII)  # of one in a folder of folders
 MAX_BYTES = 1 << 20
 
 
@@ -37,10 +39,13 @@ class Written:
 
 
 @contextmanager
-def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str, str]]) -> Iterator[Written]:
+def generated_folder(
+    target: Path, command: str, models: Mapping[str, tuple[str, str]], *, is_nested: bool = False
+) -> Iterator[Written]:
     """Yield a Written whose files move to `target` when the block ends well; then remove what an earlier run left there.
 
-    models: name in C -> file and its SHA-256. Raise CompileError as `finished_folder` does, before anything is removed.
+    models: name in C -> file and its SHA-256. is_nested: files may lie in folders of the folder, too.
+    Raise CompileError as `finished_folder` does, before anything is removed.
     """
     with finished_folder(target) as scratch:
         written = Written(scratch)
@@ -53,20 +58,25 @@ def generated_folder(target: Path, command: str, models: Mapping[str, tuple[str,
             "files": files,
         }
         (scratch / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="ascii")
-        earlier = _listed(target)
+        earlier = _listed(target, NESTED if is_nested else NAME)
     for name in sorted(set(earlier) - set(files)):
         path = target / name
-        if path.is_file() and not path.is_symlink():
-            is_removed = _digest(path) == earlier[name] and _remove(path)
+        if path.is_file() and not _has_link(target, path):
+            is_removed = _digest(path) == earlier[name] and _remove(path, target)
             (written.removed if is_removed else written.changed).append(name)
 
 
 def digests(folder: Path) -> dict[str, str | None]:
-    """Return the SHA-256 of each file of a folder, by name."""
-    return {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    """Return the SHA-256 of each file below a folder, by its path there."""
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in files_below(folder)}
 
 
-def _listed(folder: Path) -> dict[str, str]:
+def _has_link(folder: Path, path: Path) -> bool:
+    """Return whether a path below `folder` is a link, or leads over one."""
+    return any(part.is_symlink() for part in (path, *path.parents) if part != folder and part.is_relative_to(folder))
+
+
+def _listed(folder: Path, pattern: re.Pattern[str]) -> dict[str, str]:
     """Return the SHA-256 by name of the files that the list in a folder names; none where it is not of our making."""
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file():
@@ -77,7 +87,7 @@ def _listed(folder: Path) -> dict[str, str]:
         return {}
     files = manifest.get("files") if isinstance(manifest, dict) else None
     listed = files.items() if isinstance(files, dict) else ()
-    return {name: digest for name, digest in listed if NAME.fullmatch(name) and name != MANIFEST and isinstance(digest, str)}
+    return {name: digest for name, digest in listed if pattern.fullmatch(name) and name != MANIFEST and isinstance(digest, str)}
 
 
 def _digest(path: Path) -> str | None:
@@ -92,10 +102,15 @@ def _digest(path: Path) -> str | None:
     return digest.hexdigest()
 
 
-def _remove(path: Path) -> bool:
-    """Remove a file; return whether that was possible."""
+def _remove(path: Path, folder: Path) -> bool:
+    """Remove a file, and the folders below `folder` that it leaves empty; return whether the file could be removed."""
     try:
         path.unlink()
     except OSError:
         return False
+    with suppress(OSError):  # the first that is not empty ends it
+        for parent in path.parents:
+            if parent == folder:
+                break
+            parent.rmdir()
     return True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..files import read_file
 from ..ir import CompileError
@@ -85,6 +85,13 @@ class Memory:
     external: bool = False
 
 
+class AddressRange(NamedTuple):
+    """Where a memory of a plan lies: a bank, or several that adjoin."""
+
+    address: int
+    bytes: int
+
+
 @dataclass(frozen=True)
 class Cache:
     """What keeps lines of the Flash that were read: of `code`, of `data` (constants), or `unified`; `line`: bytes of one."""
@@ -135,10 +142,16 @@ class Device:
 
         Banks with adjoining addresses are one memory, at first without the tightly coupled ones, then with them; psram last.
         """
+        return tuple({name: region.bytes for name, region in regions.items()} for regions in self.region_maps)
+
+    @property
+    def region_maps(self) -> tuple[dict[str, AddressRange], ...]:
+        """Return for each of `memory_maps` where its memories lie."""
         apart = [run for kind in DATA for run in _runs(self.memories, (kind,))]
         joined, outside = _runs(self.memories, DATA), _runs(self.memories, ("psram",))
         maps = [_named(apart), _named(joined), *([_named(apart + outside)] if outside else [])]
-        return tuple(m for i, m in enumerate(maps) if m and m not in maps[:i])
+        sizes = [{name: region.bytes for name, region in regions.items()} for regions in maps]
+        return tuple(m for i, m in enumerate(maps) if m and sizes[i] not in sizes[:i])
 
     @property
     def flash(self) -> int | None:
@@ -161,17 +174,17 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
     return runs
 
 
-def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, int]:
-    """Name -> bytes: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
-    sizes: dict[str, int] = {}
+def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
+    """Name -> region: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
+    regions: dict[str, AddressRange] = {}
     for run in runs:
         stems = {memory.name.rstrip("0123456789") for memory in run}
         name = stems.pop() if len(run) > 1 and len(stems) == 1 else run[0].name
         name = "sram" if len(runs) == 1 else name.lower()
-        while name in sizes:
+        while name in regions:
             name += "_2"
-        sizes[name] = sum(memory.bytes for memory in run)
-    return sizes
+        regions[name] = AddressRange(run[0].address, sum(memory.bytes for memory in run))
+    return regions
 
 
 def all_devices() -> tuple[Device, ...]:
