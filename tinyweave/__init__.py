@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         compile,
         convert_qat,
         deploy,
+        export,
         load,
         pareto,
         plan,
@@ -54,6 +55,7 @@ __all__ = [
     "compile",
     "convert_qat",
     "deploy",
+    "export",
     "load",
     "pareto",
     "plan",
@@ -68,7 +70,8 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile convert_qat deploy load pareto plan prepare_qat profile quantize reorder search verify",
+        "verbs": "compare compile convert_qat deploy export load pareto plan prepare_qat profile quantize reorder search "
+        "verify",
         "results": "Deployment Fit Model Profile Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",

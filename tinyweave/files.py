@@ -54,6 +54,14 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
+def write_below(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write new files into a folder of ours, by their paths inside it; their folders are made."""
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def write_file(path: Path, content: str | bytes) -> None:
     """Write all of `content` or nothing."""
     write_files({path: content})

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import api, guarding
 from .devices import Device, find
+from .files import write_below
 from .guarding import CONFIG, Guarded
 from .ir import CompileError
 from .manifest import generated_folder
@@ -94,6 +95,45 @@ def compile(
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         api.write(emitted, written.scratch)
     return [Path(folder) / name for name in emitted.files]
+
+
+def export(
+    models: Model | str | Path | Sequence[Model | str | Path],
+    folder: str | Path,
+    device: Device | str | None = None,
+    options: PlanOptions = DEFAULTS,
+    *,
+    format: str,
+    package: str | None = None,
+    package_version: str = "1.0.0",
+    inputs: Sequence[Sample] = (),
+    kernel_prefix: str = "",
+    **changes: Any,
+) -> list[Path]:
+    """Write a model, or several, as a project or library of another build system; return the files that were written.
+
+    format: "cmake" and others, see docs/EXPORT.md. package: its name, that of the model where there is one. inputs: samples of
+    the first model that the example runs. Other files of the folder stay, as `compile` leaves them.
+    """
+    api.check_format(format)
+    one = isinstance(models, (Model, str, Path))
+    planned = [_planned(model, device, options, changes) for model in ([models] if one else models)]  # type: ignore[list-item]
+    loaded, plans = [model for model, _, _ in planned], [plan for _, _, plan in planned]
+    made = api.package(
+        loaded,
+        plans,
+        name=package,
+        version=package_version,
+        device=_device(device),
+        command="tinyweave.export",
+        kernel_prefix=kernel_prefix,
+        inputs=list(map(_arrays, inputs)),
+    )
+    files = api.export_files(made, format)
+    origins = {model.name: (model.path.name, model.sha256) for model in loaded}
+    with generated_folder(Path(folder), "", origins, is_nested=True) as written:
+        write_below(written.scratch, files)
+    return [Path(folder) / name for name in files]
 
 
 def verify(

@@ -11,6 +11,9 @@ from ..lazy import attributes
 
 if TYPE_CHECKING:
     from .advice import advise as advise
+    from .exports import check_format as check_format
+    from .exports import export_files as export_files
+    from .exports import package as package
     from .models import load as load
     from .models import load_module as load_module
     from .models import look_at as look_at
@@ -54,6 +57,7 @@ __getattr__ = attributes(
     __name__,
     {
         "advice": "advise",
+        "exports": "check_format export_files package",
         "models": "load load_module look_at read with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",

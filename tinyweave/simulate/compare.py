@@ -191,7 +191,16 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
 
 def pack(graph: Graph, sample: Sample) -> list[bytes]:
     """Return a sample as the bytes that the C takes."""
-    types = [graph.tensors[name].dtype for name in graph.inputs]
+    return _packed(graph, graph.inputs, sample)
+
+
+def pack_outputs(graph: Graph, outputs: Sample) -> list[bytes]:
+    """Return outputs as the bytes that the C gives."""
+    return _packed(graph, graph.outputs, outputs)
+
+
+def _packed(graph: Graph, names: Sequence[str], sample: Sample) -> list[bytes]:
+    types = [graph.tensors[name].dtype for name in names]
     values = (packed(array) if dtype == "int4" else array for dtype, array in zip(types, sample, strict=True))
     return [np.ascontiguousarray(array).tobytes() for array in values]
 

@@ -1,0 +1,113 @@
+"""The CMake export: it builds here and for the cores, is found by others, and its firmware computes the reference's bytes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from packages.export import cmake, export, model, needs, outputs, reference, run, samples
+
+import tinyweave as tw
+from tinyweave.packages.memories import BOARDS
+
+USER = """
+cmake_minimum_required(VERSION 3.16)
+project(user C)
+find_package(chain 1.0 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE tinyweave::chain)
+"""
+SUBDIRECTORY = USER.replace("find_package(chain 1.0 REQUIRED)", "add_subdirectory(chain)")
+MAIN = """
+#include "chain.h"
+static uint8_t sram[CHAIN_SRAM_BYTES] __attribute__((aligned(CHAIN_ALIGN)));
+static const chain_memory memory = {.sram = {sram, sizeof sram}};
+int main(void) { return chain_init(&memory) + chain_invoke(&memory, NULL); }
+"""
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_firmware_of_a_board_gives_the_reference_bytes_under_qemu(board: str, tmp_path: Path) -> None:
+    needs("arm-none-eabi-gcc", "qemu-system-arm")
+    given = samples("chain", 3)
+    folder = export(tmp_path, "cmake", device=board, inputs=given)
+    said = cmake(folder, folder / "b", f"-DCMAKE_TOOLCHAIN_FILE={folder}/cmake/arm-none-eabi.cmake", "-DTW_PRINT_OUTPUTS=ON")
+    assert "warning" not in said.lower()
+    printed = run(
+        *f"qemu-system-arm -M {board} -nographic -semihosting -kernel".split(), folder / "b/example/chain_example.elf"
+    )
+    right = reference("chain", given)
+    assert outputs(printed, "chain") == right
+    classes = [max(range(3), key=[byte ^ 0x80 for byte in scores].__getitem__) for (scores,) in right]
+    assert [int(number) for number in re.findall(r"^chain sample \d: class (\d), score 0\.\d{3}$", printed, re.M)] == classes
+    assert printed.endswith("every output is the reference's, byte for byte\n")
+
+
+def test_a_wrong_byte_is_noticed_on_the_board(tmp_path: Path) -> None:
+    """The samples of the example are changed after they were written: the firmware says so, and does not end well."""
+    needs("cmake")
+    folder = export(tmp_path, "cmake")
+    header = folder / "example" / "chain_samples.h"
+    text = header.read_text()
+    at = text.index("{", text.index("chain_sample_output_0[CHAIN_SAMPLES]")) + 1
+    number = re.compile(r"\d+,").search(text, at)
+    assert number
+    header.write_text(f"{text[: number.start()]}{(int(number[0][:-1]) + 1) % 256},{text[number.end() :]}")
+    cmake(folder, folder / "b")
+    with pytest.raises(AssertionError, match=r"chain sample 0: output 0 is not the reference's\n[^\n]*\noutputs DIFFER"):
+        run(folder / "b" / "example" / "chain_example")
+
+
+def test_others_find_it_installed_and_as_a_subdirectory(tmp_path: Path) -> None:
+    needs("cmake")
+    folder = export(tmp_path / "user" / "chain", "cmake")
+    cmake(folder, tmp_path / "b")
+    run("cmake", "--install", tmp_path / "b", "--prefix", tmp_path / "installed")
+    for text, option in ((USER, f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'}"), (SUBDIRECTORY, "-DUNUSED=1")):
+        (tmp_path / "user" / "CMakeLists.txt").write_text(text)
+        (tmp_path / "user" / "user.c").write_text(MAIN)
+        cmake(tmp_path / "user", tmp_path / "user" / f"b{len(text)}", option)
+        run(tmp_path / "user" / f"b{len(text)}" / "user")
+    (tmp_path / "user" / "CMakeLists.txt").write_text(USER.replace("1.0 REQUIRED", "2.0 REQUIRED"))
+    with pytest.raises(AssertionError, match=r"compatible\s+with requested version"):
+        run("cmake", "-S", tmp_path / "user", "-B", tmp_path / "c", f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'}")
+
+
+def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path) -> None:
+    """float edges, two inputs and outputs, state between samples, rows that stream in; each has kernels of the same files."""
+    networks = ["chain", "residual", "edges", "stream"]
+    tw.export([model(name) for name in networks], tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
+    cmake(tmp_path / "a", tmp_path / "a" / "b", "-DTW_PROFILE=ON")
+    printed = run(tmp_path / "a" / "b" / "example" / "four_example")
+    assert printed.endswith("every output is the reference's, byte for byte\n")
+    assert [name for name in networks if re.search(rf"^{name} sample 0: ", printed, re.M)] == networks
+    steps = {name: len(tw.plan(model(name)).stages) for name in networks}
+    assert {
+        name: len(re.findall(rf"^tw-profile {name} \d+/{count} \S+ \d+$", printed, re.M)) for name, count in steps.items()
+    } == (steps)
+    export(tmp_path / "c", "cmake", stream_inputs=True, inputs=samples("chain", 2))
+    cmake(tmp_path / "c", tmp_path / "c" / "b")
+    assert run(tmp_path / "c" / "b" / "example" / "chain_example").count("class") == 2
+
+
+def test_memories_of_a_board_are_placed_by_the_linker(tmp_path: Path) -> None:
+    """The fragment goes before the board's own script, and the arena lies in the DTCM of the chip."""
+    needs("arm-none-eabi-gcc")
+    folder = export(tmp_path, "cmake", device="stm32h743")
+    said = (folder / "memories.ld").read_text()
+    assert "TW_DTCM (rw) : ORIGIN = 0x20000000, LENGTH = 131072" in said
+    main = folder / "main.c"
+    main.write_text('#include "chain_memory.h"\nint main(void) { return chain_init(&chain_memories); }\n')
+    (folder / "board.ld").write_text(
+        "MEMORY { ROM : ORIGIN = 0x08000000, LENGTH = 2M RAM : ORIGIN = 0x24000000, LENGTH = 512K }\n"
+        "SECTIONS { .text : { *(.text* .rodata*) } > ROM .data : { *(.data*) } > RAM .bss : { *(.bss*) } > RAM }\n"
+    )
+    words = "arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16 -nostartfiles -Isrc -e main".split()
+    scripts = ["-T", "memories.ld", "-T", "board.ld"]
+    run(*words, *scripts, main, *sorted((folder / "src").glob("*.c")), "-lc", "-lgcc", "-o", "a.elf", cwd=folder)
+    symbols = run("arm-none-eabi-nm", "a.elf", cwd=folder)
+    assert re.search(r"^20000000 \w chain_dtcm$", symbols, re.M)
+    sizes = run("arm-none-eabi-size", "-A", "a.elf", cwd=folder)
+    arena = tw.plan(model("chain"), "stm32h743").arena["dtcm"]
+    assert re.search(rf"^\.dtcm +{arena} +536870912$", sizes, re.M)

@@ -1,0 +1,90 @@
+"""`tinyweave export` and `tw.export`: names, versions, folders that are written again, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packages.export import export, model
+
+import tinyweave as tw
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.manifest import MANIFEST
+from tinyweave.packages import FORMATS
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(model("chain").original))
+    return path
+
+
+def below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp_path: Path) -> None:
+    words = ["export", str(chain), "--format", form, "--device", "stm32f746", "-o", str(tmp_path / "a")]
+    assert main(words) == 0
+    written = tw.export(chain, tmp_path / "b", "stm32f746", format=form)
+    assert below(tmp_path / "a") == below(tmp_path / "b")
+    assert {str(path.relative_to(tmp_path / "b")) for path in written} | {MANIFEST} == below(tmp_path / "b")
+    emitted = tw.compile(chain, tmp_path / "c", "stm32f746")
+    places = {path.name: path for path in written}
+    assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
+    readme = places["README.md"].read_text()
+    assert len([line for line in readme.splitlines() if line]) <= 12 and "--measured log.txt" in readme
+    ((memory, size),) = tw.plan(chain, "stm32f746").arena.items()
+    assert f"{size:,} B of {memory}" in readme
+
+
+def test_the_command_says_what_it_wrote_as_json(chain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--package", "parts", "--package-version", "1.2.3", "--json", "-o", str(tmp_path / "a")]
+    assert main(["export", str(chain), "--format", "cmake", *more]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["format"], said["package"], said["version"]) == ("cmake", "parts", "1.2.3")
+    assert {Path(file).relative_to(tmp_path / "a").as_posix() for file in said["files"]} == below(tmp_path / "a")
+    assert said["models"][0]["ram"]["arena"] == sum(tw.plan(chain).arena.values()) and said["removed"] == []
+
+
+def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None:
+    export(tmp_path, "cmake", device="cortex-m4")
+    (tmp_path / "src" / "mine.c").write_text("mine")
+    before = below(tmp_path)
+    assert "src/tw_conv_2d_s8_dsp.c" in before or "src/tw_dsp.c" in before
+    export(tmp_path, "cmake", device="cortex-m0")
+    after = below(tmp_path)
+    assert "src/mine.c" in after and not [name for name in after if "dsp" in name]
+    assert "example/chain_example.c" in after
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"format": "make"}, "there is no export format 'make'; formats are cmake"),
+        ({"format": "cmake", "package": "Chain"}, "'Chain' cannot be the name of a package"),
+        ({"format": "cmake", "package": "../up"}, "cannot be the name of a package"),
+        ({"format": "cmake", "package": "if"}, "cannot be the name of a package"),
+        ({"format": "cmake", "package": "a" * 49}, "cannot be the name of a package"),
+        ({"format": "cmake", "package": "x\n"}, "cannot be the name of a package"),
+        ({"format": "cmake", "package_version": "1.0"}, "'1.0' is no version; write three numbers"),
+        ({"format": "cmake", "package_version": "01.0.0"}, "is no version"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(tw.CompileError, match=said.replace(".", r"\.")):
+        tw.export(model("chain"), tmp_path / "a", **options)
+    assert not (tmp_path / "a").exists()
+
+
+def test_several_models_need_a_name_and_files_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(tw.CompileError, match="several models make one package; name it with --package"):
+        tw.export([model("chain"), model("residual")], tmp_path / "a", format="cmake")
+    with pytest.raises(tw.CompileError, match="both have a file"):
+        tw.export([model("chain"), model("chain")], tmp_path / "a", format="cmake", package="two")
+    assert not (tmp_path / "a").exists()

@@ -1,0 +1,101 @@
+"""The verb `export`: models as projects and libraries of other build systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..lazy import lazy
+from . import steps
+from .commands import app
+from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, with_options
+
+if TYPE_CHECKING:
+    from .. import api, files, ir, manifest
+    from ..report import record as records
+    from ..report import text
+    from . import samples as sample_files
+else:
+    api, files, ir, manifest = map(lazy, ("api", "files", "ir", "manifest"))
+    text, records, sample_files = map(lazy, ("report.text", "report.record", "cli.samples"))
+
+VERSION = "1.0.0"
+
+
+@app.command()
+@with_options(*SHARED)
+def export(
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="A .tflite, .onnx or .pt2 file, or several that make one package.")
+    ],
+    *,
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help="The build system: cmake, or see docs/EXPORT.md.")],
+    chosen: Options,
+    inputs: Inputs = None,
+    name: Name = None,
+    package: Annotated[
+        str | None, typer.Option("--package", metavar="ID", help="Name of the package; that of the model if left out.")
+    ] = None,
+    package_version: Annotated[
+        str, typer.Option("--package-version", metavar="X.Y.Z", help="Version of the package.")
+    ] = VERSION,
+    kernel_prefix: KernelPrefix = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Write models as a project that builds elsewhere.
+
+    The folder holds what the build system asks for, the C that `compile` writes, and an example that reads a sample and prints
+    the result. What an earlier run wrote there and is no longer part of it is removed, unless somebody has changed it.
+
+    Example: tinyweave export kws.tflite --format cmake --device mps2-an386 -o firmware/kws
+    """
+    if len(models) > 1 and name is not None:
+        raise ir.CompileError("--name is of one model", "leave it out: the names come from the files")
+    api.check_format(form)
+    board, limits = steps.target_of(chosen)
+    loaded = [steps.load_model(path, chosen, name) for path in models]
+    arrays = sample_files.read_inputs(inputs, loaded[0])
+    plans = [steps.make_plan(model, board, limits, chosen) for model in loaded]
+    options = {"name": name, "kernel_prefix": kernel_prefix}
+    more = {"format": form, "inputs": inputs, "package": package}
+    more |= {"package_version": None if package_version == VERSION else package_version}
+    command = command_line("export", models, chosen, **more, **options)
+    made = api.package(
+        loaded,
+        plans,
+        name=package,
+        version=package_version,
+        device=board,
+        command=command,
+        commands=[command_line("compile", [path], chosen, **options) for path in models],
+        kernel_prefix=kernel_prefix or "",
+        inputs=arrays,
+    )
+    contents, folder = api.export_files(made, form), out or Path("out") / f"{made.name}_{form.replace('-', '_')}"
+    with manifest.generated_folder(folder, command, steps.origins(loaded), is_nested=True) as written:
+        files.write_below(written.scratch, contents)
+    entries = [
+        records.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+    ]
+    if as_json:
+        steps.warn_of_changed(folder, written)
+        paths = {"files": (*contents, manifest.MANIFEST), "removed": written.removed}
+        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
+        exported = {"format": form, "package": made.name, "version": made.version}
+        return steps.print_json({"tinyweave": __version__, "models": entries, **exported, **about})
+    screen = text.console()
+    text.heading(screen, f"wrote {len(contents) + 1} files to {folder}")
+    own = [file for file in contents if file.rpartition("/")[2] not in made.files]
+    for file in own:
+        print(f"  {file}")
+    print(f"  and the C of {', '.join(model.name for model in loaded)}: {len(contents) - len(own)} files")
+    steps.say_removed(folder, written)
+    for record in entries:
+        if record["fits"] is False:
+            text.show_verdict(screen, record)
+    print(f"how to build it: {folder / 'README.md'}")
+    return 0

@@ -1,0 +1,16 @@
+"""Planned models as projects and libraries of other build systems. In: a Package. Out: files, which nothing here writes."""
+
+from .formats import FORMATS, check_format, export_files
+from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
+
+__all__ = [
+    "FORMATS",
+    "Files",
+    "Package",
+    "PackagedModel",
+    "Trial",
+    "check_format",
+    "checked_name",
+    "checked_version",
+    "export_files",
+]

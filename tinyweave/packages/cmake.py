@@ -1,0 +1,75 @@
+"""CMake: a library with an alias, a package for find_package, a toolchain file, and firmware for boards that QEMU plays."""
+
+from __future__ import annotations
+
+from .example import example_files, profile_files
+from .memories import firmware_script, fragment_files, is_qemu_board
+from .package import Files, Package, below, filled, lines
+from .readme import readme
+
+TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-", "riscv32")}
+
+
+def cmake(package: Package) -> Files:
+    """Return the files of the export."""
+    name = package.name
+    library = {**package.files, **profile_files(package)}
+    qemu = package.device if package.device and is_qemu_board(package.device) else None
+    board = {"board": qemu.name} if qemu else {}
+    values = {"name": name, "version": package.version, "core": package.core, **board}
+    files: Files = {
+        "CMakeLists.txt": filled(
+            "cmake/CMakeLists.txt",
+            **values,
+            models=", ".join(model.name for model in package.models),
+            sources=lines([f"src/{file}" for file in sorted(library) if file.endswith(".c")]),
+            headers=lines([f"src/{file}" for file in [*package.headers, f"{name}_profile.h"]]),
+        ),
+        f"cmake/{name}Config.cmake.in": filled("cmake/Config.cmake.in", **values),
+        "example/CMakeLists.txt": filled(f"cmake/example_{'qemu' if qemu else 'host'}.txt", **values),
+        "example/main.c": filled("firmware/main.c", **values),
+        **below("example", example_files(package)),
+        **below("src", library),
+        **fragment_files(package),
+    }
+    if toolchain := _toolchain(package):
+        files |= toolchain
+    if qemu:
+        files["firmware/startup.c"] = filled("firmware/startup.c")
+        files[f"firmware/{qemu.name}.ld"] = firmware_script(package)
+    files["README.md"] = readme(package, f"{name}: a CMake library", _build(package, sorted(toolchain)), _profile(package))
+    return files
+
+
+def _toolchain(package: Package) -> Files:
+    """Return the toolchain file, with the flags of the core."""
+    if not package.flags:
+        return {}
+    prefix, processor = TOOLCHAINS["arm" if "-mthumb" in package.flags else "riscv"]
+    file = f"{prefix.rstrip('-')}.cmake"
+    text = filled(
+        "cmake/toolchain.cmake",
+        core=package.core,
+        file=file,
+        prefix=prefix,
+        processor=processor,
+        flags=" ".join(package.flags),
+    )
+    return {f"cmake/{file}": text}
+
+
+def _build(package: Package, toolchains: list[str]) -> list[str]:
+    name = package.name
+    use = f"`add_subdirectory({name})`, or `cmake --install` and `find_package({name})`; link `tinyweave::{name}`."
+    here = f"On this computer: `cmake -B build && cmake --build build && build/example/{name}_example`."
+    if not toolchains:
+        return [use, here]
+    cross = f"`cmake -B build_board -DCMAKE_TOOLCHAIN_FILE={toolchains[0]} && cmake --build build_board`"
+    if not is_qemu_board(package.device) or package.device is None:
+        return [use, here, f"For the core: {cross} builds the library."]
+    run = f"`qemu-system-arm -M {package.device.name} -nographic -semihosting -kernel build_board/example/{name}_example.elf`"
+    return [use, here, f"For the board: {cross}, then {run}."]
+
+
+def _profile(package: Package) -> str:
+    return "configure with `-DTW_PROFILE=ON`."

@@ -1,0 +1,171 @@
+"""The C that every example shares: samples, a function that runs all models on them, and a profile by steps.
+
+In: a Package. Out: C files. The example prints through a callback, so that it needs no C library but memcpy and memcmp; each
+platform has a few lines of its own around it.
+"""
+
+from __future__ import annotations
+
+from ..codegen.header import has_memory_header
+from ..ir import Tensor
+from .package import Files, Package, PackagedModel, filled
+
+CONVERTED = ("int8", "uint8", "int16")
+SHOWN = 4  # values of an output that is no list of classes
+PER_LINE = 24
+INTEGERS = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "bool": "uint8_t"}
+
+
+def example_files(package: Package) -> Files:
+    """Return the files of the example, without what is a platform's own."""
+    name = package.name
+    files: Files = {f"{model.name}_samples.h": _samples(model) for model in package.models}
+    runs = "\n".join(_run(package, model) for model in package.models)
+    calls = "\n".join(f"    wrong += run_{model.name}(print);" for model in package.models)
+    includes = "\n".join(line for model in package.models for line in _includes(model))
+    files[f"{name}_example.h"] = filled("example.h", name=name, NAME=name.upper())
+    files[f"{name}_example.c"] = filled("example.c", name=name, runs=runs, calls=calls, includes=includes)
+    return files
+
+
+def profile_files(package: Package) -> Files:
+    """Return the profile, which the library has: empty unless TW_TRACE is defined."""
+    steps = max(len(model.plan.stages) for model in package.models)
+    values = {"name": package.name, "NAME": package.name.upper(), "steps": steps}
+    return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
+
+
+def _includes(model: PackagedModel) -> list[str]:
+    memory = "_memory" if has_memory_header(model.plan) else ""
+    return [f'#include "{model.name}{memory}.h"', f'#include "{model.name}_samples.h"']
+
+
+def _samples(model: PackagedModel) -> str:
+    """Return the header that holds the samples, and what the reference computes of them, as bytes."""
+    prefix, graph = model.name.upper(), model.plan.graph
+    arrays = []
+    for word, count in (("input", len(graph.inputs)), ("output", len(graph.outputs))):
+        for position in range(count):
+            rows = [getattr(trial, f"{word}s")[position] for trial in model.trials]
+            name = f"{model.name}_sample_{word}_{position}[{prefix}_SAMPLES][{prefix}_{word.upper()}_{position}_BYTES]"
+            body = ",\n".join(f"    {{\n{_bytes(row)}\n    }}" for row in rows)
+            arrays.append(f"static const uint8_t {name} = {{\n{body}\n}};\n")
+    return filled(
+        "samples.h", model=model.name, NAME=prefix, file=model.file, count=len(model.trials), arrays="\n".join(arrays)
+    )
+
+
+def _bytes(raw: bytes) -> str:
+    parts = [raw[at : at + PER_LINE] for at in range(0, len(raw), PER_LINE)]
+    return "\n".join("        " + " ".join(f"{value}," for value in part) for part in parts)
+
+
+def _run(package: Package, model: PackagedModel) -> str:
+    """Return the function that runs one model on its samples."""
+    plan, name, prefix = model.plan, model.name, model.name.upper()
+    memory = f"{name}_memories" if has_memory_header(plan) else f"{name}_ram"
+    inputs, outputs = plan.graph.inputs, plan.graph.outputs
+    feeds = [
+        f"memcpy({name}_input(&{memory}, {position}), {name}_sample_input_{position}[sample], {prefix}_INPUT_{position}_BYTES);"
+        for position, tensor in enumerate(inputs)
+        if tensor not in plan.streamed_inputs
+    ]
+    feeds += [f"{name}_sample = sample;"] if plan.streamed_inputs else []
+    checks = []
+    for position, tensor in enumerate(outputs):
+        where = f"{name}_streamed_{position}" if tensor in plan.streamed_outputs else f"{name}_output(&{memory}, {position})"
+        wanted = f"{name}_sample_output_{position}[sample]"
+        checks += [
+            f"const void *const output_{position} = {where};",
+            f'wrong += check(print, "{name}", sample, {position}, output_{position}, {wanted}, '
+            f"{prefix}_OUTPUT_{position}_BYTES);",
+        ]
+    shown = _shown(model, plan.graph.tensors[outputs[0]]) if outputs else []
+    steps = ", ".join(f'"{step}"' for step in model.steps)
+    return filled(
+        "run.c",
+        name=name,
+        NAME=prefix,
+        package=package.name,
+        memory=memory,
+        arena="" if has_memory_header(plan) else filled("arena.c", name=name, NAME=prefix),
+        streams=_streams(model),
+        io=f"&{name}_rows" if plan.streamed_inputs or plan.streamed_outputs else "NULL",
+        feeds=_indented(feeds, 2),
+        checks=_indented(checks, 2),
+        shown=_indented(shown, 2),
+        steps=steps,
+    )
+
+
+def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
+    """Return lines that print the first output: the class with the highest score, or else its first values."""
+    prefix = f"{model.name.upper()}_OUTPUT_0"
+    is_float = tensor.dtype == "float32"
+    converts = tensor.dtype in CONVERTED and tensor.quant is not None and not tensor.quant.per_channel
+    if not is_float and tensor.dtype not in INTEGERS:
+        return []
+    ctype = "float" if is_float else INTEGERS[tensor.dtype]
+    value = f"{model.name}_dequantize_output_0(values[{{}}])" if converts else "values[{}]"
+    show = "print_thousandths(print, {});" if is_float or converts else "print_integer(print, {});"
+    head = [f"const {ctype} *const values = output_0;"]
+    if tensor.elements > 1 and tensor.elements == tensor.shape[-1]:
+        return [
+            *head,
+            "int32_t best = 0;",
+            f"for (int32_t i = 1; i < {prefix}_ELEMENTS; ++i) {{",
+            "    best = values[i] > values[best] ? i : best;",
+            "}",
+            'print(": class ");',
+            "print_integer(print, best);",
+            'print(", score ");',
+            show.format(value.format("best")),
+        ]
+    return [
+        *head,
+        'print(":");',
+        f"for (int32_t i = 0; i < {min(SHOWN, tensor.elements)}; ++i) {{",
+        '    print(" ");',
+        "    " + show.format(value.format("i")),
+        "}",
+    ]
+
+
+def _streams(model: PackagedModel) -> str:
+    """Return callbacks that bring rows of the sample, and keep rows of outputs; none where nothing is streamed."""
+    plan, name, prefix = model.plan, model.name, model.name.upper()
+    if not plan.streamed_inputs and not plan.streamed_outputs:
+        return ""
+    text, members = [], []
+    if plan.streamed_inputs:
+        text.append(f"static int32_t {name}_sample;\n")
+        numbers = [i for i, tensor in enumerate(plan.graph.inputs) if tensor in plan.streamed_inputs]
+        text.append(_rows(name, prefix, "read", numbers))
+        members.append(f".read_rows = {name}_read_rows")
+    if plan.streamed_outputs:
+        numbers = [i for i, tensor in enumerate(plan.graph.outputs) if tensor in plan.streamed_outputs]
+        text += [f"static uint8_t {name}_streamed_{i}[{prefix}_OUTPUT_{i}_BYTES];\n" for i in numbers]
+        text.append(_rows(name, prefix, "write", numbers))
+        members.append(f".write_rows = {name}_write_rows")
+    return "\n".join([*text, f"static const {name}_io {name}_rows = {{{', '.join(members)}}};\n\n"])
+
+
+def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
+    """Return one callback. verb: read, of an input's rows, or write, of an output's."""
+    word, other = ("input", "void *destination") if verb == "read" else ("output", "const void *source")
+    cases = []
+    for i in numbers:
+        row = f"{prefix}_{word.upper()}_{i}_ROW_BYTES"
+        copy = (
+            f"memcpy(destination, {name}_sample_input_{i}[{name}_sample] + first * {row}, (size_t)count * {row});"
+            if verb == "read"
+            else f"memcpy({name}_streamed_{i} + first * {row}, source, (size_t)count * {row});"
+        )
+        cases += [f"    case {i}:", f"        {copy}", "        return 0;"]
+    head = f"static int {name}_{verb}_rows(void *user, int32_t {word}, int32_t first, int32_t count, {other})"
+    body = ["{", "    (void)user;", f"    switch ({word}) {{", *cases, "    default:", "        return -1;", "    }", "}", ""]
+    return "\n".join([head, *body])
+
+
+def _indented(lines: list[str], levels: int) -> str:
+    return "\n".join("    " * levels + line for line in lines)

@@ -1,0 +1,59 @@
+"""What a linker must do for a package: a fragment for memories of their own, a whole script for a board that QEMU plays."""
+
+from __future__ import annotations
+
+from ..devices import Device
+from ..ir import CompileError
+from .package import Files, Package, filled
+
+STACK = 0x4000  # bytes, of a firmware for QEMU
+# boards that QEMU plays -> the memory that its vectors lie in
+BOARDS = {"mps2-an386": "ssram1", "mps2-an500": "ssram1", "mps3-an547": "itcm"}
+SECURE = 0x1000_0000  # of mps3-an547: after a reset the core is in the secure state, and sees the memories here
+FRAGMENT = "memories.ld"
+
+
+def is_qemu_board(device: Device | None) -> bool:
+    return device is not None and device.name in BOARDS
+
+
+def fragment_files(package: Package) -> Files:
+    """Return the linker fragment that places the arenas; none where they are ordinary arrays."""
+    if not package.placed:
+        return {}
+    regions = {name: package.regions[name] for name in package.placed if name in package.regions}
+    origins = [f"    TW_{n.upper()} (rw) : ORIGIN = 0x{r.address:08x}, LENGTH = {r.bytes}" for n, r in regions.items()]
+    sections = [f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > TW_{name.upper()}" for name in package.placed]
+    return {
+        FRAGMENT: filled(
+            "memories.ld",
+            package=package.name,
+            target=package.target,
+            regions="\n".join(origins),
+            sections="\n".join(sections),
+        )
+    }
+
+
+def firmware_script(package: Package) -> str:
+    """Return the whole linker script of a board that QEMU plays."""
+    device = package.device
+    if device is None or device.name not in BOARDS:
+        raise CompileError("a firmware is for a board that QEMU plays", f"give --device {', '.join(BOARDS)}")
+    base = SECURE if device.core == "cortex-m55" else 0
+    rows = [f"    {m.name} : ORIGIN = 0x{base + m.address:08x}, LENGTH = {m.bytes}" for m in device.memories]
+    flash = next(memory.name for memory in device.memories if memory.kind == "flash")
+    data = [memory for memory in device.memories if memory.kind == "sram"]
+    homes = {memory.name: memory.name for memory in device.memories if memory.kind != "flash"}
+    ram = max(data, key=lambda memory: memory.bytes).name
+    arenas = [f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > {homes.get(name, ram)}\n" for name in package.placed]
+    return filled(
+        "firmware/link.ld",
+        board=device.name,
+        regions="\n".join(rows),
+        vectors=BOARDS[device.name],
+        flash=flash,
+        ram=ram,
+        arenas="".join(arenas),
+        stack=STACK,
+    )

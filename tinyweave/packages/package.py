@@ -1,0 +1,143 @@
+"""What every export format is made of: the models, their C, the board, and the pieces that formats share.
+
+In: planned models. Out: a Package, which formats only read. Files are named by their path inside the exported folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..codegen import Source, identifier
+from ..codegen.header import has_memory_header
+from ..devices import AddressRange, Device
+from ..ir import CompileError
+from ..planning import Plan
+from ..simulate.cores import CORES
+
+Files = dict[str, str | bytes]  # path inside the folder -> content
+TEMPLATES = Path(__file__).parent / "templates"
+SLOT = re.compile(r"@\{(\w+)\}")
+VERSION = re.compile(r"(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})")
+LONGEST_NAME = 48  # with what formats add to it: an Arduino library's name may have 63 characters
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One sample of the example: the bytes of every input, and of every output as the reference computes them."""
+
+    inputs: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PackagedModel:
+    """A model of a package: its plan, the C that `compile` emits, the file it came from, and samples for the example."""
+
+    plan: Plan
+    source: Source
+    file: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def steps(self) -> list[str]:
+        """Return a name for each step: its layer, or of a stage that runs row by row its first and its last one."""
+        names = [[self.plan.graph.ops[index].name for index in stage.ops] for stage in self.plan.stages]
+        return [layers[0] if len(layers) == 1 else f"{layers[0]}..{layers[-1]}" for layers in names]
+
+
+@dataclass(frozen=True, eq=False)
+class Package:
+    """Models that are exported together. name: a C identifier in lower case. files: the C of all models, kernels once.
+
+    core: the one whose kernels the C has. command: what gives this package again.
+    """
+
+    name: str
+    version: str
+    models: tuple[PackagedModel, ...]
+    files: Mapping[str, str]
+    core: str
+    device: Device | None
+    command: str
+
+    @property
+    def target(self) -> str:
+        """Return the board, or else the core, in words."""
+        return f"{self.device.name} ({self.core})" if self.device and self.device.name != self.core else self.core
+
+    @property
+    def sources(self) -> list[str]:
+        return sorted(name for name in self.files if name.endswith(".c"))
+
+    @property
+    def headers(self) -> list[str]:
+        """Return the headers that an application includes."""
+        own = [name for model in self.models for name in model.source.own if name.endswith((".h",))]
+        return [name for name in own if not name.endswith("_weights.h")]
+
+    @property
+    def arena(self) -> dict[str, int]:
+        """Return memory -> bytes of all models' arenas in it, each for itself."""
+        sizes: dict[str, int] = {}
+        for model in self.models:
+            for memory, size in model.plan.arena.items():
+                sizes[memory] = sizes.get(memory, 0) + size
+        return sizes
+
+    @property
+    def placed(self) -> list[str]:
+        """Return the memories whose arrays lie in linker sections of their names."""
+        placed = [memory for model in self.models if has_memory_header(model.plan) for memory in model.plan.arena]
+        return list(dict.fromkeys(placed))
+
+    @cached_property
+    def regions(self) -> dict[str, AddressRange]:
+        """Return where the device has the memories that the plans use; none where it does not say."""
+        maps = self.device.region_maps if self.device else ()
+        return dict(next((regions for regions in maps if set(self.arena) <= set(regions)), {}))
+
+    @property
+    def flags(self) -> list[str]:
+        """Return how a GNU compiler is told the core; none for one that this project knows no flags of."""
+        return list(CORES[self.core].gcc) if self.core in CORES else []
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a package; raise CompileError for one that C, CMake or Kconfig could not take."""
+    if name != identifier(name) or len(name) > LONGEST_NAME:
+        said = f"'{name[:LONGEST_NAME]}' cannot be the name of a package"
+        raise CompileError(
+            said, f"give at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
+        )
+    return name
+
+
+def checked_version(version: str) -> str:
+    """Return a version; raise CompileError for one that is not three numbers."""
+    if not VERSION.fullmatch(version):
+        raise CompileError(f"'{version[:40]}' is no version", "write three numbers, as 1.0.0")
+    return version
+
+
+def filled(template: str, **values: object) -> str:
+    """Return a file of the folder templates/ with its slots, @{name}, filled."""
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    return SLOT.sub(lambda slot: str(values[slot[1]]), text)
+
+
+def below(folder: str, files: Mapping[str, str | bytes]) -> Files:
+    """Return files as they lie in a folder of the package."""
+    return {f"{folder}/{name}": content for name, content in files.items()}
+
+
+def lines(names: Sequence[str], indent: int = 4) -> str:
+    """Return names as lines of a list in a build file."""
+    return "\n".join(" " * indent + name for name in names)

@@ -1,0 +1,33 @@
+"""The README of an export: how to build it, where its RAM figure comes from, how to measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .memories import FRAGMENT
+from .package import Package, filled
+
+
+def readme(package: Package, title: str, build: Sequence[str], profile: str) -> str:
+    """Return README.md. build: lines of Markdown; profile: how the profile is switched on, in a sentence."""
+    arenas = [
+        f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
+        for model in package.models
+    ]
+    models = " and ".join(f"`{model.file}`" for model in package.models)
+    linker = f" `{FRAGMENT}` places them: add it to the link." if package.placed else ""
+    device = f" --device {package.device.name}" if package.device else ""
+    return filled(
+        "README.md",
+        title=title,
+        models=models,
+        target=package.target,
+        build="\n".join(f"- {line}" for line in build),
+        ram="; ".join(arenas),
+        linker=linker,
+        profile=profile,
+        file=package.models[0].file,
+        device=device,
+        command=package.command,
+        more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",
+    )

@@ -1,0 +1,12 @@
+# Cross build for a @{core}: cmake -B build -DCMAKE_TOOLCHAIN_FILE=cmake/@{file}
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR @{processor})
+set(CMAKE_C_COMPILER @{prefix}gcc)
+set(CMAKE_AR @{prefix}ar)
+set(CMAKE_RANLIB @{prefix}ranlib)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_FLAGS_INIT "@{flags} -ffunction-sections -fdata-sections")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--gc-sections")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -1,0 +1,93 @@
+/* @{name}_profile.c - counts the core's cycles by step, see @{name}_profile.h. */
+#include "@{name}_profile.h"
+
+#ifdef TW_TRACE
+
+#define STEPS @{steps} /* of the model with the most */
+
+#if defined(TW_CYCLES)
+uint32_t TW_CYCLES(void);
+static void start_counter(void) {}
+static uint32_t cycles(void) { return TW_CYCLES(); }
+
+#elif defined(ESP_PLATFORM)
+#include "esp_cpu.h"
+static void start_counter(void) {}
+static uint32_t cycles(void) { return (uint32_t)esp_cpu_get_cycle_count(); }
+
+#elif defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
+#define DEMCR (*(volatile uint32_t *)0xE000EDFCu)
+#define DWT_CTRL (*(volatile uint32_t *)0xE0001000u)
+#define DWT_CYCCNT (*(volatile uint32_t *)0xE0001004u)
+#define DWT_LAR (*(volatile uint32_t *)0xE0001FB0u) /* of a Cortex-M7: without its key the counter does not start */
+static void start_counter(void)
+{
+    DEMCR |= 1u << 24;
+    DWT_LAR = 0xC5ACCE55u;
+    DWT_CTRL |= 1u;
+}
+static uint32_t cycles(void) { return DWT_CYCCNT; }
+
+#elif defined(__riscv)
+static void start_counter(void) {}
+static uint32_t cycles(void)
+{
+    uint32_t count;
+    __asm__ volatile("csrr %0, mcycle" : "=r"(count));
+    return count;
+}
+
+#elif defined(__unix__) || defined(__APPLE__) || defined(_WIN32)
+#include <time.h>
+static void start_counter(void) {}
+static uint32_t cycles(void) { return (uint32_t)clock(); } /* of this computer: not cycles */
+
+#else
+#error "this core has no cycle counter: say which function counts, -DTW_CYCLES=function"
+#endif
+
+static uint32_t taken[STEPS], before;
+
+void @{name}_profile_begin(void)
+{
+    start_counter();
+    before = cycles();
+}
+
+void @{name}_profile_step(int32_t step)
+{
+    taken[step] = cycles() - before;
+    before = cycles(); /* what this function takes is not counted */
+}
+
+static void print_count(void (*print)(const char *text), uint32_t value)
+{
+    char text[11], *at = text + sizeof text - 1;
+    *at = '\0';
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    print(at);
+}
+
+void @{name}_profile_print(void (*print)(const char *text), const char *model, const char *const *layers, int32_t steps)
+{
+    for (int32_t step = 0; step < steps; ++step) {
+        print("tw-profile ");
+        print(model);
+        print(" ");
+        print_count(print, (uint32_t)step + 1);
+        print("/");
+        print_count(print, (uint32_t)steps);
+        print(" ");
+        print(layers[step]);
+        print(" ");
+        print_count(print, taken[step]);
+        print("\n");
+    }
+}
+
+#else
+typedef int @{name}_profile_is_off; /* a file of C must not be empty */
+#endif
