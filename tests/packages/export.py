@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from cases import tiny
 import tinyweave as tw
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.simulate.cores import CORES
 
+STUBS = Path(__file__).parent / "stubs"
 Samples = list[list[np.ndarray]]
 
 
@@ -81,11 +83,26 @@ def run(*words: str | Path, cwd: Path | None = None, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
-def cmake(source: Path, build: Path, *options: str) -> str:
+def cmake(source: Path, build: Path, *options: str, **environment: str) -> str:
     """Configure and build without a warning; return what CMake printed."""
     needs("cmake")
-    said = run("cmake", "-S", source, "-B", build, *options, CFLAGS="-Wall -Wextra -Werror")
-    return said + run("cmake", "--build", build, "-j", "2")
+    said = run("cmake", "-S", source, "-B", build, *options, CFLAGS="-Wall -Wextra -Werror", **environment)
+    return said + run("cmake", "--build", build, "-j", "2", **environment)
+
+
+def compile_for_arm(folder: Path, device: str) -> None:
+    """Compile the C files in a folder for a device's core, without a warning."""
+    needs("arm-none-eabi-gcc")
+    flags = CORES[tw.devices.find(device).core].gcc
+    with TemporaryDirectory() as out:
+        words = ["arm-none-eabi-gcc", *flags, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I", folder, "-c"]
+        run(*words, *sorted(folder.glob("*.c")), cwd=Path(out))
+
+
+def kconfig(path: Path) -> Any:
+    """Return what kconfiglib reads of a Kconfig file."""
+    kconfiglib = pytest.importorskip("kconfiglib", reason="needs kconfiglib: pip install 'tinyweave[test]'")
+    return kconfiglib.Kconfig(str(path), warn_to_stderr=False)
 
 
 def outputs(printed: str, network: str) -> list[list[bytes]]:

@@ -16,13 +16,16 @@ PER_LINE = 24
 INTEGERS = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "bool": "uint8_t"}
 
 
-def example_files(package: Package) -> Files:
-    """Return the files of the example, without what is a platform's own."""
+def example_files(package: Package, *, in_sections: bool = True) -> Files:
+    """Return the files of the example, without what is a platform's own.
+
+    in_sections: arenas that the plan put into memories of the board lie in linker sections; else they are ordinary arrays.
+    """
     name = package.name
     files: Files = {f"{model.name}_samples.h": _samples(model) for model in package.models}
     runs = "\n".join(_run(package, model) for model in package.models)
     calls = "\n".join(f"    wrong += run_{model.name}(print);" for model in package.models)
-    includes = "\n".join(line for model in package.models for line in _includes(model))
+    includes = "\n".join(line for model in package.models for line in _includes(model, in_sections))
     files[f"{name}_example.h"] = filled("example.h", name=name, NAME=name.upper())
     files[f"{name}_example.c"] = filled("example.c", name=name, runs=runs, calls=calls, includes=includes)
     return files
@@ -35,9 +38,14 @@ def profile_files(package: Package) -> Files:
     return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
 
 
-def _includes(model: PackagedModel) -> list[str]:
-    memory = "_memory" if has_memory_header(model.plan) else ""
-    return [f'#include "{model.name}{memory}.h"', f'#include "{model.name}_samples.h"']
+def _includes(model: PackagedModel, in_sections: bool) -> list[str]:
+    placed = has_memory_header(model.plan)
+    memories = model.plan.arena if placed and not in_sections else ()
+    return [
+        *(f"#define {model.name.upper()}_{memory.upper()}_SECTION /* an ordinary array */" for memory in memories),
+        f'#include "{model.name}{"_memory" if placed else ""}.h"',
+        f'#include "{model.name}_samples.h"',
+    ]
 
 
 def _samples(model: PackagedModel) -> str:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..ir import CompileError
+from .arduino import arduino
 from .cmake import cmake
-from .package import Files, Package
+from .esp_idf import esp_idf
+from .package import Files, Package, filled
+from .platformio import platformio
+from .zephyr import zephyr
 
 FORMATS: Mapping[str, Callable[[Package], Files]] = {
     "cmake": cmake,
+    "arduino": arduino,
+    "zephyr": zephyr,
+    "platformio": platformio,
+    "esp-idf": esp_idf,
 }
 
 
@@ -22,4 +30,4 @@ def check_format(name: str) -> None:
 def export_files(package: Package, name: str) -> Files:
     """Return the files of a package in a format, by their path inside the exported folder."""
     check_format(name)
-    return FORMATS[name](package)
+    return {**FORMATS[name](package), "LICENSE": filled("LICENSE")}

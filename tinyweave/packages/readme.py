@@ -8,14 +8,20 @@ from .memories import FRAGMENT
 from .package import Package, filled
 
 
-def readme(package: Package, title: str, build: Sequence[str], profile: str) -> str:
-    """Return README.md. build: lines of Markdown; profile: how the profile is switched on, in a sentence."""
+def readme(package: Package, title: str, build: Sequence[str], profile: str, *, in_sections: bool = True) -> str:
+    """Return README.md. build: lines of Markdown; profile: how the profile is switched on, in a sentence.
+
+    in_sections: the example's arenas lie in linker sections, where the plan put them into memories of the board.
+    """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
         for model in package.models
     ]
     models = " and ".join(f"`{model.file}`" for model in package.models)
-    linker = f" `{FRAGMENT}` places them: add it to the link." if package.placed else ""
+    placed = package.models[0].name
+    where = f" `{FRAGMENT}` places them: add it to the link."
+    plainly = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
+    linker = (where if in_sections else plainly) if package.placed else ""
     device = f" --device {package.device.name}" if package.device else ""
     return filled(
         "README.md",

@@ -1,0 +1,61 @@
+"""The ESP-IDF component: its manifest and Kconfig are valid, and its example builds for RISC-V with stubs of the functions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packages.export import STUBS, cmake, export, kconfig, needs, run
+
+# as docs.espressif.com writes it: the manifest file format of the component manager
+SCHEMA = {
+    "type": "object",
+    "required": ["version"],
+    "additionalProperties": False,
+    "properties": {
+        "version": {"type": "string", "pattern": r"^\d+\.\d+\.\d+$"},
+        "description": {"type": "string", "minLength": 1},
+        "url": {"type": "string", "pattern": "^https://"},
+        "license": {"type": "string", "enum": ["Apache-2.0"]},
+        "targets": {"type": "array", "items": {"enum": ["esp32", "esp32s2", "esp32s3", "esp32c3", "esp32c6", "esp32h2"]}},
+        "dependencies": {"type": "object", "additionalProperties": {"type": ["string", "object"]}, "required": ["idf"]},
+    },
+}
+
+
+def faults(text: str) -> list[str]:
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'tinyweave[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(yaml.safe_load(text))]
+
+
+def test_the_manifest_is_valid_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    text = (export(tmp_path, "esp-idf", device="esp32-c3") / "idf_component.yml").read_text()
+    assert faults(text) == [] and "- esp32c3" in text
+    for old, new in (('"1.0.0"', '"1.0"'), ("- esp32c3", "- esp33"), ("url:", "link:"), ("  idf:", "  zephyr:")):
+        assert old in text and len(faults(text.replace(old, new))) == 1
+
+
+def test_the_kconfig_is_read_and_switches_the_profile(tmp_path: Path) -> None:
+    folder = export(tmp_path, "esp-idf", device="esp32-c3")
+    config = kconfig(folder / "Kconfig")
+    assert config.syms["TINYWEAVE_CHAIN_PROFILE"].str_value == "n"
+    (folder / "Kconfig").write_text((folder / "Kconfig").read_text().replace("config TINY", "konfig TINY"))
+    code = "import kconfiglib, sys; kconfiglib.Kconfig(sys.argv[1])"  # it leaves the file open, which another process may
+    with pytest.raises(AssertionError, match="syntax error"):
+        run(sys.executable, "-c", code, folder / "Kconfig")
+
+
+@pytest.mark.parametrize("profile", [False, True])
+def test_the_example_builds_for_riscv(profile: bool, tmp_path: Path) -> None:
+    needs("riscv64-unknown-elf-gcc")
+    example = export(tmp_path, "esp-idf", device="esp32-c3") / "examples" / "chain_example"
+    idf = STUBS / "esp_idf"
+    options = [f"-DCMAKE_TOOLCHAIN_FILE={idf}/riscv.cmake", "-DCONFIG_TINYWEAVE_CHAIN_PROFILE=y"]
+    cmake(example, tmp_path / "b", *options[: 1 + profile], IDF_PATH=str(idf))
+    symbols = run("riscv64-unknown-elf-nm", "-A", *sorted((tmp_path / "b").rglob("*.a")))
+    for name in ("app_main", "chain_example", "chain_invoke"):
+        assert f" T {name}\n" in symbols
+    assert (" T chain_profile_step\n" in symbols) == (" U chain_profile_step\n" in symbols) == profile

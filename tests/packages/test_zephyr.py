@@ -1,0 +1,71 @@
+"""The Zephyr module: module.yml and Kconfig are valid, and the sample builds and runs with stubs of Zephyr's functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packages.export import STUBS, cmake, compile_for_arm, export, kconfig, run, samples
+
+# the part of Zephyr's scripts/zephyr_module.py that speaks of what modules like this one have
+SCHEMA = """
+type: map
+mapping:
+  name: {required: false, type: str}
+  build:
+    required: false
+    type: map
+    mapping:
+      cmake: {required: false, type: str}
+      kconfig: {required: false, type: str}
+  samples: {required: false, type: seq, sequence: [{type: str}]}
+  tests: {required: false, type: seq, sequence: [{type: str}]}
+"""
+
+
+def faults(text: str) -> list[str]:
+    core: Any = pytest.importorskip("pykwalify.core", reason="needs pykwalify: pip install 'tinyweave[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    check = core.Core(source_data=yaml.safe_load(text), schema_data=yaml.safe_load(SCHEMA))
+    check.validate(raise_exception=False)
+    return list(check.errors or [])
+
+
+def test_the_module_is_valid_and_names_what_is_there(tmp_path: Path) -> None:
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    folder = export(tmp_path, "zephyr", device="nrf52840")
+    text = (folder / "zephyr" / "module.yml").read_text()
+    assert faults(text) == []
+    assert faults(text.replace("kconfig:", "konfig:")) and faults(text.replace("- samples", "- [samples]"))
+    said = yaml.safe_load(text)
+    assert (folder / said["build"]["cmake"] / "CMakeLists.txt").is_file() and (folder / said["build"]["kconfig"]).is_file()
+    (sample,) = (folder / said["samples"][0]).rglob("sample.yaml")
+    assert set(yaml.safe_load(sample.read_text())) == {"sample", "common", "tests"}
+    assert (sample.parent / "prj.conf").is_file() and (sample.parent / "src" / "main.c").is_file()
+    compile_for_arm(folder / "src", "nrf52840")
+
+
+def test_the_kconfig_takes_the_configuration_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = export(tmp_path, "zephyr")
+    monkeypatch.setenv("MODULE", str(folder))
+    config = kconfig(STUBS / "zephyr" / "Kconfig")
+    config.warn_assign_undef = True
+    config.load_config(str(folder / "samples" / "chain" / "prj.conf"))
+    assert config.warnings == [] and config.syms["TINYWEAVE_CHAIN"].str_value == "y"
+    assert config.syms["TINYWEAVE_CHAIN_PLAIN_C"].str_value == config.syms["TINYWEAVE_CHAIN_PROFILE"].str_value == "n"
+    (folder / "samples" / "chain" / "prj.conf").write_text("CONFIG_TINYWEAVE_CHAINS=y\n")
+    config.load_config(str(folder / "samples" / "chain" / "prj.conf"))
+    assert "TINYWEAVE_CHAINS" in config.warnings[0]
+
+
+@pytest.mark.parametrize("profile", [False, True])
+def test_the_sample_builds_and_runs(profile: bool, tmp_path: Path) -> None:
+    folder = export(tmp_path, "zephyr", device="nrf52840", inputs=samples("chain", 2))
+    sample = folder / "samples" / "chain"
+    chosen = ["CONFIG_TINYWEAVE_CHAIN_PLAIN_C=y", "CONFIG_TINYWEAVE_CHAIN_PROFILE=y"][: 1 + profile]
+    (sample / "prj.conf").write_text("\n".join([(sample / "prj.conf").read_text(), *chosen]))
+    cmake(sample, tmp_path / "b", f"-DZephyr_DIR={STUBS / 'zephyr'}", "-DCMAKE_SUPPRESS_DEVELOPER_WARNINGS=1")
+    printed = run(tmp_path / "b" / "app")
+    assert printed.count("chain sample") == 2 and printed.endswith("every output is the reference's, byte for byte\n")
+    assert ("tw-profile chain 1/" in printed) == profile

@@ -1,0 +1,44 @@
+"""An ESP-IDF component: its manifest, Kconfig and CMake file, and an example project."""
+
+from __future__ import annotations
+
+from .example import example_files, profile_files
+from .package import Files, Package, below, filled
+from .readme import readme
+
+CHIPS = {"esp32": "esp32", "esp32-s3": "esp32s3", "esp32-c3": "esp32c3", "esp32-c6": "esp32c6"}  # devices -> targets
+
+
+def esp_idf(package: Package) -> Files:
+    """Return the files of the export."""
+    name, library = package.name, {**package.files, **profile_files(package)}
+    target = CHIPS.get(package.device.name) if package.device else None
+    public = {*package.headers, f"{name}_profile.h"}
+    values = {
+        "name": name,
+        "NAME": name.upper(),
+        "version": package.version,
+        "models": ", ".join(model.name for model in package.models),
+        "sources": "\n".join(f'        "src/{file}"' for file in sorted(library) if file.endswith(".c")),
+        "targets": f"targets:\n  - {target}\n" if target else "",
+        "target": target or "esp32c3",
+    }
+    folder = f"examples/{name}_example"
+    build = [
+        f"Copy this folder to `components/{name}` of your project; the component's name is the folder's.",
+        f"The example: `cd {folder} && idf.py set-target {values['target']} && idf.py flash monitor`.",
+    ]
+    switch = f"set `CONFIG_TINYWEAVE_{name.upper()}_PROFILE=y` (`idf.py menuconfig`)."
+    return {
+        "CMakeLists.txt": filled("esp_idf/CMakeLists.txt", **values),
+        "Kconfig": filled("esp_idf/Kconfig", **values),
+        "idf_component.yml": filled("esp_idf/idf_component.yml", **values),
+        **below("include", {file: text for file, text in library.items() if file in public}),
+        **below("src", {file: text for file, text in library.items() if file not in public}),
+        f"{folder}/CMakeLists.txt": filled("esp_idf/project.txt", **values),
+        f"{folder}/main/CMakeLists.txt": filled("esp_idf/main.txt", **values),
+        f"{folder}/main/idf_component.yml": filled("esp_idf/main.yml", **values),
+        f"{folder}/main/main.c": filled("esp_idf/main.c", **values),
+        **below(f"{folder}/main", example_files(package, in_sections=False)),
+        "README.md": readme(package, f"{name}: an ESP-IDF component", build, switch, in_sections=False),
+    }

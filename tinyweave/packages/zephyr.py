@@ -1,0 +1,37 @@
+"""A Zephyr module: module.yml, Kconfig and CMake file, sources, and a sample."""
+
+from __future__ import annotations
+
+from .example import example_files, profile_files
+from .package import Files, Package, below, filled
+from .readme import readme
+
+
+def zephyr(package: Package) -> Files:
+    """Return the files of the export."""
+    name, library = package.name, {**package.files, **profile_files(package)}
+    values = {
+        "name": name,
+        "NAME": name.upper(),
+        "models": ", ".join(model.name for model in package.models),
+        "sources": "\n".join(f"      ../src/{file}" for file in sorted(library) if file.endswith(".c")),
+    }
+    sample = f"samples/{name}"
+    build = [
+        f"The sample: `west build -b BOARD {sample}` in a Zephyr workspace.",
+        f"In your application: `-DZEPHYR_EXTRA_MODULES=<this folder>`, or in `west.yml`, below `projects:`, "
+        f"`- {{name: {name}, url: ..., revision: ..., path: modules/lib/{name}}}`; then `CONFIG_TINYWEAVE_{name.upper()}=y`.",
+    ]
+    switch = f"set `CONFIG_TINYWEAVE_{name.upper()}_PROFILE=y`."
+    return {
+        "zephyr/module.yml": filled("zephyr/module.yml", **values),
+        "zephyr/CMakeLists.txt": filled("zephyr/CMakeLists.txt", **values),
+        "zephyr/Kconfig": filled("zephyr/Kconfig", **values),
+        **below("src", library),
+        f"{sample}/CMakeLists.txt": filled("zephyr/sample.txt", **values),
+        f"{sample}/prj.conf": filled("zephyr/prj.conf", **values),
+        f"{sample}/sample.yaml": filled("zephyr/sample.yaml", **values),
+        f"{sample}/src/main.c": filled("zephyr/main.c", **values),
+        **below(f"{sample}/src", example_files(package, in_sections=False)),
+        "README.md": readme(package, f"{name}: a Zephyr module", build, switch, in_sections=False),
+    }
