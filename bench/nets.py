@@ -11,36 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tinyweave.ir import Graph, verify
-from tinyweave.nas.arch import Arch, Group, blocks, mobilenet_v2, rounded
+from tinyweave.nas.arch import blocks, mobilenet_v2, rounded
 from tinyweave.nas.network import Growth, to_graph
+from tinyweave.nas.published import LAST, mnasnet_b1, proxyless_mobile
 from tinyweave.papers.chain import square
 
-CLASSES, STEM, LAST = 1000, 32, 1280
-# per group: channels, stride of the first block, kernel and expansion of each block
-PROXYLESS_MOBILE = (
-    (16, 1, (3,), (1,)),
-    (32, 2, (5, 3), (3, 3)),
-    (40, 2, (7, 3, 5, 5), (3, 3, 3, 3)),
-    (80, 2, (7, 5, 5, 5), (6, 3, 3, 3)),
-    (96, 1, (5, 5, 5, 5), (6, 3, 3, 3)),
-    (192, 2, (7, 7, 7, 7), (6, 6, 3, 3)),
-    (320, 1, (7,), (6,)),
-)
-MNASNET_B1 = (
-    (16, 1, (3,), (1,)),
-    (24, 2, (3, 3, 3), (3, 3, 3)),
-    (40, 2, (5, 5, 5), (3, 3, 3)),
-    (80, 2, (5, 5, 5), (6, 6, 6)),
-    (96, 1, (3, 3), (6, 6)),
-    (192, 2, (5, 5, 5, 5), (6, 6, 6, 6)),
-    (320, 1, (3,), (6,)),
-)
 CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10
-
-
-def scaled(table: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...], resolution: int, width: float) -> Arch:
-    groups = tuple(Group(rounded(channels * width), *rest) for channels, *rest in table)
-    return Arch((resolution, resolution, 3), rounded(STEM * width), groups, rounded(LAST * width), CLASSES)
 
 
 def small_cifar() -> Graph:
@@ -59,8 +35,8 @@ def small_cifar() -> Graph:
 
 def appendix() -> dict[str, Graph]:
     archs = {
-        "MobileNetV2-0.35-64": replace(mobilenet_v2(64, 0.35, CLASSES), last=rounded(LAST * 0.35)),
-        "ProxylessNAS-0.3-64": scaled(PROXYLESS_MOBILE, 64, 0.3),
-        "MnasNet-0.2-96": scaled(MNASNET_B1, 96, 0.2),
+        "MobileNetV2-0.35-64": replace(mobilenet_v2(64, 0.35), last=rounded(LAST * 0.35)),
+        "ProxylessNAS-0.3-64": proxyless_mobile(64, 0.3),
+        "MnasNet-0.2-96": mnasnet_b1(96, 0.2),
     }
     return {"SmallCifar": small_cifar(), **{name: to_graph(name, blocks(arch), arch.classes) for name, arch in archs.items()}}

@@ -91,6 +91,7 @@ MAY_IMPORT = {
         "version",
     },
     "options": set(),
+    "explorer": {"api", "devices", "files", "ir", "nas", "papers", "report", "results"},
     "guarding": {"api", "devices", "files", "ir", "options", "planning", "progress", "results", "version"},
     "verbs": {
         "api",
@@ -114,6 +115,7 @@ MAY_IMPORT = {
         "toolchain",
         "report",
         "devices",
+        "explorer",
         "files",
         "guarding",
         "ir",
@@ -123,7 +125,7 @@ MAY_IMPORT = {
         "version",
     },
 }
-HEAVY = {"PIL", "torch", "onnx", "plotly", "dash", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
+HEAVY = {"PIL", "torch", "onnx", "starlette", "uvicorn", "ray", "unicorn", "capstone", "elftools", "ai_edge_litert", "ziglang"}
 
 
 def modules() -> list[Path]:

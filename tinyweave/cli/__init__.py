@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..lazy import lazy
-from . import export as export  # their verbs join those of `commands`
+from . import explore as explore  # their verbs join those of `commands`
+from . import export as export
 from . import guard as guard
 from . import quantize as quantize
 from . import report as report

@@ -7,6 +7,8 @@ const KINDS = {
 const PATTERNS = { ring: "M0 6L6 0", scratch: "M0 0L6 6M0 6L6 0", tile: "M0 3H6", state: "M3 0V6" }; // kinds differ without colour, too
 const LEFT = 64, LETTER = 6.1, SVG = "http://www.w3.org/2000/svg";
 
+const data = JSON.parse(document.getElementById("data").textContent);
+
 // ---- elements ----
 
 function fill(element, attributes, children) {
@@ -474,7 +476,8 @@ function comparison(entries) {
   return h("section", {}, h("h2", {}, "Side by side"), table(columns, rows));
 }
 
-function draw(page, entries) {
+/** Fill the page with reports of the entries, each a record with what else is known of its model. */
+function report(page, entries) {
   const [first] = entries, several = entries.length > 1;
   const device = (record) => (record.device ? ` on ${record.device.name}` : "");
   page.replaceChildren(
@@ -499,7 +502,5 @@ function draw(page, entries) {
       section("Again", entries, () => true, (entry) => reproduce(entry.record)),
     ].filter((part) => part),
   );
+  figures.forEach((again) => again());
 }
-
-draw(document.getElementById("page"), JSON.parse(document.getElementById("data").textContent).entries);
-figures.forEach((again) => again());

@@ -18,6 +18,7 @@ from .record import Record
 from .words import proof_lines, verdict_lines
 
 PARTS = Path(__file__).parent
+DRAW = "report(document.getElementById('page'), data.entries);"
 
 
 class Entry(NamedTuple):
@@ -31,15 +32,20 @@ class Entry(NamedTuple):
 def page(entries: Sequence[Entry]) -> str:
     """Return the page of one plan, or of several side by side."""
     titles = _titles([entry.record for entry in entries])
-    data = {"entries": [_told(entry, title) for entry, title in zip(entries, titles, strict=True)]}
+    data = {"entries": [told(entry, title) for entry, title in zip(entries, titles, strict=True)]}
+    return filled(f"{' and '.join(titles)} - tinyweave", DRAW, data)
+
+
+def filled(title: str, script: str, data: Record, connect: str = "'none'") -> str:
+    """Return a page that runs `script`, which has the functions of page.js, and `data` to draw; connect: whom it may ask."""
     parts = {
-        "TITLE": escape(f"{' and '.join(titles)} - tinyweave"),
+        "CONNECT": connect,
+        "TITLE": escape(title),
         "CSS": (PARTS / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": (PARTS / "page.js").read_text(encoding="utf-8"),
+        "SCRIPT": (PARTS / "page.js").read_text(encoding="utf-8") + script,
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
     }
-    filled = (PARTS / "page.html").read_text(encoding="utf-8")
-    before, *rest = filled.split("@")
+    before, *rest = (PARTS / "page.html").read_text(encoding="utf-8").split("@")
     return before + "".join(parts.get(part, part) for part in rest)
 
 
@@ -52,7 +58,8 @@ def _titles(records: Sequence[Record]) -> list[str]:
     return [f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name for index, name in enumerate(names)]
 
 
-def _told(entry: Entry, title: str) -> Record:
+def told(entry: Entry, title: str) -> Record:
+    """Return an entry as page.js takes it: with its title, and with sentences."""
     short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
     says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record)}
     says["front"] = front_lines(entry.front) if entry.front else []

@@ -1,0 +1,139 @@
+"""What the explorer answers is what the planner says, and what it is asked is checked."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyweave import api, explorer
+from tinyweave.devices import find
+from tinyweave.explorer import questions
+from tinyweave.explorer.networks import NETWORKS, PRESETS, blocks_of
+from tinyweave.explorer.questions import exact, fast, question
+from tinyweave.ir import CompileError
+from tinyweave.nas.arch import macs, weights
+from tinyweave.nas.costs import model_of
+from tinyweave.nas.network import to_graph
+from tinyweave.nas.space import MOBILE, arch_of, sampled
+from tinyweave.nas.stage_one import layer_bytes
+from tinyweave.planning import plan
+from tinyweave.results import Limits
+
+ASKED = {"network": "mobilenet_v2", "resolution": 48, "width": 0.35, "schedule": "best", "grid": 0, "stream": False}
+ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
+MAP = json.loads((Path(explorer.__file__).parent / "map.json").read_text())
+
+
+def drawn(rng: random.Random) -> dict[str, Any]:
+    """A question, of small images."""
+    return {
+        "network": rng.choice(list(NETWORKS)),
+        "resolution": rng.choice((32, 48, 64)),
+        "width": rng.choice((0.2, 0.35, 0.5)),
+        "schedule": rng.choice(questions.SCHEDULES),
+        "grid": rng.choice(questions.GRIDS),
+        "stream": rng.random() < 0.5,
+        "overhead": rng.choice((1.0, 1.1)),
+        "ram": rng.choice((8, 16, 64)) << 10,
+        "device": rng.choice(("stm32f746", "stm32f412", "nrf52840")),
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_answer_is_the_plan_of_the_planner(seed: int) -> None:
+    value = drawn(random.Random(seed))
+    asked = question(value)
+    try:
+        answer = exact(asked)
+    except CompileError:  # of a network that has no plan by this schedule
+        answer = None
+    blocks, classes = blocks_of(value["network"], value["resolution"], value["width"])
+    model, core = model_of(to_graph(value["network"], blocks, classes)), find(value["device"]).core
+    options: dict[str, Any] = {"schedule": asked.schedule, "core": core}
+    if value["schedule"] in ("best", "msf"):
+        options["max_mac_overhead"] = value["overhead"]
+    if value["schedule"] in ("best", "msf", "stream2d"):
+        options["stream_inputs"] = value["stream"]
+    if answer is None:
+        with pytest.raises(CompileError):
+            api.plan(model, limits=Limits(value["ram"], None), **options)
+        return
+    right = api.plan(model, limits=Limits(value["ram"], None), **options)
+    record = answer["entry"]["record"]
+    assert record["ram"]["arena"] == sum(right.arena.values()) and record["plan"]["steps"] == len(right.stages)
+    assert {each["name"]: each["offset"] for each in record["buffers"]} == right.offsets
+    assert answer["least"] == sum(api.plan(model, optimize="size", **options).arena.values())
+    by_layer = api.plan(model, core=core, schedule="layer")
+    assert max(answer["layer"].values()) == max(by_layer.live(step) for step in range(len(by_layer.stages)))
+    known = fast(asked)
+    if known and value["schedule"] == "best" and value["overhead"] == 1.0:
+        assert known["arena"] == plan(model.graph, "best", stream_inputs=value["stream"]).lower_bound
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"network": "no such"}, {"network": 3}, {"network": "../x"},
+        {"resolution": 16}, {"resolution": 4096}, {"resolution": "96"}, {"resolution": True},
+        {"width": 0}, {"width": float("nan")}, {"width": float("inf")},
+        {"schedule": "patch:9:9"}, {"schedule": None}, {"schedule": []},
+        {"grid": 1}, {"grid": "2"}, {"grid": [2]}, {"stream": 1},
+        {"overhead": 0.5}, {"overhead": 1e9}, {"ram": 0}, {"ram": 1 << 40},
+        {"device": "moon"}, {"device": "/etc/x.toml"}, {"device": None}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_question_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(CompileError):
+        question(ASKED | change)
+
+
+def test_a_question_without_one_of_its_keys_or_of_another_type_is_refused() -> None:
+    for value in ([], None, 3, "x", {}, {key: ASKED[key] for key in list(ASKED)[1:]}):
+        with pytest.raises(CompileError):
+            question(value)
+    assert (
+        question(ASKED).network == "mobilenet_v2" and question(ASKED | {"schedule": "patch", "grid": 3}).schedule == "patch:3"
+    )
+    assert question(ASKED | {"network": "a" * 64}, frozenset({"a" * 64})).network == "a" * 64
+
+
+def test_presets_are_questions() -> None:
+    for preset in PRESETS:
+        changes = {key: value for key, value in preset.items() if key != "title"}
+        assert question(ASKED | changes | {"ram": preset["ram"] << 10})
+
+
+def in_map(rng: random.Random) -> tuple[int, float, int]:
+    return rng.choice(MAP["sizes"]), rng.choice(MAP["widths"]), rng.randrange(MAP["count"])
+
+
+def check_map(side: int, width: float, number: int) -> None:
+    """Hold a network of the table against the planner and the thesis' count."""
+    rng = random.Random(f"{MAP['seed']} {side} {width}")
+    arch = [arch_of(MOBILE, sampled(MOBILE, rng, (side, side), width), 1000) for _ in range(number + 1)][-1]
+    graph = to_graph("network", *blocks_and_classes(arch))
+    bounds = [plan(model_of(graph).graph, "best", stream_inputs=stream).lower_bound for stream in (False, True)]
+    assert MAP["networks"][f"{side} {width:g}"][number] == [layer_bytes(arch), *bounds, weights(arch), macs(arch)]
+
+
+def blocks_and_classes(arch: Any) -> tuple[Any, int]:
+    from tinyweave.nas.arch import blocks
+
+    return blocks(arch), arch.classes
+
+
+def test_the_table_behind_the_map_is_what_the_planner_says() -> None:
+    rng = random.Random(1)
+    for side, width, number in [(48, 0.2, 0), (96, 0.3, 5), *(in_map(rng) for _ in range(2))]:
+        check_map(side, width, number)
+
+
+@pytest.mark.sweep
+def test_fifty_networks_of_the_map_are_what_the_planner_says() -> None:
+    rng = random.Random(2)
+    for _ in range(50):
+        check_map(*in_map(rng))

@@ -1,0 +1,232 @@
+"""The explorer's server answers its own page alone, survives what it is given, and the page does what its knobs say."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import tiny
+
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError
+
+testclient = pytest.importorskip("starlette.testclient", reason="needs starlette: pip install 'tinyweave[explore]'")
+server = pytest.importorskip("tinyweave.explorer.server")
+ASKED = {"network": "five_layers", "resolution": 32, "width": 0.5, "schedule": "best", "grid": 0, "stream": False}
+ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+LOCAL = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Any]:
+    made = server.Planner()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(planner: Any, tmp_path: Path) -> Any:
+    return testclient.TestClient(server.application(tmp_path, [], planner), base_url=LOCAL)
+
+
+def test_foreign_hosts_and_origins_are_refused(client: Any) -> None:
+    assert client.get("/").status_code == 200
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        for path in ("/fast", "/exact", "/model?suffix=.tflite", "/own"):
+            assert client.post(path, content=json.dumps(ASKED), headers=headers).status_code == 403, (path, headers)
+    assert (
+        client.post("/fast", content=json.dumps(ASKED), headers={"Origin": LOCAL, "Sec-Fetch-Site": "same-origin"}).status_code
+        == 200
+    )
+    answer = client.get("/")
+    assert "connect-src 'self'" in answer.headers["content-security-policy"] and "cache-control" in answer.headers
+
+
+def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
+    for content in (b"", b"{", b"[]", b"[" * 9000, json.dumps(ASKED | {"width": 9}).encode(), b"x" * (server.MAX_QUESTION + 1)):
+        for path in ("/fast", "/exact"):
+            answer = client.post(path, content=content)
+            assert answer.status_code == 400 and "\n" not in answer.json()["error"], content[:40]
+    assert client.post("/model?suffix=.exe", content=b"x").status_code == 400
+    assert client.post("/model?suffix=.tflite", content=b"x" * (server.MAX_MODEL + 1)).status_code == 400
+
+
+def test_a_model_that_is_given_is_planned_and_nothing_else_is_written(client: Any, tmp_path: Path) -> None:
+    file = to_tflite(tiny.chain())
+    found = client.post("/model?suffix=.tflite", content=file).json()
+    assert found["layers"] == 5
+    answer = client.post("/exact", content=json.dumps(ASKED | {"network": found["network"]})).json()
+    assert answer["entry"]["record"]["model"]["sha256"] == found["network"]
+    assert client.post("/fast", content=json.dumps(ASKED | {"network": found["network"]})).json() is None
+    assert [path.name for path in tmp_path.iterdir()] == [f"{found['network']}.tflite"]
+
+
+def test_two_hundred_hostile_models_leave_it_running(client: Any, planner: Any, tmp_path: Path) -> None:
+    rng, file = random.Random(0), to_tflite(tiny.chain())
+    for number in range(200):
+        damaged = bytearray(file)
+        for _ in range(rng.randrange(1, 30)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        content = bytes(damaged[: rng.randrange(len(damaged))] if number % 3 == 0 else damaged)
+        suffix = rng.choice((".tflite", ".tflite", ".onnx", ".pt2"))
+        answer = client.post(f"/model?suffix={suffix}", content=content)
+        assert answer.status_code in (200, 400), answer.text
+    assert len(list(tmp_path.iterdir())) <= server.MAX_MODELS
+    assert client.post("/exact", content=json.dumps(ASKED)).status_code == 200
+
+
+def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
+    import asyncio
+
+    planner = server.Planner(seconds=1.0)
+    try:
+        with pytest.raises(CompileError, match="it took too long"):
+            asyncio.run(planner.ask(time.sleep, 60))
+        planner.seconds = 60
+        with pytest.raises(CompileError, match="the process that planned it died"):
+            asyncio.run(planner.ask(signal.raise_signal, signal.SIGKILL))
+        with pytest.raises(CompileError, match="too much memory"):
+            asyncio.run(planner.ask(bytearray, server.MAX_MEMORY))
+        assert asyncio.run(planner.ask(sum, [1, 2])) == 3
+    finally:
+        planner.close()
+
+
+# ---- in a browser ----
+
+# turns every knob, presses every preset, and writes what the server was then asked into the page
+USER = """
+const questions = [], answer = ANSWER;
+window.fetch = async (path, { body }) => {
+  if (String(path) === "exact") questions.push(JSON.parse(body));
+  const value = String(path) === "own" ? [] : String(path) === "exact" ? answer : null;
+  return { ok: true, json: async () => value };
+};
+"""
+TURNS = """
+const last = () => questions.at(-1), pause = () => new Promise((done) => setTimeout(done, 200)), seen = {};
+const put = async (id, value) => {
+  const knob = document.getElementById(id);
+  knob.type === "checkbox" ? (knob.checked = value) : (knob.value = value);
+  knob.dispatchEvent(new Event(knob.type === "range" ? "input" : "change"));
+  await pause();
+  return last();
+};
+(async () => {
+  await pause();
+  seen.first = last();
+  seen.network = await put("network", "proxyless");
+  seen.resolution = await put("resolution", 64);
+  seen.width = await put("width", 0.25);
+  seen.schedule = await put("schedule", "patch");
+  seen.grid = await put("grid", 3);
+  seen.best = await put("schedule", "best");
+  seen.overhead = await put("overhead", 1.1);
+  seen.ram = await put("ram", 32);
+  seen.device = await put("device", "stm32f412");
+  seen.stream = await put("stream", true);
+  seen.presets = {};
+  for (const button of document.querySelectorAll("[data-preset]")) {
+    button.click();
+    await pause();
+    seen.presets[button.dataset.preset] = last();
+  }
+  const captions = () => [...document.querySelectorAll("figcaption")].map((each) => each.textContent);
+  const star = () => captions().find((words) => words.includes("★"));
+  await put("ram", 1024);
+  seen.starLarge = star();
+  await put("ram", 48);
+  seen.starSmall = star();
+  seen.verdict = document.getElementById("verdict").textContent;
+  seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
+})();
+"""
+
+
+def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> str:
+    """The page as it stands after a while, by the browser's own clock."""
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium (Debian: apt install chromium)")
+    options = [
+        *QUIET,
+        f"--user-data-dir={folder / 'profile'}",
+        f"--window-size={width},900",
+        f"--virtual-time-budget={milliseconds}",
+    ]
+    command = [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "Uncaught" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
+    from tinyweave.explorer.networks import NETWORKS, PRESETS
+    from tinyweave.explorer.questions import exact, question
+
+    answer = json.dumps(exact(question(ASKED))).replace("<", "\\u003c")
+    text = server.page().replace('<main id="page">', f'<script>{USER.replace("ANSWER", answer)}</script><main id="page">')
+    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
+    shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
+    (found,) = re.findall(r'<output id="seen">(.*?)</output>', shown, re.DOTALL)
+    seen = json.loads(found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert seen["first"]["network"] == "mobilenet_v2" and set(seen["first"]) == set(ASKED)
+    of_network = {"network": "proxyless", "resolution": NETWORKS["proxyless"].resolution, "width": NETWORKS["proxyless"].width}
+    expected = seen["first"] | of_network
+    assert seen["network"] == expected
+    turned = {
+        "resolution": 64, "width": 0.25, "schedule": "patch", "grid": 3, "best": "best", "overhead": 1.1, "ram": 32 << 10,
+        "device": "stm32f412", "stream": True,
+    }  # fmt: skip
+    for key, value in turned.items():
+        change = {"schedule" if key == "best" else key: value}
+        expected |= change
+        assert seen[key] == expected, key
+    for preset in PRESETS:
+        asked = seen["presets"][preset["title"]]
+        assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule"))
+        assert asked["ram"] == preset["ram"] << 10 and question(asked)
+    sides = [int(re.search(r"★: (\d+) x", seen[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
+    assert sides[0] >= sides[1], "more SRAM: no smaller images"
+    assert seen["wide"] <= 0 and "✓ In 48 KiB" in seen["verdict"]
+
+
+def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
+    from tinyweave.explorer.questions import exact, question
+
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium (Debian: apt install chromium)")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "tinyweave", "explore", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        try:
+            assert process.stdout is not None and f"127.0.0.1:{port}" in process.stdout.readline()
+            for _ in range(100):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
+            shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=20)
+    record = exact(question(ASKED))["entry"]["record"]
+    assert f"{record['ram']['arena']:,} B" in shown and "The planner's answer" in shown
+    assert shown.count('class="box"') == len(record["buffers"])

@@ -1,0 +1,217 @@
+// Asks the explorer's server: first what the fast form knows, then the plan, which takes its place. page.js draws.
+
+const state = { network: "mobilenet_v2", resolution: 144, width: 0.5, schedule: "best", grid: 0, stream: false, overhead: 1, ram: 256, device: "stm32f746" };
+const networks = { ...data.networks };
+const place = { answer: h("div"), layers: h("div"), plan: h("div"), table: h("div"), map: h("div"), told: h("p", { class: "faint", "aria-live": "polite" }) };
+const controls = {};
+let turn = 0, busy = false, waiting = false;
+
+async function post(path, body, type = "application/json") {
+  const response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
+  const value = await response.json();
+  if (!response.ok) throw new Error(value.error ?? response.statusText);
+  return value;
+}
+
+const asked = () => JSON.stringify({ ...state, ram: state.ram * 1024 });
+
+/** Ask anew: the fast form at once; the planner when it is free, for what then is wanted. */
+async function ask() {
+  const mine = (turn += 1);
+  location.replace(`#${new URLSearchParams(state)}`);
+  drawMap();
+  const known = await post("fast", asked()).catch((error) => ({ error: error.message }));
+  if (mine === turn && known && !known.error) drawFast(known);
+  waiting = true;
+  if (busy) return;
+  busy = true;
+  while (waiting) {
+    waiting = false;
+    const now = turn;
+    place.told.textContent = "planning …";
+    try {
+      const found = await post("exact", asked());
+      if (now === turn) drawExact(found);
+    } catch (error) {
+      if (now === turn) place.told.textContent = error.message;
+    }
+  }
+  busy = false;
+  document.body.dataset.settled = String(turn); // for whoever waits until the page stands still
+}
+
+const kib = (count) => (known(count) ? `${rounded(count / 1024)} KiB` : "–");
+const fits = (count) => (count <= state.ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - state.ram * 1024)} too many`));
+
+function drawFast(found) {
+  place.answer.replaceChildren(h("div", { class: "cards" },
+    card("Least RAM, by the fast form", kib(found.arena), known(found.arena) ? fits(found.arena) : "not known of such channels"),
+    card("Layer by layer, as the papers count", kib(found.layer), fits(found.layer)),
+    card("Work", `${rounded(found.macs / 1e6)} M MACs`), card("Weights", kib(found.weights))));
+  place.told.textContent = "The fast form's answer; the plan is on its way.";
+}
+
+function drawExact(found) {
+  const { entry, least, layer } = found, { record } = entry;
+  figures.length = 0;
+  cursor.listeners.length = 0;
+  const room = state.ram * 1024, from = `runs from ${bytes(least)} (${kib(least)}) of arena on`;
+  const fit = h("p", { id: "verdict", class: `verdict ${record.ram.arena <= room ? "yes" : "no"}` },
+    record.ram.arena <= room ? `✓ In ${kib(room)} this is the fastest plan; the network ${from}.` : `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`);
+  place.answer.replaceChildren(fit, cards(record));
+  place.layers.replaceChildren(h("h2", {}, "What each layer needs"), layerBars(record, layer));
+  place.plan.replaceChildren(
+    ...[section("Memory over time", [entry], () => true, memoryMap), section("Fused stages", [entry], () => record.stages.length, () => record.stages.map((stage) => stageFigure(record, stage)))].filter((part) => part));
+  place.table.replaceChildren(section("Layers", [entry], () => true, layersTable));
+  figures.forEach((again) => again());
+  place.told.textContent = `The planner's answer, schedule ${state.schedule}.`;
+}
+
+/** Bars by layer: as planned, over what the layer needs when each runs by itself; the budget as a line. */
+function layerBars(record, alone) {
+  const rows = record.layers, budget = state.ram * 1024, most = Math.max(1, ...rows.map((row) => Math.max(row.live, alone[row.name] ?? 0)));
+  const top = Math.max(most, Math.min(budget, most * 1.3));
+  const draw = (width) => {
+    const right = width - 8, column = (right - LEFT) / rows.length, bottom = 236, y = (at) => bottom - (226 * at) / top;
+    const bars = rows.flatMap((row, index) => {
+      const x = LEFT + index * column, before = alone[row.name] ?? 0, words = `${row.name}: ${bytes(row.live)}; by itself ${bytes(before)}`;
+      return [s("rect", { class: "whole", x: x + 0.5, y: y(before), width: Math.max(0.5, column - 1), height: bottom - y(before) }, s("title", {}, words)),
+        s("rect", { class: row.live === record.peak.bytes ? "peak" : "bar", x: x + 0.5, y: y(row.live), width: Math.max(0.5, column - 1), height: bottom - y(row.live) }, s("title", {}, words))];
+    });
+    const line = budget <= top ? [s("path", { class: "limit", d: `M${LEFT} ${y(budget)}H${right}` }), text(right, y(budget) - 4, `budget ${kib(budget)}`, { class: "mark", "text-anchor": "end" })] : [];
+    return s("svg", { width, height: bottom + 6, viewBox: `0 0 ${width} ${bottom + 6}`, role: "img", "aria-label": "Bytes that each layer needs" }, grid(top, y, right), bars, line, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
+  };
+  const peak = rows.find((row) => row.live === record.peak.bytes);
+  return figure("layers", draw, h("figcaption", {}, `Filled: as planned; outlined: each layer by itself. The bottleneck is ${peak.name}, ${bytes(peak.live)}.`));
+}
+
+/** The map of TinyNAS' stage one: which images and widths leave room for good networks, from networks that were planned. */
+function drawMap() {
+  const { sizes, widths, networks: drawn, flash } = data.map, ram = state.ram * 1024;
+  const at = state.schedule === "layer" ? 0 : state.stream ? 2 : 1; // which arena of a network
+  const cells = [];
+  for (const size of sizes) for (const width of widths) {
+    const all = drawn[`${size} ${width}`], room = Number(controls.flash?.value ?? 1024) * 1024;
+    const fitting = all.filter((each) => each[at] <= ram && each[3] <= room).map((each) => each[4]).sort((a, b) => a - b);
+    const place80 = (fitting.length - 1) * 0.8, low = Math.floor(place80);
+    const p80 = fitting.length ? fitting[low] + (place80 - low) * ((fitting[low + 1] ?? fitting[low]) - fitting[low]) : 0;
+    cells.push({ size, width, share: fitting.length / all.length, p80 });
+  }
+  const best = cells.reduce((one, other) => (other.p80 > one.p80 ? other : one));
+  const draw = (wide) => {
+    const column = Math.min(70, (wide - LEFT) / sizes.length), high = 24, shapes = cells.map((cell) => {
+      const x = LEFT + sizes.indexOf(cell.size) * column, y = (widths.length - 1 - widths.indexOf(cell.width)) * high, words = `${cell.size} x ${cell.size}, width ${cell.width}: ${Math.round(100 * cell.share)} % fit, ${rounded(cell.p80 / 1e6)} M MACs`;
+      const here = cell === best && cell.p80;
+      return [s("rect", { x: x + 1, y: y + 1, width: column - 2, height: high - 2, style: cell.share ? `fill:var(--output);fill-opacity:${0.15 + 0.85 * cell.share}` : "fill:var(--card)", onclick: () => set({ network: "tinynas", resolution: cell.size, width: cell.width }) }, s("title", {}, words)),
+        text(x + column / 2, y + 16, here ? "★" : cell.share >= 0.8 ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "on" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
+    });
+    const names = [...widths.map((width, index) => text(LEFT - 8, (widths.length - 1 - index) * high + 16, width, { class: "faint", "text-anchor": "end" })),
+      ...sizes.map((size, index) => text(LEFT + (index + 0.5) * column, widths.length * high + 14, size, { class: "faint", "text-anchor": "middle" }))];
+    return s("svg", { width: wide, height: widths.length * high + 22, viewBox: `0 0 ${wide} ${widths.length * high + 22}`, role: "img", "aria-label": "Feasible images and widths" }, shapes, names);
+  };
+  const drawnMap = figure("map", draw, h("figcaption", {}, best.p80 ? `✓: 80 % of the networks fit; a number: that many per cent. ★: ${best.size} x ${best.size} at width ${best.width}, where a fifth of those that fit have over ${rounded(best.p80 / 1e6)} M MACs. A click tries one.` : "No network of this space fits."));
+  place.map.replaceChildren(drawnMap);
+  drawnMap.redraw();
+}
+
+function ladder() {
+  const most = Math.log10(Math.max(...data.ladder.map((each) => each.storage)));
+  const draw = (width) => {
+    const name = Math.min(210, width * 0.4), right = width - 90, x = (value) => name + ((right - name) * Math.log10(value)) / most;
+    return s("svg", { width, height: data.ladder.length * 44 + 4, viewBox: `0 0 ${width} ${data.ladder.length * 44 + 4}`, role: "img", "aria-label": "Memory of machines, on a logarithmic scale" },
+      data.ladder.flatMap((each, index) => [text(name - 8, index * 44 + 20, short(each.name, name - 12), { "text-anchor": "end" }),
+        ...[["ram", "input", 0], ["storage", "scratch", 16]].flatMap(([key, colour, down]) => [s("rect", { x: name, y: index * 44 + 4 + down, width: x(each[key]) - name, height: 14, style: `fill:var(--${colour})` }),
+          text(x(each[key]) + 6, index * 44 + 15 + down, `${human(each[key])} ${key === "ram" ? "memory" : "storage"}`, { class: "faint" })])]));
+  };
+  return figure("ladder", draw, h("figcaption", {}, "Logarithmic; the MCUNet thesis, table 1.1."));
+}
+
+function human(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"], index = Math.floor(Math.log2(count) / 10);
+  return `${rounded(count / 1024 ** index)} ${units[index]}`;
+}
+
+// ---- controls ----
+
+const slider = (key, label, least, most, step, unit = "") => {
+  const shown = h("output", {}, `${state[key]}${unit}`);
+  const input = h("input", { type: "range", id: key, min: least, max: most, step, value: state[key], oninput: () => set({ [key]: Number(input.value) }) });
+  controls[key] = { input, show: () => ((input.value = state[key]), (shown.textContent = `${state[key]}${unit}`)) };
+  return h("label", { class: "control", for: key }, h("span", {}, label, " ", shown), input);
+};
+const choice = (key, label, options) => {
+  const input = h("select", { id: key, onchange: () => set({ [key]: key === "grid" ? Number(input.value) : input.value }) }, options.map(([value, words]) => h("option", { value }, words)));
+  controls[key] = { input, show: () => (input.value = state[key]) };
+  return h("label", { class: "control", for: key }, h("span", {}, label), input);
+};
+
+function set(changes) {
+  if (changes.network && networks[changes.network]?.resolution && !("resolution" in changes)) Object.assign(changes, { resolution: networks[changes.network].resolution, width: networks[changes.network].width });
+  Object.assign(state, changes);
+  for (const [key, control] of Object.entries(controls)) if (control.show) control.show(key);
+  const own = networks[state.network]?.given;
+  for (const key of ["resolution", "width"]) controls[key].input.disabled = Boolean(own);
+  controls.grid.input.disabled = state.schedule !== "patch";
+  controls.overhead.input.disabled = !["best", "msf"].includes(state.schedule);
+  clearTimeout(set.later);
+  set.later = setTimeout(ask, 60);
+}
+
+function take(found) {
+  networks[found.network] = { title: found.title, given: true };
+  controls.network.input.append(h("option", { value: found.network }, `${found.title} (${found.layers} layers)`));
+}
+
+async function drop(file) {
+  place.told.textContent = `reading ${file.name} …`;
+  try {
+    const suffix = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
+    const found = await post(`model?suffix=${encodeURIComponent(suffix)}`, file, "application/octet-stream");
+    take(found);
+    set({ network: found.network });
+  } catch (error) {
+    place.told.textContent = error.message;
+  }
+}
+
+function begin() {
+  for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
+    if (key in state) state[key] = typeof state[key] === "number" ? Number(value) : typeof state[key] === "boolean" ? value === "true" : value;
+  }
+  const file = h("input", { type: "file", id: "file", accept: ".tflite,.onnx,.pt2", onchange: () => file.files[0] && drop(file.files[0]) });
+  const stream = h("input", { type: "checkbox", id: "stream", onchange: () => set({ stream: stream.checked }) });
+  controls.stream = { input: stream, show: () => (stream.checked = state.stream) };
+  controls.flash = h("input", { type: "range", id: "flash", min: 256, max: 2048, step: 64, value: 1024, oninput: () => ((flashShown.textContent = `${controls.flash.value} KiB`), drawMap()) });
+  const flashShown = h("output", {}, "1024 KiB");
+  document.getElementById("page").replaceChildren(
+    h("h1", {}, "What does this network need?"),
+    h("p", {}, "Turn a knob: the fast form answers at once, and the planner's own plan takes its place. Nothing leaves this machine."),
+    h("div", { class: "tools" }, data.presets.map((preset) => h("button", { "data-preset": preset.title, onclick: () => set({ network: preset.network, resolution: preset.resolution, width: preset.width, schedule: preset.schedule, grid: preset.grid ?? 0, stream: false, overhead: 1, ram: preset.ram }) }, preset.title))),
+    h("div", { class: "controls" },
+      choice("network", "network", Object.entries(networks).map(([name, each]) => [name, each.title])),
+      slider("resolution", "resolution", ...data.resolutions, 16, " px"), slider("width", "width", ...data.widths, 0.05, " x"),
+      choice("schedule", "schedule", [["best", "best plan"], ["layer", "layer by layer"], ["patch", "by patches (MCUNetV2)"], ["msf", "multi-stage fusion"], ["stream2d", "StreamNet"]]),
+      choice("grid", "patches", [[0, "searched"], [2, "2 x 2"], [3, "3 x 3"], [4, "4 x 4"]]),
+      slider("overhead", "work at most", 1, 2, 0.05, " x"), slider("ram", "SRAM budget", 8, 1024, 8, " KiB"),
+      choice("device", "device", data.devices.map((each) => [each.name, `${each.name} (${each.core})`])),
+      h("label", { class: "control", for: "stream" }, h("span", {}, "input by rows"), stream),
+      h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file)),
+    place.told, place.answer, place.layers, place.plan,
+    h("section", {}, h("h2", {}, "Where good networks are"), h("p", { class: "faint" }, `TinyNAS' first stage: of each image and width ${Object.values(data.map.networks)[0].length} networks of its mobile space were drawn and planned. What fits the SRAM budget above, by the schedule above, and this much Flash?`),
+      h("label", { class: "control", for: "flash" }, h("span", {}, "Flash for weights ", flashShown), controls.flash), place.map),
+    h("section", {}, h("h2", {}, "The memory ladder"), ladder()),
+    place.table,
+  );
+  document.body.addEventListener("dragover", (event) => event.preventDefault());
+  document.body.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files[0]) drop(event.dataTransfer.files[0]);
+  });
+  figures.forEach((again) => again());
+  post("own", "{}").then((found) => {
+    found.forEach(take);
+    set(found.length && !location.hash ? { network: found[0].network } : {});
+  });
+}
+
+begin();

@@ -1,0 +1,138 @@
+"""What the explorer is asked, and its answers: at once by the fast form, exactly by the planner.
+
+In: a question as JSON, which anybody may have sent. Out: plain values for the page.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .. import api
+from ..devices import all_devices, find
+from ..ir import CompileError
+from ..nas.arch import macs, weights
+from ..nas.arena import arena
+from ..nas.costs import model_of
+from ..nas.network import to_graph
+from ..nas.stage_one import layer_bytes
+from ..report.page import Entry, told
+from ..report.record import record
+from ..results import Limits, Model
+from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of
+
+SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
+BY_ROWS = ("best", "msf", "stream2d")  # their first stage takes an input that comes by rows
+MOST_RAM = 4 << 20  # bytes
+MOST_OVERHEAD = 2.0
+GRIDS = (0, 2, 3, 4)  # patches along a side; 0: searched
+KEYS = {"network", "resolution", "width", "schedule", "grid", "stream", "overhead", "ram", "device"}
+WHAT_TO_DO = "reload the page"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """network: a name, or the SHA-256 of a model that was given. ram: bytes of the budget. overhead: F."""
+
+    network: str
+    resolution: int
+    width: float
+    schedule: str
+    stream: bool
+    overhead: float
+    ram: int
+    device: str
+
+
+def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
+    """Return what was asked, checked; known: models that were given."""
+    if not isinstance(value, dict) or set(value) != KEYS:
+        raise CompileError(f"a question has the keys {', '.join(sorted(KEYS))}", WHAT_TO_DO)
+    network, device, schedule, stream = (value[key] for key in ("network", "device", "schedule", "stream"))
+    if not isinstance(network, str) or (network not in NETWORKS and network not in known):
+        raise CompileError("there is no such network", WHAT_TO_DO)
+    if not isinstance(device, str) or device not in {each.name for each in all_devices()}:
+        raise CompileError("there is no such device", WHAT_TO_DO)
+    if schedule not in SCHEDULES or not isinstance(stream, bool) or value["grid"] not in GRIDS:
+        raise CompileError("there is no such schedule", WHAT_TO_DO)
+    side = int(_number(value, "resolution", *RESOLUTIONS))
+    chosen = f"patch:{value['grid']}" if schedule == "patch" and value["grid"] else str(schedule)
+    return Asked(
+        network=network,
+        resolution=side,
+        width=_number(value, "width", *WIDTHS),
+        schedule=chosen,
+        stream=stream,
+        overhead=_number(value, "overhead", 1.0, MOST_OVERHEAD),
+        ram=int(_number(value, "ram", 1, MOST_RAM)),
+        device=device,
+    )
+
+
+def _number(value: dict[str, Any], key: str, least: float, most: float) -> float:
+    number = value[key]
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not least <= number <= most or math.isnan(number):
+        raise CompileError(f"{key} is to be a number from {least:g} to {most:g}", WHAT_TO_DO)
+    return float(number)
+
+
+def fast(asked: Asked) -> dict[str, Any] | None:
+    """Return in milliseconds what is known without a graph, None where that is nothing.
+
+    arena: of the plan with the least RAM that computes nothing twice, by nas/ram_model.py; layer: input and output of the
+    largest layer, as the thesis counts it.
+    """
+    network = NETWORKS.get(asked.network)
+    if network is None or network.arch is None:
+        return None
+    arch = network.arch(asked.resolution, asked.width)
+    try:
+        least = arena(arch, stream_inputs=asked.stream)
+    except CompileError:
+        least = None
+    return {"arena": least, "layer": layer_bytes(arch), "macs": macs(arch), "weights": weights(arch)}
+
+
+def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
+    """Return the plan that was asked for as an entry of a report, what the same layer by layer needs, and the least arena.
+
+    given: the path of the model, of one that is no network of ours.
+    """
+    model, board = _given(given) if given else _built(asked.network, asked.resolution, asked.width), find(asked.device)
+    limits = Limits(asked.ram, None)
+    is_best = asked.schedule == "best"
+    more = {"max_mac_overhead": asked.overhead if is_best or asked.schedule == "msf" else None}
+    streams = {"stream_inputs": asked.stream and asked.schedule in BY_ROWS}
+    plan = api.plan(model, limits=limits, core=board.core, schedule=asked.schedule, **streams, **more)
+    least = api.plan(model, optimize="size", core=board.core, schedule=asked.schedule, **streams, **more)
+    layers = api.plan(model, core=board.core, schedule="layer")
+    entry = Entry(record(model, plan=plan, device=board, limits=limits))
+    names = {layer["name"]: layer["live"] for layer in record(model, plan=layers)["layers"]}
+    return {"entry": told(entry, model.name), "least": sum(least.arena.values()), "layer": names}
+
+
+@lru_cache(maxsize=8)
+def _built(network: str, resolution: int, width: float) -> Model:
+    blocks, classes = blocks_of(network, resolution, width)
+    return model_of(to_graph(network, blocks, classes))
+
+
+@lru_cache(maxsize=4)
+def _given(path: str) -> Model:
+    return api.load(Path(path), "int8")
+
+
+def look(path: str) -> dict[str, Any]:
+    """Return what a given model is; CompileError where it cannot be compiled."""
+    model = _given(path)
+    return {"title": model.name, "layers": len(model.graph.ops)}
+
+
+def confine(most_bytes: int) -> None:
+    """Limit the memory of the process that reads what strangers give."""
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

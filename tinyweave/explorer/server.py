@@ -1,0 +1,191 @@
+"""The explorer's server: one page, answers to its questions, models that are dropped on it. It listens on this machine alone.
+
+Another page in the same browser must not ask it anything: foreign hosts and origins are refused. What is planned is planned in
+a process of its own, with a limit of memory and time, so that the page stays quick whatever is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import multiprocessing
+import tempfile
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from ..files import read_file
+from ..ir import CompileError
+from ..report.page import filled
+from . import questions
+from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, WIDTHS
+
+HERE = Path(__file__).parent
+HOSTS = ["127.0.0.1", "localhost"]
+PORT = 8040
+MAX_QUESTION = 1 << 14  # bytes
+MAX_MODEL = 1 << 25
+MAX_MODELS = 16
+MAX_MEMORY = 6 << 30  # bytes of address space of the process that plans
+SECONDS = 60  # that one answer may take
+SUFFIXES = (".tflite", ".onnx", ".pt2")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Planner:
+    """A process that plans for the page; a new one takes its place where it takes too long, or dies."""
+
+    def __init__(self, memory: int = MAX_MEMORY, seconds: float = SECONDS):
+        self.memory, self.seconds, self.pool = memory, seconds, self._started(memory)
+
+    @staticmethod
+    def _started(memory: int) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(memory,))
+
+    async def ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what work(*arguments) returns; CompileError where it is refused, takes too long or too much memory."""
+        pool = self.pool
+        try:
+            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, work, *arguments), self.seconds)
+        except (asyncio.TimeoutError, BrokenProcessPool) as error:
+            if self.pool is pool:
+                self.pool = self._started(self.memory)
+            self._end(pool)
+            why = "it took too long" if isinstance(error, asyncio.TimeoutError) else "the process that planned it died"
+            raise CompileError(f"this cannot be planned here: {why}", "use the command line") from error
+        except MemoryError as error:
+            raise CompileError("this cannot be planned here: it takes too much memory", "use the command line") from error
+
+    @staticmethod
+    def _end(pool: ProcessPoolExecutor) -> None:
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        self._end(self.pool)
+
+
+def page() -> str:
+    """Return the explorer's page, whole."""
+    about = {
+        "networks": {
+            name: {"title": each.title, "resolution": each.resolution, "width": each.width} for name, each in NETWORKS.items()
+        },
+        "presets": PRESETS,
+        "ladder": LADDER,
+        "resolutions": RESOLUTIONS,
+        "widths": WIDTHS,
+        "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
+        "devices": [{"name": each.name, "core": each.core} for each in questions.all_devices()],
+    }
+    return filled("tinyweave explorer", (HERE / "explorer.js").read_text(encoding="utf-8"), about, "'self'")
+
+
+def application(folder: Path, models: list[Path], planner: Planner) -> Any:
+    """Return the ASGI application; folder: where models that are given are kept, and nothing else is written."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, JSONResponse, Response
+    from starlette.routing import Route
+
+    given: dict[str, Path] = {}
+
+    def refused(why: str, status: int) -> Response:
+        return JSONResponse({"error": why}, status)
+
+    async def kept(file: bytes, suffix: str) -> dict[str, Any]:
+        digest = hashlib.sha256(file).hexdigest()
+        if digest not in given and len(given) >= MAX_MODELS:
+            raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
+        path = folder / f"{digest}{suffix}"
+        path.write_bytes(file)
+        try:
+            about = await planner.ask(questions.look, str(path))
+        except CompileError:
+            path.unlink(missing_ok=True)
+            raise
+        given[digest] = path
+        return {"network": digest, **about}
+
+    async def front(request: Request) -> Response:
+        return HTMLResponse(page())
+
+    async def answer(request: Request) -> Response:
+        asked = questions.question(json.loads(await body(request, MAX_QUESTION)), frozenset(given))
+        if request.url.path == "/fast":
+            return JSONResponse(questions.fast(asked))
+        path = given.get(asked.network)
+        return JSONResponse(await planner.ask(questions.exact, asked, str(path) if path else None))
+
+    async def model(request: Request) -> Response:
+        suffix = request.query_params.get("suffix", "")
+        if suffix not in SUFFIXES:
+            return refused(f"a model is a file that ends in {', '.join(SUFFIXES)}", 400)
+        return JSONResponse(await kept(await body(request, MAX_MODEL), suffix))
+
+    async def own(request: Request) -> Response:
+        return JSONResponse([await kept(read_file(path, MAX_MODEL, "use plan"), path.suffix.lower()) for path in models])
+
+    async def body(request: Request, most: int) -> bytes:
+        taken = bytearray()
+        async for part in request.stream():
+            taken += part
+            if len(taken) > most:
+                raise CompileError(f"it is larger than {most:,} bytes", "use the command line")
+        return bytes(taken)
+
+    def guarded(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def handled(request: Request) -> Response:
+            origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
+            own = f"http://{request.headers.get('host', '')}"
+            if origin not in (None, own) or site not in ("none", "same-origin"):
+                return refused("this server answers its own page alone", 403)
+            try:
+                response = await handle(request)
+            except (CompileError, ValueError, RecursionError) as error:
+                response = refused(str(error)[:400], 400)
+            response.headers.update(HEADERS)
+            return response
+
+        return handled
+
+    routes = [
+        Route("/", guarded(front)),
+        Route("/fast", guarded(answer), methods=["POST"]),
+        Route("/exact", guarded(answer), methods=["POST"]),
+        Route("/model", guarded(model), methods=["POST"]),
+        Route("/own", guarded(own), methods=["POST"]),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)])
+
+
+def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:
+    """Serve the explorer on 127.0.0.1 until it is interrupted; ready is told the address."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise CompileError("the explorer needs starlette and uvicorn", "pip install 'tinyweave[explore]'") from error
+    planner = Planner()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+            config = uvicorn.Config(
+                application(Path(folder), models, planner), host="127.0.0.1", port=port, log_level="warning", access_log=False
+            )
+            server = uvicorn.Server(config)
+            ready(f"http://127.0.0.1:{port}/")
+            asyncio.run(server.serve())
+    finally:
+        planner.close()
