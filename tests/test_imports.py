@@ -51,7 +51,7 @@ MAY_IMPORT = {
         "api",
         "tasks",
     },
-    "packages": {"codegen", "devices", "ir", "planning", "simulate"},
+    "packages": {"codegen", "devices", "ir", "planning", "simulate", "version"},
     "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
         "files",

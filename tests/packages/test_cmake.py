@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
-from packages.export import cmake, export, model, needs, outputs, reference, run, samples
+from packages.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
 
 import tinyweave as tw
 from tinyweave.packages.memories import BOARDS
@@ -99,10 +100,7 @@ def test_memories_of_a_board_are_placed_by_the_linker(tmp_path: Path) -> None:
     assert "TW_DTCM (rw) : ORIGIN = 0x20000000, LENGTH = 131072" in said
     main = folder / "main.c"
     main.write_text('#include "chain_memory.h"\nint main(void) { return chain_init(&chain_memories); }\n')
-    (folder / "board.ld").write_text(
-        "MEMORY { ROM : ORIGIN = 0x08000000, LENGTH = 2M RAM : ORIGIN = 0x24000000, LENGTH = 512K }\n"
-        "SECTIONS { .text : { *(.text* .rodata*) } > ROM .data : { *(.data*) } > RAM .bss : { *(.bss*) } > RAM }\n"
-    )
+    shutil.copy(STUBS / "board.ld", folder)
     words = "arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16 -nostartfiles -Isrc -e main".split()
     scripts = ["-T", "memories.ld", "-T", "board.ld"]
     run(*words, *scripts, main, *sorted((folder / "src").glob("*.c")), "-lc", "-lgcc", "-o", "a.elf", cwd=folder)

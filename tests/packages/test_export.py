@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,13 @@ def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None
 def test_what_cannot_be_exported_is_one_line_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match=said.replace(".", r"\.")):
         tw.export(model("chain"), tmp_path / "a", **options)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_model_with_the_name_of_a_file_of_the_example_is_refused(tmp_path: Path) -> None:
+    named = replace(model("chain"), name="kws_profile")
+    with pytest.raises(tw.CompileError, match=r"a model of 'kws' has a file kws_profile\.c, as the example has"):
+        tw.export(named, tmp_path / "a", format="riot", package="kws")
     assert not (tmp_path / "a").exists()
 
 

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from ..ir import CompileError
 from .arduino import arduino
 from .cmake import cmake
+from .cmsis_pack import cmsis_pack
 from .esp_idf import esp_idf
+from .example import example_files, profile_files
 from .package import Files, Package, filled
 from .platformio import platformio
+from .riot import riot
+from .stm32cube import stm32cube
 from .zephyr import zephyr
 
 FORMATS: Mapping[str, Callable[[Package], Files]] = {
@@ -18,6 +22,9 @@ FORMATS: Mapping[str, Callable[[Package], Files]] = {
     "zephyr": zephyr,
     "platformio": platformio,
     "esp-idf": esp_idf,
+    "cmsis-pack": cmsis_pack,
+    "stm32cube": stm32cube,
+    "riot": riot,
 }
 
 
@@ -30,4 +37,7 @@ def check_format(name: str) -> None:
 def export_files(package: Package, name: str) -> Files:
     """Return the files of a package in a format, by their path inside the exported folder."""
     check_format(name)
+    own = {**example_files(package), **profile_files(package), "main.c": ""}
+    if clash := sorted(set(own) & set(package.files)):
+        raise CompileError(f"a model of '{package.name}' has a file {clash[0]}, as the example has", "give another --package")
     return {**FORMATS[name](package), "LICENSE": filled("LICENSE")}

@@ -1,0 +1,10 @@
+#include "main.h"
+
+#include "chain_app.h"
+UART_HandleTypeDef huart2;
+HAL_StatusTypeDef HAL_UART_Transmit(UART_HandleTypeDef *uart, const uint8_t *data, uint16_t bytes, uint32_t timeout)
+{
+    uart->instance = data[0] + bytes + timeout;
+    return HAL_OK;
+}
+int main(void) { return chain_app(); }

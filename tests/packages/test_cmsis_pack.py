@@ -1,0 +1,76 @@
+"""The CMSIS-Pack and the csolution project are valid by the schemas of Open-CMSIS-Pack, and name all that is there."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packages.export import compile_for_arm, export, model
+
+import tinyweave as tw
+
+
+def faults(shared: Path, kind: str, content: Any) -> list[str]:
+    """Return what a schema of the csolution formats has against a file, as read."""
+    jsonschema: Any = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'tinyweave[test]'")
+    referencing: Any = pytest.importorskip("referencing", reason="needs referencing, which comes with jsonschema")
+    schemas = {name: json.loads((shared / "schemas" / f"{name}.schema.json").read_text()) for name in ("common", kind)}
+    common = referencing.Resource.from_contents(schemas["common"])
+    folder = schemas[kind]["$id"].rpartition("/")[0]
+    registry = referencing.Registry().with_resource(f"{folder}/common.schema.json", common)
+    return [error.message for error in jsonschema.Draft7Validator(schemas[kind], registry=registry).iter_errors(content)]
+
+
+def loaded(path: Path) -> Any:
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.mark.shared
+def test_the_package_description_is_valid_and_a_bad_one_is_not(shared: Path, tmp_path: Path) -> None:
+    xmlschema: Any = pytest.importorskip("xmlschema", reason="needs xmlschema: pip install 'tinyweave[test]'")
+    schema = xmlschema.XMLSchema(shared / "schemas" / "PACK.xsd")
+    text = (export(tmp_path, "cmsis-pack", device="stm32h743") / "tinyweave.chain.pdsc").read_text()
+    assert [error.reason for error in schema.iter_errors(text)] == []
+    for old, new in (("<vendor>tinyweave</vendor>", ""), ('Csub="chain"', 'Kind="x"'), ('"1.0.0">Wri', '"one">Wri')):
+        assert old in text and list(schema.iter_errors(text.replace(old, new)))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("device", ["stm32h743", "cortex-m33"])
+def test_the_projects_are_valid_and_bad_ones_are_not(device: str, shared: Path, tmp_path: Path) -> None:
+    folder = export(tmp_path, "cmsis-pack", device=device)
+    for kind, key in (("csolution", "target-types"), ("cproject", "layers"), ("clayer", "groups")):
+        content = loaded(folder / f"chain.{kind}.yml")
+        assert faults(shared, kind, content) == []
+        (body,) = content.values()
+        body[key] = "wrong"
+        assert faults(shared, kind, content)
+
+
+def test_all_files_are_named_and_packed(tmp_path: Path) -> None:
+    folder = export(tmp_path / "a", "cmsis-pack", device="stm32h743")
+    described = (folder / "tinyweave.chain.pdsc").read_text()
+    layer = loaded(folder / "chain.clayer.yml")["layer"]
+    listed = {entry["file"] for group in layer["groups"] for entry in group["files"]}
+    assert listed == {f"src/{path.name}" for path in (folder / "src").iterdir()}
+    assert all(f'category="source" name="{file}"' in described for file in listed if file.endswith(".c"))
+    project = loaded(folder / "chain.cproject.yml")["project"]
+    assert all((folder / entry["file"]).is_file() for group in project["groups"] for entry in group["files"])
+    with zipfile.ZipFile(folder / "tinyweave.chain.1.0.0.pack") as archive:
+        assert listed | {"tinyweave.chain.pdsc", "LICENSE", "README.md", "memories.ld"} == set(archive.namelist())
+        assert all(archive.read(name) == (folder / name).read_bytes() for name in archive.namelist())
+    again = export(tmp_path / "b", "cmsis-pack", device="stm32h743")
+    pack = "tinyweave.chain.1.0.0.pack"
+    assert (folder / pack).read_bytes() == (again / pack).read_bytes()
+    compile_for_arm(folder / "src", "stm32h743")
+
+
+def test_a_core_that_is_no_cortex_m_is_refused(tmp_path: Path) -> None:
+    for form in ("cmsis-pack", "stm32cube"):
+        with pytest.raises(tw.CompileError, match=r"esp32-c3 \(rv32imc\) is none; give another --format"):
+            tw.export(model("chain"), tmp_path / "a", "esp32-c3", format=form)
+    assert not (tmp_path / "a").exists()

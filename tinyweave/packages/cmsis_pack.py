@@ -1,0 +1,81 @@
+"""A CMSIS-Pack, as a folder and zipped, and the same as a csolution project with an example."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+from .. import __version__
+from ..ir import CompileError
+from .example import example_files, profile_files
+from .memories import fragment_files
+from .package import Files, Package, below, filled
+from .readme import readme
+
+# cores -> devices of the pack ARM::Cortex_DFP
+DEVICES = {
+    "cortex-m0": "ARMCM0",
+    "cortex-m0plus": "ARMCM0P",
+    "cortex-m3": "ARMCM3",
+    "cortex-m4": "ARMCM4",
+    "cortex-m7": "ARMCM7",
+    "cortex-m33": "ARMCM33",
+    "cortex-m55": "ARMCM55",
+    "cortex-m85": "ARMCM85",
+}
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files in the archive, so that it is the same whenever it is made
+
+
+def cmsis_pack(package: Package) -> Files:
+    """Return the files of the export; raise CompileError for a core that is no Cortex-M."""
+    if package.core not in DEVICES:
+        raise CompileError(f"a CMSIS-Pack is for Cortex-M, and {package.target} is none", "give another --format")
+    name, library = package.name, {**package.files, **profile_files(package)}
+    sources, headers = (sorted(file for file in library if file.endswith(kind)) for kind in (".c", ".h"))
+    public = {*package.headers, f"{name}_profile.h"}
+    listed = [f'        <file category="header" name="src/{file}"/>' for file in headers if file in public]
+    listed += [f'        <file category="source" name="src/{file}"/>' for file in sources]
+    values = {
+        "name": name,
+        "version": package.version,
+        "tinyweave": __version__,
+        "models": ", ".join(model.name for model in package.models),
+        "target": package.target,
+        "core": package.core,
+        "device": DEVICES[package.core],
+    }
+    build = [
+        f"`cpackget add tinyweave.{name}.{package.version}.pack`, then the component `Machine Learning:tinyweave:{name}`.",
+        f"Without it: `cbuild {name}.csolution.yml --packs` builds the example; your project takes `{name}.clayer.yml`.",
+    ]
+    switch = f"build `{name}.profile+board`, or define `TW_TRACE={name}_profile_step`."
+    pack: Files = {
+        f"tinyweave.{name}.pdsc": filled("cmsis_pack/package.pdsc", **values, files="\n".join(listed)),
+        "README.md": readme(package, f"{name}: a CMSIS-Pack", build, switch, in_sections=False),
+        "LICENSE": filled("LICENSE"),
+        **below("src", library),
+        **fragment_files(package),
+    }
+    layered = "\n".join(f"        - file: src/{file}" for file in [*sources, *headers])
+    return {
+        **pack,
+        f"tinyweave.{name}.{package.version}.pack": _zipped(pack),
+        f"{name}.csolution.yml": filled("cmsis_pack/csolution.yml", **values),
+        f"{name}.cproject.yml": filled("cmsis_pack/cproject.yml", **values),
+        f"{name}.clayer.yml": filled("cmsis_pack/clayer.yml", **values, files=layered),
+        "example/main.c": filled("cmsis_pack/main.c", **values),
+        **below("example", example_files(package, in_sections=False)),
+    }
+
+
+def _zipped(files: Mapping[str, str | bytes]) -> bytes:
+    """Return files as a zip archive, the same bytes for the same files."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            packed.writestr(entry, files[name])
+    return archive.getvalue()

@@ -1,0 +1,25 @@
+"""An external module of RIOT, and an example application."""
+
+from __future__ import annotations
+
+from .example import example_files, profile_files
+from .package import Files, Package, below, filled
+from .readme import readme
+
+
+def riot(package: Package) -> Files:
+    """Return the files of the export."""
+    name = package.name
+    build = [
+        "The example: `make -C example RIOTBASE=<your RIOT> BOARD=<your board> flash term`.",
+        f"In your application: `EXTERNAL_MODULE_DIRS += <this folder>` and `USEMODULE += {name}`.",
+    ]
+    return {
+        f"{name}/Makefile": filled("riot/Makefile", name=name),
+        f"{name}/Makefile.include": filled("riot/Makefile.include", name=name),
+        **below(name, {**package.files, **profile_files(package)}),
+        "example/Makefile": filled("riot/example.mk", name=name),
+        "example/main.c": filled("riot/main.c", name=name),
+        **below("example", example_files(package, in_sections=False)),
+        "README.md": readme(package, f"{name}: a RIOT module", build, "add `TW_PROFILE=1` to `make`.", in_sections=False),
+    }

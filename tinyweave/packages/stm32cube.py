@@ -1,0 +1,48 @@
+"""A middleware of STM32Cube: sources, a Makefile fragment, linker sections, and an example that prints by the HAL."""
+
+from __future__ import annotations
+
+from ..ir import CompileError
+from .example import example_files, profile_files
+from .memories import FRAGMENT, fragment_files
+from .package import Files, Package, below, filled
+from .readme import readme
+
+
+def stm32cube(package: Package) -> Files:
+    """Return the files of the export; raise CompileError for a core that is no Cortex-M."""
+    if not package.core.startswith("cortex-m"):
+        raise CompileError(f"STM32Cube is for Cortex-M, and {package.target} is none", "give another --format")
+    name, library, example = package.name, {**package.files, **profile_files(package)}, example_files(package)
+    own = [*(f"src/{file}" for file in library), *(f"example/{file}" for file in example), f"example/{name}_app.c"]
+    variable, fragment = f"$(TINYWEAVE_{name.upper()})", fragment_files(package)
+    values = {
+        "name": name,
+        "NAME": name.upper(),
+        "models": ", ".join(model.name for model in package.models),
+        "sources": " \\\n".join(f"{variable}/{file}" for file in sorted(own) if file.endswith(".c")),
+        # before the board's own script, which LDFLAGS names first
+        "linker": f"LDFLAGS := -T{variable}/{FRAGMENT} $(LDFLAGS)\n" if fragment else "",
+    }
+    folder = f"Middlewares/Third_Party/{name}"
+    build = [
+        f"Copy `Middlewares` into your project. Makefile: `include {folder}/{name}.mk` after `LDFLAGS`.",
+        f"CubeIDE: add `{folder}` as a source folder, its `src` and `example` to the include paths, `{FRAGMENT}`, if there "
+        f"is one, to the linker's options (`-T`).",
+        f"Call `{name}_app()` of `{name}_app.h` in `main.c`; it prints on `huart2`, or define `TW_UART`.",
+    ]
+    switch = f"`make TW_PROFILE=1`, or define `TW_TRACE={name}_profile_step`."
+    return {
+        **below(
+            folder,
+            {
+                f"{name}.mk": filled("stm32cube/module.mk", **values),
+                **below("src", library),
+                **below("example", example),
+                f"example/{name}_app.h": filled("stm32cube/app.h", **values),
+                f"example/{name}_app.c": filled("stm32cube/app.c", **values),
+                **fragment,
+            },
+        ),
+        "README.md": readme(package, f"{name}: a middleware for STM32Cube", build, switch),
+    }
