@@ -10,8 +10,11 @@ import pytest
 from packages.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
 
 import tinyweave as tw
+from tinyweave.codegen.layer import step_name
 from tinyweave.packages.memories import BOARDS
+from tinyweave.report.measured import read_log
 
+SWITCHES = ("-DTW_PRINT_OUTPUTS=ON", "-DTW_PROFILE=ON")
 USER = """
 cmake_minimum_required(VERSION 3.16)
 project(user C)
@@ -28,16 +31,25 @@ int main(void) { return chain_init(&memory) + chain_invoke(&memory, NULL); }
 """
 
 
+def layers_of(network: str, device: str) -> list[list[str]]:
+    """Return the layers of each step of the plan for a device."""
+    plan = tw.plan(model(network), device)
+    return [[plan.graph.ops[index].name for index in stage.ops] for stage in plan.stages]
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_firmware_of_a_board_gives_the_reference_bytes_under_qemu(board: str, tmp_path: Path) -> None:
     needs("arm-none-eabi-gcc", "qemu-system-arm")
     given = samples("chain", 3)
     folder = export(tmp_path, "cmake", device=board, inputs=given)
-    said = cmake(folder, folder / "b", f"-DCMAKE_TOOLCHAIN_FILE={folder}/cmake/arm-none-eabi.cmake", "-DTW_PRINT_OUTPUTS=ON")
+    said = cmake(folder, folder / "b", f"-DCMAKE_TOOLCHAIN_FILE={folder}/cmake/arm-none-eabi.cmake", *SWITCHES)
     assert "warning" not in said.lower()
     printed = run(
-        *f"qemu-system-arm -M {board} -nographic -semihosting -kernel".split(), folder / "b/example/chain_example.elf"
+        *f"qemu-system-arm -M {board} -icount shift=5 -nographic -semihosting -kernel".split(),
+        folder / "b/example/chain_example.elf",
     )
+    steps = read_log(printed, "chain", [step_name(layers) for layers in layers_of("chain", board)])
+    assert all(0 < cycles < 1_000_000 for cycles in steps), "SysTick counts for the profile"
     right = reference("chain", given)
     assert outputs(printed, "chain") == right
     classes = [max(range(3), key=[byte ^ 0x80 for byte in scores].__getitem__) for (scores,) in right]

@@ -22,6 +22,7 @@ from .options import (
     Inputs,
     Json,
     KernelPrefix,
+    MeasuredFile,
     ModelFile,
     Name,
     Options,
@@ -39,17 +40,29 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from .. import api, devices, files, ir, manifest, planning, results, toolchain
-    from ..report import columns, counts, figure, markdown, page, tables, text, trace, words
+    from .. import api, files, ir, manifest, planning, results
+    from ..report import columns, counts, figure, markdown, measured, page, tables, text, trace, words
     from ..report import record as records
     from . import samples as sample_files
 else:  # a verb loads what it uses: `--help` nothing of it
-    api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    manifest, planning, results, toolchain = map(lazy, ("manifest", "planning", "results", "toolchain"))
+    api, files, ir = map(lazy, ("api", "files", "ir"))
+    manifest, planning, results = map(lazy, ("manifest", "planning", "results"))
     sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, page, records, tables, text, trace, words = (
+    columns, counts, figure, markdown, measured, page, records, tables, text, trace, words = (
         lazy(f"report.{name}")
-        for name in ("columns", "counts", "figure", "markdown", "page", "record", "tables", "text", "trace", "words")
+        for name in (
+            "columns",
+            "counts",
+            "figure",
+            "markdown",
+            "measured",
+            "page",
+            "record",
+            "tables",
+            "text",
+            "trace",
+            "words",
+        )
     )
 
 
@@ -272,31 +285,38 @@ def profile(
     inputs: Inputs = None,
     compare_with: CompareWith = None,
     trace_file: TraceFile = None,
+    log: MeasuredFile = None,
     as_json: Json = False,
 ) -> int:
     """Measure one inference on an emulated core.
 
     Instructions by layer, with the kernel that took them, the cycles and milliseconds that they are estimated to take on the
-    device, stack, and the sizes of code and data.
+    device, stack, and the sizes of code and data. With --measured: the estimate beside what a board counted.
 
     Example: tinyweave profile kws.tflite --device stm32f746 --json > before.json
     """
     if compare_with and as_json:
         raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
     before = steps.read_profile(compare_with) if compare_with else None
+    counted = steps.read_log(log) if log else None
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
     arrays = sample_files.read_inputs(inputs, loaded)
     with steps.progress_bar() as report:
         report("building and running on the emulated core", 0, 1)
-        measured = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
-    record = records.record(loaded, plan=planned, profile=measured, device=board, limits=limits)
+        found = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
+    record = records.record(loaded, plan=planned, profile=found, device=board, limits=limits)
+    if counted is not None:
+        record["measured"] = measured.measured_records(record, counted)
     if trace_file:
         files.write_file(trace_file, json.dumps(trace.trace(record), indent=1) + "\n")
     if as_json:
         return steps.print_json(record)
     screen = text.console()
+    if counted is not None:
+        text.show_measured(screen, record)
+        return 0
     text.show_profile(screen, record, before)
     text.show_memory(screen, record)
     text.show_instructions(screen, record)
@@ -443,45 +463,6 @@ def compare(
     else:
         text.show_comparison(text.console(), record)
     return 0 if record["fits"] else DOES_NOT_FIT
-
-
-@app.command(name="devices")
-def list_devices(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
-    *,
-    as_json: Json = False,
-) -> int:
-    """List the known boards, or show one.
-
-    Example: tinyweave devices stm32h743
-    """
-    chosen = [devices.find(name)] if name else list(devices.all_devices())
-    if as_json:
-        return steps.print_json([records.device_record(device) for device in chosen])
-    if name:
-        text.show_device(text.console(), chosen[0])
-    else:
-        text.show_devices(text.console(), chosen)
-    return 0
-
-
-@app.command()
-def cache(
-    *,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove everything in it.")] = False,
-    as_json: Json = False,
-) -> int:
-    """Show the folder of built programs and its size, or empty it.
-
-    Example: tinyweave cache --clear
-    """
-    if clear:
-        toolchain.clear_cache()
-    folder, size, limit = toolchain.cache_folder(), toolchain.cache_bytes(), toolchain.BUILDS_BYTES + toolchain.ZIG_BYTES
-    if as_json:
-        return steps.print_json({"folder": str(folder), "bytes": size, "limit": limit})
-    print(f"{columns.clean(str(folder), 400)}: {size:,} B, kept below about {limit:,} B")
-    return 0
 
 
 def _version(wanted: bool) -> None:

@@ -92,6 +92,10 @@ CompareWith = Annotated[
 TraceFile = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Also write the layers as a trace for Perfetto or Chrome.")
 ]
+MeasuredFile = Annotated[
+    Path | None,
+    typer.Option("--measured", metavar="FILE", help="What an export printed with its profile on: show it beside the estimate."),
+]
 Samples = Annotated[
     int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
 ]

@@ -152,3 +152,8 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
     macs = macs_text(ops.SPECS[op.kind].macs(graph, op, True))
     recomputed = ", the second time" if is_rematerialised(op) else ""
     return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + recomputed
+
+
+def step_name(layers: Sequence[str]) -> str:
+    """Return what a step is called where it is measured: its layer, or of several the first and the last one."""
+    return layers[0] if len(layers) == 1 else f"{layers[0]}..{layers[-1]}"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..codegen import Source, identifier
 from ..codegen.header import has_memory_header
+from ..codegen.layer import step_name
 from ..devices import AddressRange, Device
 from ..ir import CompileError
 from ..planning import Plan
@@ -48,9 +49,8 @@ class PackagedModel:
 
     @property
     def steps(self) -> list[str]:
-        """Return a name for each step: its layer, or of a stage that runs row by row its first and its last one."""
-        names = [[self.plan.graph.ops[index].name for index in stage.ops] for stage in self.plan.stages]
-        return [layers[0] if len(layers) == 1 else f"{layers[0]}..{layers[-1]}" for layers in names]
+        """Return a name for each step of the plan."""
+        return [step_name([self.plan.graph.ops[index].name for index in stage.ops]) for stage in self.plan.stages]
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ from .columns import (
 )
 from .explanation import explanation_lines
 from .front import by_rows, front_lines, front_rows, published_rows, verdict_line
+from .measured import measured_rows
 from .record import Record, costs
 from .words import (
     ablation_rows,
@@ -158,6 +159,13 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
         heading(out, "kernels that are not the fastest that there are")
         show_lines(out, reasons)
         out.print()
+
+
+def show_measured(out: Console, record: Record) -> None:
+    """Show what a board counted beside the estimate, a row for each step."""
+    heading(out, f"cycles of {record['model']['name']} by step, estimated for a {record['core']} and measured")
+    for line in align(measured_rows(record["measured"]), frozenset({1, 2, 3})):
+        out.print(Text(f"  {line}"))
 
 
 def show_plan(out: Console, plan: Plan, record: Record) -> None:
