@@ -178,10 +178,16 @@ def deploy(
     inputs: Sequence[Sample] = (),
     samples: int = 5,
     seed: int = 0,
+    second_emulator: bool = False,
     **changes: Any,
 ) -> Deployment:
-    """Plan, write the C into a folder, prove every byte, and measure it; `.fits` and `.verification.ok` are the verdicts."""
+    """Plan, write the C into a folder, prove every byte, and measure it; `.fits` and `.verification.ok` are the verdicts.
+
+    second_emulator: run it as complete firmware on a board that QEMU plays, too.
+    """
     loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
+    if second_emulator:
+        api.board_for(target)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         return api.deploy(
             loaded,
@@ -191,6 +197,7 @@ def deploy(
             inputs=list(map(_arrays, inputs)),
             count=samples,
             seed=seed,
+            second_emulator=second_emulator,
             **_planning(chosen),
         )
 

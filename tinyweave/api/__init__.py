@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .runs import together as together
     from .runs import verify as verify
     from .runs import write as write
+    from .second_emulator import board_for as board_for
 
 __getattr__ = attributes(
     __name__,
@@ -63,5 +64,6 @@ __getattr__ = attributes(
         "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
+        "second_emulator": "board_for",
     },
 )

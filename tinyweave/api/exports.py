@@ -18,7 +18,7 @@ from ..simulate import compare
 from .plans import DEFAULT_CORE
 from .runs import samples, source, together
 
-__all__ = ["check_format", "export_files", "package"]
+__all__ = ["check_format", "export_files", "package", "packaged"]
 
 SAMPLES = 10  # of the given inputs, at most so many become part of the example
 
@@ -52,6 +52,14 @@ def package(
     ]
     core = device.core if device else DEFAULT_CORE
     return Package(chosen, version, tuple(packaged), together(sources), core, device, command)
+
+
+def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
+    """Return one model for a board; trials: its inputs and outputs, as bytes."""
+    emitted = source(model, plan, "", board)
+    samples_of = tuple(Trial(tuple(inputs), tuple(outputs)) for inputs, outputs in trials)
+    parts = (PackagedModel(plan, emitted, model.path.name, samples_of),)
+    return Package(model.name, "1.0.0", parts, emitted.files, board.core, board, "")
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:

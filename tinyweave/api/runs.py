@@ -242,11 +242,12 @@ def deploy(
     command: str = "",
     kernel_prefix: str = "",
     planned: Plan | None = None,
+    second_emulator: bool = False,
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
 
-    `planned` is the plan with these options, where it was made before.
+    `planned` is the plan with these options, where it was made before. second_emulator: run it as firmware under QEMU as well.
     """
     allowed = limits or (device_limits(device) if device else Limits(None, None))
     kernels = device.core if device else DEFAULT_CORE
@@ -290,6 +291,12 @@ def deploy(
     right = compare.truth(model.graph, cases, _litert(model), progress)
     here = run(target.build(built.plan, folder, model.name, target.HOST))
     verification = compare.verdict(right, cases, [here, there], progress)
+    if second_emulator:
+        from . import second_emulator as other
+
+        board, compiler, text = other.second_emulator(model, built.plan, device, cases, right)
+        first = verification.first_difference or text
+        verification = replace(verification, boards={board: compiler}, first_difference=first)
     return Deployment(model, built.plan, _profile(there, device), verification, device, allowed)
 
 

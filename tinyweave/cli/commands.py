@@ -29,6 +29,7 @@ from .options import (
     Out,
     PlanFile,
     Samples,
+    SecondEmulator,
     Seed,
     TraceFile,
     check_planned,
@@ -334,6 +335,7 @@ def deploy(
     seed: Seed = SEED,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
+    second_emulator: SecondEmulator = False,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -346,8 +348,11 @@ def deploy(
     """
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen, name)
+    if second_emulator:
+        api.board_for(board)
     arrays = sample_files.read_inputs(inputs, loaded)
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
+    options["second_emulator"] = second_emulator or None
     with steps.progress_bar() as report:
         planned = steps.make_plan(loaded, board, limits, chosen, report)
     record = records.record(loaded, plan=planned, device=board, limits=limits)
@@ -376,6 +381,7 @@ def deploy(
                 command=command,
                 kernel_prefix=kernel_prefix or "",
                 planned=planned,
+                second_emulator=second_emulator,
                 progress=report,
             )
         record = records.record(

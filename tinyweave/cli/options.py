@@ -110,6 +110,9 @@ KernelPrefix = Annotated[
         "--kernel-prefix", metavar="ID", help="Begin the kernels' names with this, to link folders that have their own."
     ),
 ]
+SecondEmulator = Annotated[
+    bool, typer.Option("--second-emulator", help="Also run it as complete firmware on a board that QEMU plays.")
+]
 PlanFile = Annotated[
     Path | None,
     typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),

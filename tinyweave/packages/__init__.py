@@ -1,9 +1,12 @@
 """Planned models as projects and libraries of other build systems. In: a Package. Out: files, which nothing here writes."""
 
+from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files
+from .memories import BOARDS
 from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
 
 __all__ = [
+    "BOARDS",
     "FORMATS",
     "Files",
     "Package",
@@ -13,4 +16,5 @@ __all__ = [
     "checked_name",
     "checked_version",
     "export_files",
+    "firmware_files",
 ]

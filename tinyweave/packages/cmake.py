@@ -41,6 +41,20 @@ def cmake(package: Package) -> Files:
     return files
 
 
+def firmware_files(package: Package) -> dict[str, str]:
+    """Return all files of a firmware for a board that QEMU plays, in one folder."""
+    script = firmware_script(package)
+    files = {
+        **package.files,
+        **profile_files(package),
+        **example_files(package),
+        "firmware_main.c": filled("firmware/main.c", name=package.name),
+        "firmware_startup.c": filled("firmware/startup.c"),
+        "firmware_link.ld": script,
+    }
+    return {name: str(text) for name, text in files.items()}
+
+
 def _toolchain(package: Package) -> Files:
     """Return the toolchain file, with the flags of the core."""
     if not package.flags:

@@ -232,6 +232,8 @@ def proof_lines(record: Record) -> list[str]:
             else f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
         )
         lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
+    for board, compiler in verify["boards"].items():
+        lines.append(f"  as firmware on QEMU's {board}: every output byte was compared; {compiler}")
     if set(verify["compilers"]) == {"host"}:
         lines.append("  not run on an emulated core")
     return lines

@@ -32,7 +32,8 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 class Verification:
     """What was compared and what came out. compilers: where the C ran -> compiler and flags. reference: what is the truth.
     without_litert: why LiteRT's kernels had no part in it, None when they had.
-    touched: where it ran -> memory -> highest arena byte written, plus one."""
+    touched: where it ran -> memory -> highest arena byte written, plus one.
+    boards: where it ran as complete firmware on a second emulator -> compiler and flags."""
 
     samples: int
     reference: str
@@ -42,6 +43,7 @@ class Verification:
     max_abs_diff: float = 0
     first_difference: str | None = None
     without_litert: str | None = None
+    boards: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
