@@ -126,6 +126,7 @@ def export(
         version=package_version,
         device=_device(device),
         command="tinyweave.export",
+        options=_typed(device, _changed(options, changes)),
         kernel_prefix=kernel_prefix,
         inputs=list(map(_arrays, inputs)),
     )
@@ -338,6 +339,17 @@ def _planned(
     limits = api.limits_of(target, **chosen.limits)
     core = target.core if target else api.DEFAULT_CORE
     return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **_planning(chosen))
+
+
+def _typed(device: Device | str | None, options: PlanOptions) -> str:
+    """Return a device, and the options that are not the default, as the command line takes them."""
+    chosen: dict[str, Any] = {"device": device.name if isinstance(device, Device) else device}
+    chosen |= {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__}
+    words: list[str] = []
+    for name, value in chosen.items():
+        if value is not None and value != getattr(DEFAULTS, name, None):
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return " ".join(words)
 
 
 def _planning(options: PlanOptions) -> dict[str, Any]:

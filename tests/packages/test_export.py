@@ -40,6 +40,7 @@ def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()
     assert len([line for line in readme.splitlines() if line]) <= 12 and "--measured log.txt" in readme
+    assert "`tinyweave profile chain.tflite --device stm32f746 --measured log.txt`" in readme
     ((memory, size),) = tw.plan(chain, "stm32f746").arena.items()
     assert f"{size:,} B of {memory}" in readme
 
@@ -51,6 +52,19 @@ def test_the_command_says_what_it_wrote_as_json(chain: Path, tmp_path: Path, cap
     assert (said["format"], said["package"], said["version"]) == ("cmake", "parts", "1.2.3")
     assert {Path(file).relative_to(tmp_path / "a").as_posix() for file in said["files"]} == below(tmp_path / "a")
     assert said["models"][0]["ram"]["arena"] == sum(tw.plan(chain).arena.values()) and said["removed"] == []
+
+
+def test_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> None:
+    """Else the steps of a log would not be those of the plan that they are held against."""
+    words = "--device nrf52840 --ram 20k --optimize size --stream-inputs"
+    out = ["-o", str(tmp_path / "a")]
+    assert main(["export", str(chain), "--format", "riot", *words.split(), "--name", "kws", *out]) == 0
+    tw.export(chain, tmp_path / "b", "nrf52840", format="riot", ram="20k", optimize="size", stream_inputs=True)
+    for folder in ("a", "b"):
+        said = (
+            (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --measured")[0]
+        )
+        assert sorted(said.split()) == sorted(words.split())
 
 
 def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_each_step_has_the_median_of_its_inferences() -> None:
     rows = measured_rows(entries)
     assert rows[1] == ("conv_2d_0..add_3", "1,000", "1,200", "1.20") and rows[3] == ("softmax_5", "0", "7", "-")
     assert rows[-1] == ("all", "1,050", "1,257", f"{1257 / 1050:.2f}")
+    assert read_log(log((1, 2, 3), name="renamed"), "kws", STEPS) == [1, 2, 3], "the only model of a log is meant"
     unknown = {**RECORD, "steps": [{**step, "cycles": None} for step in RECORD["steps"]]}  # type: ignore[index]
     assert measured_rows(measured_records(unknown, text))[-1] == ("all", "-", "1,257", "-")
 
@@ -54,7 +55,7 @@ def test_each_step_has_the_median_of_its_inferences() -> None:
     ("text", "said"),
     [
         ("", "the log has no line 'tw-profile kws ...'; build the export"),
-        (log((1, 2, 3), name="vww"), "no line 'tw-profile kws ...', but of vww"),
+        (log((1, 2, 3), name="vww") + log((1, 2, 3), name="ad"), "no line 'tw-profile kws ...', but of ad, vww"),
         (log((1, 2), steps=STEPS[:2]), "the log is of 2 steps, and the plan has 3; give the options"),
         (log((1, 2, 3), steps=[*STEPS[:2], "tanh_5"]), "step 3 of the log is tanh_5, which the plan does not have there"),
         (log((1, 2)), "the log lacks a line of step 3, softmax_5, of 1 inferences"),

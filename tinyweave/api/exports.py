@@ -31,13 +31,15 @@ def package(
     version: str = "1.0.0",
     device: Device | None = None,
     command: str = "",
+    options: str = "",
     commands: Sequence[str] = (),
     kernel_prefix: str = "",
     inputs: Sequence[Sequence[np.ndarray]] = (),
 ) -> Package:
     """Return planned models as a package. inputs: samples of the first model for the example; else one random sample each.
 
-    name: that of the model where there is one. command: for the README; commands: of each model, for its C.
+    name: that of the model where there is one. command: for the README; commands: of each model, for its C. options:
+    those of the plan and the device, as they are typed.
     """
     if name is None and len(models) > 1:
         raise CompileError("several models make one package", "name it with --package")
@@ -51,7 +53,7 @@ def package(
         for index, (model, plan, emitted) in enumerate(zip(models, plans, sources, strict=True))
     ]
     core = device.core if device else DEFAULT_CORE
-    return Package(chosen, version, tuple(packaged), together(sources), core, device, command)
+    return Package(chosen, version, tuple(packaged), together(sources), core, device, command, options)
 
 
 def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
@@ -59,7 +61,7 @@ def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], S
     emitted = source(model, plan, "", board)
     samples_of = tuple(Trial(tuple(inputs), tuple(outputs)) for inputs, outputs in trials)
     parts = (PackagedModel(plan, emitted, model.path.name, samples_of),)
-    return Package(model.name, "1.0.0", parts, emitted.files, board.core, board, "")
+    return Package(model.name, "1.0.0", parts, emitted.files, board.core, board, "", "")
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:

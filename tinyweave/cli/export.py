@@ -71,6 +71,7 @@ def export(
         version=package_version,
         device=board,
         command=command,
+        options=" ".join(command_line("", [], chosen).split(" ")[2:]),
         commands=[command_line("compile", [path], chosen, **options) for path in models],
         kernel_prefix=kernel_prefix or "",
         inputs=arrays,

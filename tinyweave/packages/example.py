@@ -89,7 +89,7 @@ def _run(package: Package, model: PackagedModel) -> str:
             f"{prefix}_OUTPUT_{position}_BYTES);",
         ]
     shown = _shown(model, plan.graph.tensors[outputs[0]]) if outputs else []
-    steps = ", ".join(f'"{step}"' for step in model.steps)
+    steps = "".join(f'\n        "{step}",' for step in model.steps)
     return filled(
         "run.c",
         name=name,

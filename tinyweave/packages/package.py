@@ -57,7 +57,8 @@ class PackagedModel:
 class Package:
     """Models that are exported together. name: a C identifier in lower case. files: the C of all models, kernels once.
 
-    core: the one whose kernels the C has. command: what gives this package again.
+    core: the one whose kernels the C has. command: what gives this package again. options: those of the plan and the device, as
+    they are typed.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Package:
     core: str
     device: Device | None
     command: str
+    options: str
 
     @property
     def target(self) -> str:

@@ -22,7 +22,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
     where = f" `{FRAGMENT}` places them: add it to the link."
     plainly = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
     linker = (where if in_sections else plainly) if package.placed else ""
-    device = f" --device {package.device.name}" if package.device else ""
+    options = f" {package.options}" if package.options else ""
     return filled(
         "README.md",
         title=title,
@@ -33,7 +33,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         linker=linker,
         profile=profile,
         file=package.models[0].file,
-        device=device,
+        options=options,
         command=package.command,
         more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",
     )

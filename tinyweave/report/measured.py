@@ -26,11 +26,12 @@ def read_log(text: str, model: str, steps: Sequence[str]) -> list[int]:
     steps: the names of the plan's steps.
     """
     lines = [match.groups() for line in text.splitlines() if (match := LINE.search(line.strip()))]
-    own = [(int(step), int(count), layer, int(cycles)) for name, step, count, layer, cycles in lines if name == model]
-    if not own:
-        others = sorted({name for name, *_ in lines})
-        said = f", but of {', '.join(others[:5])}" if others else ""
+    names = sorted({name for name, *_ in lines})
+    if model not in names and len(names) != 1:  # the only model of a log may have been exported with another --name
+        said = f", but of {', '.join(names[:5])}" if names else ""
         raise CompileError(f"the log has no line 'tw-profile {model} ...'{said}", BUILD)
+    wanted = model if model in names else names[0]
+    own = [(int(step), int(count), layer, int(cycles)) for name, step, count, layer, cycles in lines if name == wanted]
     counts: dict[int, list[int]] = {}
     for step, count, layer, cycles in own:
         if count != len(steps):

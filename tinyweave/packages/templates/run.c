@@ -1,6 +1,7 @@
 @{arena}@{streams}static int run_@{name}(printer print)
 {
-    static const char *const steps[] = {@{steps}};
+    static const char *const steps[] = {@{steps}
+    };
     int wrong = 0;
     if (@{name}_init(&@{memory}) != 0) {
         print("@{name}_init failed\n");
