@@ -19,9 +19,9 @@ from .zephyr import zephyr
 FORMATS: Mapping[str, Callable[[Package], Files]] = {
     "cmake": cmake,
     "arduino": arduino,
-    "zephyr": zephyr,
     "platformio": platformio,
     "esp-idf": esp_idf,
+    "zephyr": zephyr,
     "cmsis-pack": cmsis_pack,
     "stm32cube": stm32cube,
     "riot": riot,

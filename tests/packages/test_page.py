@@ -1,0 +1,42 @@
+"""docs/EXPORT.md: its commands run and print what it says, and its table has every format."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from packages.export import needs, run
+from test_verbs import DIGITS, ROOT, run_page
+
+from tinyweave.packages import FORMATS
+
+PAGE = (ROOT / "docs" / "EXPORT.md").read_text()
+BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+
+
+@pytest.mark.emulator
+def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("cmake", "arm-none-eabi-gcc", "qemu-system-arm")
+    for name in ("digits.tflite", "inputs.npy"):
+        shutil.copy(DIGITS.parent / name, tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    blocks = BLOCK.findall(PAGE)
+    printed = [run("bash", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
+    assert [bool(text) for _, text in blocks] == [False, True, False] and printed[1] == blocks[1][1]
+    table = printed[2].splitlines()
+    assert table[1].split() == ["step", "estimated", "measured", "ratio"]
+    assert all(0 < float(line.split()[-1]) < 10 for line in table[2:]), "a timer of QEMU stands for the counter"
+
+
+def test_the_python_of_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(DIGITS, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run_page("EXPORT.md") == 1
+
+
+def test_the_page_has_every_format() -> None:
+    assert re.findall(r"^\| `([a-z][a-z0-9-]+)` \|", PAGE, re.MULTILINE) == list(FORMATS)
