@@ -90,6 +90,7 @@ def known(**changes):
             "max_abs_diff": 0,
             "first_difference": None,
             "compilers": {"host": "gcc -O2", "cortex-m7": "arm-gcc -O2"},
+            "boards": {},
             "touched": {"host": {"sram": 900}, "cortex-m7": {"sram": 900}},
         },
     }

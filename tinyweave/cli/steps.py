@@ -128,7 +128,7 @@ def read_profile(path: Path) -> dict[str, Any]:
 
 def read_log(path: Path) -> str:
     """Return what a board printed, as text; bytes that are none are replaced."""
-    return files.read_file(path, MAX_RECORD, "give what the example of an export printed").decode("utf-8", "replace")
+    return files.read_file(path, schema.MAX_BYTES, "give what the example of an export printed").decode("utf-8", "replace")
 
 
 def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
