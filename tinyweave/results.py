@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -130,6 +130,11 @@ class Limits:
     def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
         """Return the map in which these arenas were planned."""
         return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
+
+    def less(self, rest: int) -> Limits:
+        """Return the limits of arenas beside `rest` bytes, which take their room in the largest memory of each map."""
+        maps = tuple({**sizes, (most := max(sizes, key=lambda name: sizes[name])): sizes[most] - rest} for sizes in self.maps)
+        return replace(self, ram=None if self.ram is None else max(0, self.ram - rest), maps=maps)
 
     def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
         """Return bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""

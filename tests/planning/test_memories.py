@@ -152,3 +152,10 @@ def test_memory_header_puts_arrays_into_sections(tmp_path: Path) -> None:
             assert tuple(s for s in (".fast", ".slow") if s.encode() in names) == wanted
     one = plan(NETWORKS["residual"]())
     assert "net_memory.h" not in emit(one, "net", Origin("net.tflite", "0" * 64)).files
+
+
+def test_limits_beside_something_else_leave_it_room_in_the_largest_memory() -> None:
+    limits = results.Limits(300, 10, ({"fast": 100, "slow": 200}, {"sram": 300}))
+    assert limits.less(40) == results.Limits(260, 10, ({"fast": 100, "slow": 160}, {"sram": 260}))
+    assert limits.less(0) == limits and results.Limits(None, None).less(40) == results.Limits(None, None)
+    assert results.Limits(30, None).less(40).ram == 0

@@ -29,7 +29,7 @@ from ..simulate.compare import Verification
 from ..simulate.run import StepPart
 from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, plan
 
-REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too long
+REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too much of
 Count = TypeVar("Count")
 
 
@@ -281,7 +281,7 @@ def deploy(
         built = build(replanned)
     run = partial(compare.run_samples, cases=cases, progress=progress)
     there = run(built, caches=_caches(core, device))
-    for _ in range(REBUILDS if allowed.cycles is not None else 0):
+    for _ in range(REBUILDS):
         stricter = _stricter(allowed, there, device)
         replanned = how(limits=stricter, other_flash=other_flash) if stricter else built.plan
         if (replanned.stages, replanned.variants) == (built.plan.stages, built.plan.variants):
@@ -301,12 +301,21 @@ def deploy(
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
-    """Return limits with less time where a run took too long, by as much as it took longer than its plan was estimated to."""
-    taken, foreseen = _profile(run, device, by_step=False).cycles, cycles_needed(run.build.plan, device)
-    if taken is None or foreseen is None or not foreseen.at_least or not limits.latency_excess(taken.likely):
+    """Return limits for another plan where a run exceeded these, None where it did not.
+
+    They leave room for the stack and static data that were measured, and less time where the run took too long, by as much as
+    it took longer than its plan was estimated to.
+    """
+    profile, foreseen = _profile(run, device, by_step=False), cycles_needed(run.build.plan, device)
+    taken, rest = profile.cycles, profile.static + profile.stack
+    is_known = taken is not None and foreseen is not None and foreseen.at_least
+    late = limits.latency_excess(taken.likely) if taken is not None and is_known else None
+    if not late and not limits.ram_excess(profile.arena, rest):
         return None
-    assert limits.latency_ms is not None, "it is exceeded"
-    return replace(limits, latency_ms=limits.latency_ms * foreseen.at_least / taken.likely)
+    roomy = limits.less(rest)
+    if not late or taken is None or foreseen is None or limits.latency_ms is None:
+        return roomy
+    return replace(roomy, latency_ms=limits.latency_ms * (foreseen.at_least or taken.likely) / taken.likely)
 
 
 def _other_flash(built: target.Build, kernels: str) -> int:

@@ -211,34 +211,26 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
 
 
 def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
-    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test.
-
-    Where it exceeds a limit it is planned once more, with what its code and stack were measured to take.
-    """
+    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test."""
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_edges(small, "int8", "nhwc")
     unseen, _ = data.part("test")
     inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
     about = {model.name: (f"{NAME}.tflite", model.sha256)}
-    allowed = target.limits
-    for _ in range(2):
-        with generated_folder(folder / FIRMWARE, "", about) as written:
-            done = api.deploy(
-                model,
-                written.scratch,
-                device=target.device,
-                limits=target.arena_limits,
-                inputs=inputs,
-                count=0,
-                progress=progress,
-                **target.planning,
-            )
-            for name, text in prepared_in_c(data).items():
-                (written.scratch / name).write_text(text)
-        done = replace(done, limits=allowed)
-        if done.fits:
-            break
-        target = target.measured(done.plan, done.profile)
+    with generated_folder(folder / FIRMWARE, "", about) as written:
+        done = api.deploy(
+            model,
+            written.scratch,
+            device=target.device,
+            limits=target.limits,
+            inputs=inputs,
+            count=0,
+            planned=api.plan(model, limits=target.arena_limits, core=target.core, **target.planning),
+            progress=progress,
+            **target.planning,
+        )
+        for name, text in prepared_in_c(data).items():
+            (written.scratch / name).write_text(text)
     return done
 
 
