@@ -35,6 +35,13 @@ void TW_TRACE(int32_t step);
 #define TW_TRACE(step) ((void)0)
 #endif
 
+/* Likewise -DTW_LAYER=function, function(layer), after each call of a kernel in a stage that runs row by row. */
+#ifdef TW_LAYER
+void TW_LAYER(int32_t layer);
+#else
+#define TW_LAYER(layer) ((void)0)
+#endif
+
 /* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */
 enum {
     AT_INPUT             =   0, /* 'x' */
@@ -144,9 +151,11 @@ int residual_invoke(const residual_memory *memory, const residual_io *io)
         for (int32_t tick = 0; tick < 6; ++tick) {
             if (tw_is_due(&conv_2d_0_timing, tick, &conv_2d_0_map)) {
                 tw_conv_2d_s8_part(&conv_2d_0, input_map, conv_2d_0_map, tw_row(&conv_2d_0_timing, 0, 5));
+                TW_LAYER(0);
             }
             if (tw_is_due(&add_1_timing, tick, &add_1_map)) {
                 tw_add_s8_part(&add_1, input_map, conv_2d_0_map, add_1_map, tw_row(&add_1_timing, 0, 5));
+                TW_LAYER(1);
             }
         }
     }

@@ -28,7 +28,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, emulator: None
     printed = [run("bash", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
     assert [bool(text) for _, text in blocks] == [False, True, False] and printed[1] == blocks[1][1]
     table = printed[2].splitlines()
-    assert table[1].split() == ["step", "estimated", "measured", "ratio"]
+    assert table[1].split() == ["layer", "estimated", "measured", "ratio"]
     assert all(0 < float(line.split()[-1]) < 10 for line in table[2:]), "a timer of QEMU stands for the counter"
 
 

@@ -8,47 +8,45 @@ from pathlib import Path
 
 import pytest
 
+import tinyweave as tw
 from tinyweave.cli import main
+from tinyweave.codegen.layer import Traced, traced
 from tinyweave.ir import CompileError
 from tinyweave.report.measured import measured_records, measured_rows, read_log
 
-STEPS = ["conv_2d_0..add_3", "mean_4", "softmax_5"]
 DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+ROWS = [Traced(0, 0, "conv_2d_0"), Traced(0, 1, "add_1"), Traced(1, None, "mean_2")]
 
 
-def log(*inferences: tuple[int, ...], name: str = "kws", steps: list[str] = STEPS) -> str:
+def log(*inferences: tuple[int, ...], name: str = "kws", rows: list[Traced] = ROWS) -> str:
     """Write a log as boards and terminals do: with other lines, times before ours, and any line ends."""
-    lines = ["boot", "12:00:01.5 > tw-profil kws 1/3 x 1"]
+    lines = ["boot", "12:00:01.5 > tw-profil kws 1/2 x 1"]
     for cycles in inferences:
-        rows = zip(range(1, len(steps) + 1), steps, cycles, strict=False)
-        lines += [f"12:00:02.7 > tw-profile {name} {step}/{len(steps)} {layer} {count}" for step, layer, count in rows]
+        found, steps = zip(rows, cycles, strict=False), rows[-1].step + 1
+        lines += [f"12:00:02.7 > tw-profile {name} {row.step + 1}/{steps} {row.name} {count}" for row, count in found]
         lines.append("kws sample 0: class 3, score 0.996")
     return "\r\n".join(lines)
 
 
-RECORD = {
-    "model": {"name": "kws"},
-    "core": "cortex-m4",
-    "steps": [
-        {"step": 0, "layers": ["conv_2d_0", "add_3"], "cycles": 1000},
-        {"step": 1, "layers": ["mean_4"], "cycles": 50},
-        {"step": 2, "layers": ["softmax_5"], "cycles": 0},
-    ],
-}
-
-
-def test_each_step_has_the_median_of_its_inferences() -> None:
+def test_each_layer_has_the_median_of_its_inferences() -> None:
     text = log((1200, 40, 7), (1100, 60, 7), (9999, 50, 8)) + log((1, 2, 3), name="vww")
-    entries = measured_records(RECORD, text)
-    assert [entry["measured"] for entry in entries] == [1200, 50, 7]
-    assert [entry["ratio"] for entry in entries] == [1.2, 1.0, None]
-    assert [entry["name"] for entry in entries] == STEPS
-    rows = measured_rows(entries)
-    assert rows[1] == ("conv_2d_0..add_3", "1,000", "1,200", "1.20") and rows[3] == ("softmax_5", "0", "7", "-")
-    assert rows[-1] == ("all", "1,050", "1,257", f"{1257 / 1050:.2f}")
-    assert read_log(log((1, 2, 3), name="renamed"), "kws", STEPS) == [1, 2, 3], "the only model of a log is meant"
-    unknown = {**RECORD, "steps": [{**step, "cycles": None} for step in RECORD["steps"]]}  # type: ignore[index]
-    assert measured_rows(measured_records(unknown, text))[-1] == ("all", "-", "1,257", "-")
+    assert read_log(text, "kws", ROWS) == [1200, 50, 7] and read_log(text, "vww", ROWS) == [1, 2, 3]
+    assert read_log(log((1, 2, 3), name="renamed"), "kws", ROWS) == [1, 2, 3], "the only model of a log is meant"
+
+
+def test_the_table_has_a_row_for_each_layer_and_one_for_all() -> None:
+    plan = tw.plan(DIGITS)
+    rows = traced(plan)
+    assert [row.name for row in rows] == [plan.graph.ops[index].name for stage in plan.stages for index in stage.ops]
+    layers = [{"name": row.name, "cycles": None if number == 2 else 100 * number} for number, row in enumerate(rows)]
+    record = {"model": {"name": "digits"}, "layers": layers}
+    entries = measured_records(record, plan, log(tuple(range(50, 50 + len(rows))), name="digits", rows=rows))
+    assert [entry["ratio"] for entry in entries[:4]] == [None, 0.51, None, 53 / 300]
+    table = measured_rows(entries, 1000)
+    assert table[1:4] == [(rows[0].name, "0", "50", "-"), (rows[1].name, "100", "51", "0.51"), (rows[2].name, "-", "52", "-")]
+    total = sum(range(50, 50 + len(rows)))
+    assert table[-1] == ("all", "1,000", f"{total:,}", f"{total / 1000:.2f}")
+    assert measured_rows(entries, None)[-1] == ("all", "-", f"{total:,}", "-")
 
 
 @pytest.mark.parametrize(
@@ -56,18 +54,21 @@ def test_each_step_has_the_median_of_its_inferences() -> None:
     [
         ("", "the log has no line 'tw-profile kws ...'; build the export"),
         (log((1, 2, 3), name="vww") + log((1, 2, 3), name="ad"), "no line 'tw-profile kws ...', but of ad, vww"),
-        (log((1, 2), steps=STEPS[:2]), "the log is of 2 steps, and the plan has 3; give the options"),
-        (log((1, 2, 3), steps=[*STEPS[:2], "tanh_5"]), "step 3 of the log is tanh_5, which the plan does not have there"),
-        (log((1, 2)), "the log lacks a line of step 3, softmax_5, of 1 inferences"),
-        (log((1, 2, 3), (1, 2)), "the log lacks a line of step 3, softmax_5, of 2 inferences"),
-        (log((0, 0, 0)), "0 cycles for every step; the board's counter stands still"),
-        ("tw-profile kws 9/3 mean_4 7", "step 9 of the log is mean_4"),
-        ("tw-profile kws 0/3 mean_4 7", "step 0 of the log is mean_4"),
+        (log((1, 2), rows=ROWS[:2]), "the log is of 1 steps, and the plan has 2; give the options"),
+        (log((1, 2, 3), rows=[*ROWS[:2], Traced(1, None, "tanh_2")]), "step 2 of the log has tanh_2, which the plan does not"),
+        (
+            log((1, 2)) + log((3,), rows=ROWS[2:]) + log((1, 2)),
+            "the log has 1 of 2 lines of mean_2 in step 2; build the export",
+        ),
+        (log((1, 2)), "the log has 0 of 1 lines of mean_2 in step 2"),
+        (log((0, 0, 0)), "0 cycles for every layer; the board's counter stands still"),
+        ("tw-profile kws 9/2 mean_2 7", "step 9 of the log has mean_2"),
+        ("tw-profile kws 0/2 mean_2 7", "step 0 of the log has mean_2"),
     ],
 )
 def test_what_is_wrong_with_a_log_is_one_line(text: str, said: str) -> None:
     with pytest.raises(CompileError) as error:
-        read_log(text, "kws", STEPS)
+        read_log(text, "kws", ROWS)
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
@@ -78,7 +79,7 @@ def test_any_bytes_are_a_log_or_one_error() -> None:
         for _ in range(chance.randrange(1, 8)):
             letters[chance.randrange(len(letters))] = chance.choice("0123456789/ .\n\x00é")
         try:
-            assert len(read_log("".join(letters), "kws", STEPS)) == len(STEPS)
+            assert len(read_log("".join(letters), "kws", ROWS)) == len(ROWS)
         except CompileError as error:
             assert "\n" not in str(error)
 
@@ -89,15 +90,15 @@ def test_the_command_holds_a_log_against_the_estimate(
 ) -> None:
     """The board takes exactly twice what was estimated."""
     command = ["profile", str(DIGITS), "--device", "nrf52840"]
+    rows = traced(tw.plan(DIGITS, "nrf52840"))
     assert main([*command, "--json"]) == 0
-    steps = json.loads(capsys.readouterr().out)["steps"]
-    names = [step["layers"][0] + (f"..{step['layers'][-1]}" if len(step["layers"]) > 1 else "") for step in steps]
+    cycles = {layer["name"]: layer["cycles"] for layer in json.loads(capsys.readouterr().out)["layers"]}
     path = tmp_path / "log.txt"
-    path.write_bytes(log(tuple(2 * step["cycles"] for step in steps), name="digits", steps=names).encode() + b"\xff\n")
+    path.write_bytes(log(tuple(2 * cycles[row.name] for row in rows), name="digits", rows=rows).encode() + b"\xff\n")
     assert main([*command, "--measured", str(path), "--json"]) == 0
-    assert [entry["ratio"] for entry in json.loads(capsys.readouterr().out)["measured"]] == [2.0] * len(steps)
+    assert [entry["ratio"] for entry in json.loads(capsys.readouterr().out)["measured"]] == [2.0] * len(rows)
     assert main([*command, "--measured", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "by step, estimated for a cortex-m4 and measured" in said and said.count("2.00") == len(steps) + 1
+    assert "by layer, estimated for a cortex-m4 and measured" in said and said.count("  2.00\n") == len(rows)
     assert main([*command, "--measured", str(tmp_path / "none.txt")]) == 2
     assert "none.txt" in capsys.readouterr().err

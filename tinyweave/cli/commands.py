@@ -309,7 +309,7 @@ def profile(
         found = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
     record = records.record(loaded, plan=planned, profile=found, device=board, limits=limits)
     if counted is not None:
-        record["measured"] = measured.measured_records(record, counted)
+        record["measured"] = measured.measured_records(record, planned, counted)
     if trace_file:
         files.write_file(trace_file, json.dumps(trace.trace(record), indent=1) + "\n")
     if as_json:

@@ -154,6 +154,19 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
     return f"{op.name}: {kind}, {sources} -> {target}" + (f", {macs}" if macs else "") + recomputed
 
 
-def step_name(layers: Sequence[str]) -> str:
-    """Return what a step is called where it is measured: its layer, or of several the first and the last one."""
-    return layers[0] if len(layers) == 1 else f"{layers[0]}..{layers[-1]}"
+@dataclass(frozen=True)
+class Traced:
+    """A layer as the hooks of the C tell it apart. index: of its op where it is part of a stage, None where it is the step."""
+
+    step: int
+    index: int | None
+    name: str
+
+
+def traced(plan: Plan) -> list[Traced]:
+    """Return what TW_TRACE and TW_LAYER tell apart: all layers, in the order of the steps."""
+    return [
+        Traced(step, index if stage.schedule else None, plan.graph.ops[index].name)
+        for step, stage in enumerate(plan.stages)
+        for index in stage.ops
+    ]

@@ -179,7 +179,7 @@ def _body(
         f'#include "{name}.h"\n\n#include <stddef.h>\n{string}\n#include "{name}_weights.h"\n'
         + "".join(f'#include "{file}"\n' for file in includes),
         *([_version_check(name)] if includes else []),
-        TRACE,
+        TRACE + (LAYER_TRACE if any(stage.schedule for stage in plan.stages) else ""),
         "/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */\nenum {\n"
         + "".join(f"    {line}" for line in _offsets(plan))
         + "};\n",
@@ -210,6 +210,16 @@ TRACE = """\
 void TW_TRACE(int32_t step);
 #else
 #define TW_TRACE(step) ((void)0)
+#endif
+"""
+
+
+LAYER_TRACE = """
+/* Likewise -DTW_LAYER=function, function(layer), after each call of a kernel in a stage that runs row by row. */
+#ifdef TW_LAYER
+void TW_LAYER(int32_t layer);
+#else
+#define TW_LAYER(layer) ((void)0)
 #endif
 """
 

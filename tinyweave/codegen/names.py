@@ -27,7 +27,9 @@ HEADERS = frozenset(
 )
 DEVICES = frozenset(["con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))])
 # what the functions of a model call their parameters and variables, the members of its types, and what they call
-OWN = frozenset("memory memories io index tick row col error input output step init reset invoke rescale memcpy memset".split())
+OWN = frozenset(
+    "memory memories io index layer tick row col error input output step init reset invoke rescale memcpy memset".split()
+)
 # sections that linker scripts have, because each memory's array lies in one of its name
 SECTIONS = frozenset("text data bss rodata init fini preinit_array init_array fini_array ctors dtors heap stack".split())
 
@@ -43,7 +45,7 @@ def identifier(text: str) -> str:
 
 
 # names of kernels, of their types, macros and files; but macros that the user defines keep their names
-KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|PLAIN_C)\b)\w|\.[ch]\b)")
+KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|LAYER|PLAIN_C)\b)\w|\.[ch]\b)")
 LONGEST_PREFIX = 32
 
 

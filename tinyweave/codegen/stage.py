@@ -65,9 +65,9 @@ def stage_lines(
             lines += [f"        {line}" for line in _bring(plan, maps[node], node)]
             continue
         op = plan.graph.ops[node]
-        body = _lines(codes[node])
+        body = _call(codes, node)
         if node in tiles:
-            calls = [line for index in tiles[node].ops for line in _lines(codes[index])]
+            calls = [line for index in tiles[node].ops for line in _call(codes, index)]
             body = _tile(plan, schedule, tiles[node], at, maps=maps, calls=calls)
         lines.append(f"        if (tw_is_due(&{op.name}_timing, tick, &{maps[op.outputs[0]]})) {{")
         body += _hand_out(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
@@ -76,9 +76,11 @@ def stage_lines(
     return [*lines, "    }", "}"]
 
 
-def _lines(code: Code | None) -> list[str]:
+def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
+    """Return the call of a layer's kernel, and the hook behind it."""
+    code = codes[index]
     assert code is not None
-    return code.call.rstrip().split("\n")
+    return [*code.call.rstrip().split("\n"), f"TW_LAYER({index});"]
 
 
 def _tile(

@@ -22,7 +22,8 @@ def arduino(package: Package) -> Files:
         f"Copy this folder to `libraries/{name}` of your sketchbook, or in the IDE: Sketch, Include Library, Add .ZIP Library.",
         f"Open File, Examples, {name}, and upload; `arduino-cli compile` takes `--library .` and the sketch's folder.",
     ]
-    switch = f'compile with `--build-property "compiler.c.extra_flags=-DTW_TRACE={name}_profile_step"` of `arduino-cli`.'
+    flags = " ".join(f"-D{macro}" for macro in package.switch)
+    switch = f'compile with `--build-property "compiler.c.extra_flags={flags}"` of `arduino-cli`.'
     return {
         "library.properties": filled("arduino/library.properties", **values, headers=",".join(package.headers)),
         "keywords.txt": _keywords(package),

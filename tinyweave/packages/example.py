@@ -7,6 +7,7 @@ platform has a few lines of its own around it.
 from __future__ import annotations
 
 from ..codegen.header import has_memory_header
+from ..codegen.layer import traced
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled
 
@@ -34,7 +35,8 @@ def example_files(package: Package, *, in_sections: bool = True) -> Files:
 def profile_files(package: Package) -> Files:
     """Return the profile, which the library has: empty unless TW_TRACE is defined."""
     steps = max(len(model.plan.stages) for model in package.models)
-    values = {"name": package.name, "NAME": package.name.upper(), "steps": steps}
+    layers = max(len(model.plan.graph.ops) for model in package.models)
+    values = {"name": package.name, "NAME": package.name.upper(), "steps": steps, "layers": layers}
     return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
 
 
@@ -89,7 +91,7 @@ def _run(package: Package, model: PackagedModel) -> str:
             f"{prefix}_OUTPUT_{position}_BYTES);",
         ]
     shown = _shown(model, plan.graph.tensors[outputs[0]]) if outputs else []
-    steps = "".join(f'\n        "{step}",' for step in model.steps)
+    rows = [f'{{{row.step}, {-1 if row.index is None else row.index}, "{row.name}"}}' for row in traced(plan)]
     return filled(
         "run.c",
         name=name,
@@ -102,7 +104,7 @@ def _run(package: Package, model: PackagedModel) -> str:
         feeds=_indented(feeds, 2),
         checks=_indented(checks, 2),
         shown=_indented(shown, 2),
-        steps=steps,
+        rows="".join(f"\n        {row}," for row in rows),
     )
 
 

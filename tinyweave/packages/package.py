@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ..codegen import Source, identifier
 from ..codegen.header import has_memory_header
-from ..codegen.layer import step_name
 from ..devices import AddressRange, Device
 from ..ir import CompileError
 from ..planning import Plan
@@ -46,11 +45,6 @@ class PackagedModel:
     @property
     def name(self) -> str:
         return self.source.name
-
-    @property
-    def steps(self) -> list[str]:
-        """Return a name for each step of the plan."""
-        return [step_name([self.plan.graph.ops[index].name for index in stage.ops]) for stage in self.plan.stages]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +93,11 @@ class Package:
         """Return the memories whose arrays lie in linker sections of their names."""
         placed = [memory for model in self.models if has_memory_header(model.plan) for memory in model.plan.arena]
         return list(dict.fromkeys(placed))
+
+    @property
+    def switch(self) -> list[str]:
+        """Return the macros that switch the profile on."""
+        return [f"TW_TRACE={self.name}_profile_step", f"TW_LAYER={self.name}_profile_layer"]
 
     @cached_property
     def regions(self) -> dict[str, AddressRange]:

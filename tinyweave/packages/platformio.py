@@ -27,7 +27,7 @@ def platformio(package: Package) -> Files:
             package,
             f"{name}: a PlatformIO library",
             build,
-            f"add `-DTW_TRACE={name}_profile_step` to `build_flags`.",
+            f"add `{' '.join(f'-D{macro}' for macro in package.switch)}` to `build_flags`.",
             in_sections=False,
         ),
     }

@@ -31,7 +31,7 @@ def stm32cube(package: Package) -> Files:
         f"is one, to the linker's options (`-T`).",
         f"Call `{name}_app()` of `{name}_app.h` in `main.c`; it prints on `huart2`, or define `TW_UART`.",
     ]
-    switch = f"`make TW_PROFILE=1`, or define `TW_TRACE={name}_profile_step`."
+    switch = f"`make TW_PROFILE=1`, or define `{'` and `'.join(package.switch)}`."
     return {
         **below(
             folder,

@@ -1,7 +1,7 @@
 """Cycles that a board counted, beside those that were estimated: what `profile --measured` shows.
 
 In: what the example of an export printed with its profile on, and the record of a profile. Out: rows of a table. The log is
-somebody's file: a line that is none of ours is passed over, a step that is missing or unknown is one clear error.
+somebody's file: a line that is none of ours is passed over, a layer that is missing or unknown is one clear error.
 """
 
 from __future__ import annotations
@@ -11,69 +11,64 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Any
 
-from ..codegen.layer import step_name
+from ..codegen.layer import Traced, traced
 from ..ir import CompileError
+from ..planning import Plan
 
 Record = dict[str, Any]
-LINE = re.compile(r"tw-profile (\w{1,100}) (\d{1,6})/(\d{1,6}) ([\w.]{1,300}) (\d{1,10})$", re.ASCII)
+LINE = re.compile(r"tw-profile (\w{1,100}) (\d{1,6})/(\d{1,6}) (\w{1,300}) (\d{1,10})$", re.ASCII)
 BUILD = "build the export with its profile on, and save all that its example prints"
 SAME = "give the options and the device with which the export was written"
 
 
-def read_log(text: str, model: str, steps: Sequence[str]) -> list[int]:
-    """Return the cycles of each step: the median over the inferences of the log.
-
-    steps: the names of the plan's steps.
-    """
+def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
+    """Return the cycles of each layer: the median over the inferences of the log."""
     lines = [match.groups() for line in text.splitlines() if (match := LINE.search(line.strip()))]
     names = sorted({name for name, *_ in lines})
     if model not in names and len(names) != 1:  # the only model of a log may have been exported with another --name
         said = f", but of {', '.join(names[:5])}" if names else ""
         raise CompileError(f"the log has no line 'tw-profile {model} ...'{said}", BUILD)
-    wanted = model if model in names else names[0]
-    own = [(int(step), int(count), layer, int(cycles)) for name, step, count, layer, cycles in lines if name == wanted]
-    counts: dict[int, list[int]] = {}
-    for step, count, layer, cycles in own:
-        if count != len(steps):
-            raise CompileError(f"the log is of {count} steps, and the plan has {len(steps)}", SAME)
-        if not 1 <= step <= count or steps[step - 1] != layer:
-            raise CompileError(f"step {step} of the log is {layer}, which the plan does not have there", SAME)
-        counts.setdefault(step, []).append(cycles)
+    wanted, steps = model if model in names else names[0], rows[-1].step + 1
+    counts: dict[tuple[int, str], list[int]] = {(row.step, row.name): [] for row in rows}
+    for step, count, layer, cycles in (rest for name, *rest in lines if name == wanted):
+        if int(count) != steps:
+            raise CompileError(f"the log is of {count} steps, and the plan has {steps}", SAME)
+        if (int(step) - 1, layer) not in counts:
+            raise CompileError(f"step {step} of the log has {layer}, which the plan does not have there", SAME)
+        counts[int(step) - 1, layer].append(int(cycles))
     inferences = max(map(len, counts.values()))
-    for number, layer in enumerate(steps, 1):
-        if len(counts.get(number, ())) != inferences:
-            raise CompileError(f"the log lacks a line of step {number}, {layer}, of {inferences} inferences", BUILD)
+    for (step, layer), found in counts.items():
+        if len(found) != inferences:
+            said = f"the log has {len(found)} of {inferences} lines of {layer} in step {step + 1}"
+            raise CompileError(said, BUILD)
     if not any(map(any, counts.values())):
-        raise CompileError("the log has 0 cycles for every step", "the board's counter stands still: see docs/EXPORT.md")
-    return [median_low(counts[number]) for number in range(1, len(steps) + 1)]
+        raise CompileError("the log has 0 cycles for every layer", "the board's counter stands still: see docs/EXPORT.md")
+    return [median_low(found) for found in counts.values()]
 
 
-def measured_records(record: Record, text: str) -> list[Record]:
-    """Return for each step what was estimated and measured, in cycles, and measured / estimated; None where not known."""
-    names = [step_name(step["layers"]) for step in record["steps"]]
-    found = read_log(text, record["model"]["name"], names)
+def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
+    """Return for each layer the cycles that were estimated and measured, and measured / estimated; None where not known."""
+    rows, estimates = traced(plan), {layer["name"]: layer["cycles"] for layer in record["layers"]}
+    found = read_log(text, record["model"]["name"], rows)
     return [
         {
-            "step": step["step"],
-            "name": name,
-            "estimated": step["cycles"],
+            "step": row.step,
+            "name": row.name,
+            "estimated": estimates[row.name],
             "measured": cycles,
-            "ratio": cycles / step["cycles"] if step["cycles"] else None,
+            "ratio": cycles / estimates[row.name] if estimates[row.name] else None,
         }
-        for step, name, cycles in zip(record["steps"], names, found, strict=True)
+        for row, cycles in zip(rows, found, strict=True)
     ]
 
 
-def measured_rows(entries: Sequence[Record]) -> list[tuple[str, str, str, str]]:
-    """Return the table: a row for each step, and one for all."""
-    rows = [("step", "estimated", "measured", "ratio")]
-    known = [entry["estimated"] for entry in entries]
-    estimated = sum(known) if None not in known else None
+def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tuple[str, str, str, str]]:
+    """Return the table: a row for each layer, and one for all. estimated: cycles of the whole inference."""
+    rows = [("layer", "estimated", "measured", "ratio")]
     total = sum(entry["measured"] for entry in entries)
     whole = {"name": "all", "estimated": estimated, "measured": total, "ratio": total / estimated if estimated else None}
     for entry in (*entries, whole):
         shown = "-" if entry["estimated"] is None else f"{entry['estimated']:,}"
-        rows.append(
-            (entry["name"], shown, f"{entry['measured']:,}", "-" if entry["ratio"] is None else f"{entry['ratio']:.2f}")
-        )
+        ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.2f}"
+        rows.append((entry["name"], shown, f"{entry['measured']:,}", ratio))
     return rows

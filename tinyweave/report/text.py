@@ -162,9 +162,9 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
 
 
 def show_measured(out: Console, record: Record) -> None:
-    """Show what a board counted beside the estimate, a row for each step."""
-    heading(out, f"cycles of {record['model']['name']} by step, estimated for a {record['core']} and measured")
-    for line in align(measured_rows(record["measured"]), frozenset({1, 2, 3})):
+    """Show what a board counted beside the estimate, a row for each layer."""
+    heading(out, f"cycles of {record['model']['name']} by layer, estimated for a {record['core']} and measured")
+    for line in align(measured_rows(record["measured"], record["cycles"]), frozenset({1, 2, 3})):
         out.print(Text(f"  {line}"))
 
 

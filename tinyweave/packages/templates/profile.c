@@ -1,9 +1,10 @@
-/* @{name}_profile.c - counts the core's cycles by step, see @{name}_profile.h. */
+/* @{name}_profile.c - counts the core's cycles by layer, see @{name}_profile.h. */
 #include "@{name}_profile.h"
 
 #ifdef TW_TRACE
 
 #define STEPS @{steps} /* of the model with the most */
+#define LAYERS @{layers}
 
 #if defined(TW_CYCLES)
 uint32_t TW_CYCLES(void);
@@ -46,18 +47,38 @@ static uint32_t cycles(void) { return (uint32_t)clock(); } /* of this computer: 
 #error "this core has no cycle counter: say which function counts, -DTW_CYCLES=function"
 #endif
 
-static uint32_t taken[STEPS], before;
+static uint32_t in_steps[STEPS], in_layers[LAYERS], before;
+static int32_t last = -1; /* layer of the stage that runs */
 
 void @{name}_profile_begin(void)
 {
+    for (int32_t step = 0; step < STEPS; ++step) {
+        in_steps[step] = 0;
+    }
+    for (int32_t layer = 0; layer < LAYERS; ++layer) {
+        in_layers[layer] = 0;
+    }
     start_counter();
     before = cycles();
 }
 
 void @{name}_profile_step(int32_t step)
 {
-    taken[step] = cycles() - before;
+    const uint32_t taken = cycles() - before;
+    if (last < 0) {
+        in_steps[step] += taken;
+    } else {
+        in_layers[last] += taken; /* the end of the stage's loop */
+    }
+    last = -1;
     before = cycles(); /* what this function takes is not counted */
+}
+
+void @{name}_profile_layer(int32_t layer)
+{
+    in_layers[layer] += cycles() - before;
+    last = layer;
+    before = cycles();
 }
 
 static void print_count(void (*print)(const char *text), uint32_t value)
@@ -71,19 +92,20 @@ static void print_count(void (*print)(const char *text), uint32_t value)
     print(at);
 }
 
-void @{name}_profile_print(void (*print)(const char *text), const char *model, const char *const *layers, int32_t steps)
+void @{name}_profile_print(void (*print)(const char *text), const char *model, const @{name}_profile_row *rows, int32_t count)
 {
-    for (int32_t step = 0; step < steps; ++step) {
+    const uint32_t steps = count > 0 ? (uint32_t)rows[count - 1].step + 1 : 0;
+    for (int32_t row = 0; row < count; ++row) {
         print("tw-profile ");
         print(model);
         print(" ");
-        print_count(print, (uint32_t)step + 1);
+        print_count(print, (uint32_t)rows[row].step + 1);
         print("/");
-        print_count(print, (uint32_t)steps);
+        print_count(print, steps);
         print(" ");
-        print(layers[step]);
+        print(rows[row].name);
         print(" ");
-        print_count(print, taken[step]);
+        print_count(print, rows[row].layer < 0 ? in_steps[rows[row].step] : in_layers[rows[row].layer]);
         print("\n");
     }
 }

@@ -1,7 +1,8 @@
-/* @{name}_profile.h - cycles by step of an inference, for `tinyweave profile MODEL --measured log.txt`.
+/* @{name}_profile.h - cycles by layer of an inference, for `tinyweave profile MODEL --measured log.txt`.
  *
  * Nothing is measured, and nothing of it is compiled, unless the C of the models is compiled with
- * -DTW_TRACE=@{name}_profile_step. A step is a layer, or layers that run together row by row.
+ * -DTW_TRACE=@{name}_profile_step -DTW_LAYER=@{name}_profile_layer. Of layers that run together row by row each has what its
+ * kernel and the code before its calls took.
  *
  * Cycles come from the DWT counter on Arm (v7-M and later), from mcycle on RISC-V, from the SDK on Espressif's chips, and else
  * from a function of yours: -DTW_CYCLES=function, uint32_t function(void), counting up.
@@ -15,15 +16,22 @@
 extern "C" {
 #endif
 
-#ifdef TW_TRACE
-void @{name}_profile_begin(void);       /* just before invoke */
-void @{name}_profile_step(int32_t step); /* what invoke calls after each step */
+/* A layer of a stage, or, with layer -1, one that is the step. */
+typedef struct {
+    int32_t step, layer;
+    const char *name;
+} @{name}_profile_row;
 
-/* After invoke: a line for each step. layers: their names. */
-void @{name}_profile_print(void (*print)(const char *text), const char *model, const char *const *layers, int32_t steps);
+#ifdef TW_TRACE
+void @{name}_profile_begin(void);          /* just before invoke */
+void @{name}_profile_step(int32_t step);   /* what invoke calls after each step */
+void @{name}_profile_layer(int32_t layer); /* and after each call of a kernel in a stage that runs row by row */
+
+/* After invoke: a line for each row. */
+void @{name}_profile_print(void (*print)(const char *text), const char *model, const @{name}_profile_row *rows, int32_t count);
 #else
 #define @{name}_profile_begin() ((void)0)
-#define @{name}_profile_print(print, model, layers, steps) ((void)(layers))
+#define @{name}_profile_print(print, model, rows, count) ((void)(rows))
 #endif
 
 #ifdef __cplusplus

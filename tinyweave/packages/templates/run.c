@@ -1,6 +1,6 @@
 @{arena}@{streams}static int run_@{name}(printer print)
 {
-    static const char *const steps[] = {@{steps}
+    static const @{package}_profile_row rows[] = {@{rows}
     };
     int wrong = 0;
     if (@{name}_init(&@{memory}) != 0) {
@@ -14,7 +14,7 @@
             print("@{name}_invoke failed\n");
             return 1;
         }
-        @{package}_profile_print(print, "@{name}", steps, (int32_t)(sizeof steps / sizeof steps[0]));
+        @{package}_profile_print(print, "@{name}", rows, (int32_t)(sizeof rows / sizeof rows[0]));
 @{checks}
         print("@{name} sample ");
         print_integer(print, sample);
