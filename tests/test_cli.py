@@ -72,7 +72,7 @@ def bad(capsys, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "verb", ["inspect", "plan", "compile", "verify", "profile", "deploy", "compare", "reorder", "devices", "quantize"]
+    "verb", ["inspect", "plan", "compile", "export", "verify", "profile", "deploy", "compare", "reorder", "devices", "quantize"]
 )
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0

@@ -34,8 +34,8 @@ def example_files(package: Package, *, in_sections: bool = True) -> Files:
 
 def profile_files(package: Package) -> Files:
     """Return the profile, which the library has: empty unless TW_TRACE is defined."""
-    steps = max(len(model.plan.stages) for model in package.models)
-    layers = max(len(model.plan.graph.ops) for model in package.models)
+    steps = max(1, *(len(model.plan.stages) for model in package.models))
+    layers = max(1, *(len(model.plan.graph.ops) for model in package.models))
     values = {"name": package.name, "NAME": package.name.upper(), "steps": steps, "layers": layers}
     return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
 
@@ -104,7 +104,8 @@ def _run(package: Package, model: PackagedModel) -> str:
         feeds=_indented(feeds, 2),
         checks=_indented(checks, 2),
         shown=_indented(shown, 2),
-        rows="".join(f"\n        {row}," for row in rows),
+        rows="".join(f"\n        {row}," for row in rows or ['{0, -1, ""}']),  # a list must not be empty in C
+        count=len(rows),
     )
 
 

@@ -28,7 +28,7 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
     if model not in names and len(names) != 1:  # the only model of a log may have been exported with another --name
         said = f", but of {', '.join(names[:5])}" if names else ""
         raise CompileError(f"the log has no line 'tw-profile {model} ...'{said}", BUILD)
-    wanted, steps = model if model in names else names[0], rows[-1].step + 1
+    wanted, steps = model if model in names else names[0], max((row.step + 1 for row in rows), default=0)
     counts: dict[tuple[int, str], list[int]] = {(row.step, row.name): [] for row in rows}
     for step, count, layer, cycles in (rest for name, *rest in lines if name == wanted):
         if int(count) != steps:
@@ -36,7 +36,7 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
         if (int(step) - 1, layer) not in counts:
             raise CompileError(f"step {step} of the log has {layer}, which the plan does not have there", SAME)
         counts[int(step) - 1, layer].append(int(cycles))
-    inferences = max(map(len, counts.values()))
+    inferences = max(map(len, counts.values()), default=0)
     for (step, layer), found in counts.items():
         if len(found) != inferences:
             said = f"the log has {len(found)} of {inferences} lines of {layer} in step {step + 1}"

@@ -14,7 +14,7 @@
             print("@{name}_invoke failed\n");
             return 1;
         }
-        @{package}_profile_print(print, "@{name}", rows, (int32_t)(sizeof rows / sizeof rows[0]));
+        @{package}_profile_print(print, "@{name}", rows, @{count});
 @{checks}
         print("@{name} sample ");
         print_integer(print, sample);
