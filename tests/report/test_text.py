@@ -92,7 +92,6 @@ def known(**changes):
             "compilers": {"host": "gcc -O2", "cortex-m7": "arm-gcc -O2"},
             "boards": {},
             "touched": {"host": {"sram": 900}, "cortex-m7": {"sram": 900}},
-            "boards": {},
         },
     }
     return base | changes

@@ -15,11 +15,11 @@ from .options import DEFAULTS, SHARED, Options, command_line, option_words, with
 
 if TYPE_CHECKING:
     from .. import api, files, ir
-    from ..report import front, page, schema
+    from ..report import node_data, page, schema
     from ..report import record as records
 else:
     api, files, ir = map(lazy, ("api", "files", "ir"))
-    front, page, records, schema = map(lazy, (f"report.{name}" for name in ("front", "page", "record", "schema")))
+    node_data, page, records, schema = map(lazy, (f"report.{name}" for name in ("node_data", "page", "record", "schema")))
 
 
 @app.command()
@@ -32,6 +32,10 @@ def report(
     *,
     chosen: Options,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--node-data", metavar="DIR", help="Write bytes, MACs, cycles for Model Explorer, too; of one model."),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> int:
     """Write one page that shows a plan: memory over time, layers, fused stages, what RAM costs in time.
@@ -47,7 +51,14 @@ def report(
         raise ir.CompileError(f"{typed[0]} is for planning, and these are records", "leave it out, or give a model")
     entries = entries_of([schema.read(path) for path in sources if path not in models])
     entries += [_planned(path, chosen) for path in models]
+    if folder is not None and len(entries) != 1:
+        raise ir.CompileError(f"--node-data is of one model, and here are {len(entries)}", "give one")
     files.write_file(out, page.page(entries))
+    if folder is not None:
+        with files.finished_folder(folder) as scratch:
+            for name, text in node_data.node_data(entries[0].record).items():
+                (scratch / name).write_text(text, encoding="utf-8")
+        print(f"wrote {folder}: open the model in Model Explorer, then these files as its node data")
     print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
     if show:
         webbrowser.open(out.resolve().as_uri())

@@ -27,6 +27,7 @@ from ..planning.order.search import file_order, live_bytes
 class LayerRow:
     """One op: bytes of its activations in and out, of its constants, and live while it runs; of a plan its kernel, and why.
 
+    tensors: names of its outputs, those of the file where passes left them.
     instructions, cycles: when measured, and estimated; in a stage that runs row by row those of its kernel's calls.
     """
 
@@ -34,6 +35,7 @@ class LayerRow:
     name: str
     kind: str
     output: str
+    tensors: tuple[str, ...]
     window: str
     macs: int
     constants: int
@@ -83,6 +85,7 @@ def _rows(
             name=graph.ops[index].name,
             kind=graph.ops[index].attrs["kind"] if graph.ops[index].kind == UNSUPPORTED else graph.ops[index].kind,
             output=", ".join(shape_text(tensor.shape) for tensor in graph.outputs_of(graph.ops[index])),
+            tensors=graph.ops[index].outputs,
             window=_window(graph, graph.ops[index]),
             macs=counts[index],
             constants=sum(t.bytes for t in graph.inputs_of(graph.ops[index]) if t is not None and is_constant(t)),
