@@ -110,3 +110,19 @@ def test_several_models_need_a_name_and_files_of_their_own(tmp_path: Path) -> No
     with pytest.raises(tw.CompileError, match="both have a file"):
         tw.export([model("chain"), model("chain")], tmp_path / "a", format="cmake", package="two")
     assert not (tmp_path / "a").exists()
+
+
+def test_an_export_has_the_licence_of_the_kernels(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    assert (export(tmp_path, "riot") / "LICENSE").read_bytes() == (root / "LICENSE").read_bytes()
+
+
+def test_a_board_of_somebody_elses_is_none_that_qemu_plays(tmp_path: Path) -> None:
+    """A device's file may have any name, and memories that have nothing to do with that board's."""
+    memory = '[[memory]]\nname = "{0}"\nkind = "{1}"\naddress = {2}\nbytes = "64k"\n'
+    board = tmp_path / "board.toml"
+    text = 'name = "mps2-an386"\ncore = "cortex-m4"\nclock_hz = 1000000\n'
+    board.write_text(text + memory.format("tcm", "dtcm", 0x10000000) + memory.format("big", "sram", 0x20000000))
+    folder = export(tmp_path / "a", "cmake", device=str(board))
+    assert not (folder / "firmware").exists() and "firmware" not in (folder / "example" / "CMakeLists.txt").read_text()
+    assert "TW_TCM (rw) : ORIGIN = 0x10000000, LENGTH = 65536" in (folder / "memories.ld").read_text()

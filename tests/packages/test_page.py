@@ -12,6 +12,7 @@ import pytest
 from packages.export import needs, run
 from test_verbs import DIGITS, ROOT, run_page
 
+from tinyweave.cli import export
 from tinyweave.packages import FORMATS
 
 PAGE = (ROOT / "docs" / "EXPORT.md").read_text()
@@ -39,4 +40,5 @@ def test_the_python_of_the_page_does_what_it_says(tmp_path: Path, monkeypatch: p
 
 
 def test_the_page_has_every_format() -> None:
+    assert export.FORMATS.replace(" or ", ", ").split(", ") == list(FORMATS)
     assert re.findall(r"^\| `([a-z][a-z0-9-]+)` \|", PAGE, re.MULTILINE) == list(FORMATS)

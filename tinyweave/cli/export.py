@@ -23,6 +23,7 @@ else:
     text, records, sample_files = map(lazy, ("report.text", "report.record", "cli.samples"))
 
 VERSION = "1.0.0"
+FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no table
 
 
 @app.command()
@@ -32,7 +33,7 @@ def export(
         list[Path], typer.Argument(metavar="MODEL...", help="A .tflite, .onnx or .pt2 file, or several that make one package.")
     ],
     *,
-    form: Annotated[str, typer.Option("--format", metavar="NAME", help="The build system: cmake, or see docs/EXPORT.md.")],
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help=f"The build system: {FORMATS}.")],
     chosen: Options,
     inputs: Inputs = None,
     name: Name = None,
@@ -95,6 +96,8 @@ def export(
         print(f"  {file}")
     print(f"  and the C of {', '.join(model.name for model in loaded)}: {len(contents) - len(own)} files")
     steps.say_removed(folder, written)
+    if len(entries) > 1:
+        print("the example has an arena for each model; those that do not run at the same time can share one")
     for record in entries:
         if record["fits"] is False:
             text.show_verdict(screen, record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..devices import Device
+from ..devices import Device, find
 from ..ir import CompileError
 from .package import Files, Package, filled
 
@@ -14,15 +14,18 @@ FRAGMENT = "memories.ld"
 
 
 def is_qemu_board(device: Device | None) -> bool:
-    return device is not None and device.name in BOARDS
+    """Return whether QEMU plays a board: ours of that name, not one that somebody describes."""
+    return device is not None and device.name in BOARDS and device == find(device.name)
 
 
 def fragment_files(package: Package) -> Files:
     """Return the linker fragment that places the arenas; none where they are ordinary arrays."""
     if not package.placed:
         return {}
-    regions = {name: package.regions[name] for name in package.placed if name in package.regions}
-    origins = [f"    TW_{n.upper()} (rw) : ORIGIN = 0x{r.address:08x}, LENGTH = {r.bytes}" for n, r in regions.items()]
+    origins = [
+        f"    TW_{name.upper()} (rw) : ORIGIN = 0x{region.address:08x}, LENGTH = {region.bytes}"
+        for name, region in package.regions.items()
+    ]
     sections = [f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > TW_{name.upper()}" for name in package.placed]
     return {
         FRAGMENT: filled(
@@ -38,7 +41,7 @@ def fragment_files(package: Package) -> Files:
 def firmware_script(package: Package) -> str:
     """Return the whole linker script of a board that QEMU plays."""
     device = package.device
-    if device is None or device.name not in BOARDS:
+    if device is None or not is_qemu_board(device):
         raise CompileError("a firmware is for a board that QEMU plays", f"give --device {', '.join(BOARDS)}")
     base = SECURE if device.core == "cortex-m55" else 0
     rows = [f"    {m.name} : ORIGIN = 0x{base + m.address:08x}, LENGTH = {m.bytes}" for m in device.memories]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from ..codegen import Source, identifier
@@ -99,11 +98,11 @@ class Package:
         """Return the macros that switch the profile on."""
         return [f"TW_TRACE={self.name}_profile_step", f"TW_LAYER={self.name}_profile_layer"]
 
-    @cached_property
+    @property
     def regions(self) -> dict[str, AddressRange]:
-        """Return where the device has the memories that the plans use; none where it does not say."""
+        """Return where the device has the memories that arenas are placed in."""
         maps = self.device.region_maps if self.device else ()
-        return dict(next((regions for regions in maps if set(self.arena) <= set(regions)), {}))
+        return {name: next(regions[name] for regions in maps if name in regions) for name in self.placed}
 
     @property
     def flags(self) -> list[str]:
