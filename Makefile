@@ -3,6 +3,7 @@
 # make sweep  runs the long sweeps, which `make test` leaves out
 # make emulated  runs the tests that build for emulated cores and run there
 # make check  lint, types and tests: what CI runs first
+# make docs   builds the pages of docs/ into out/site
 # make bench  the benchmarks (they need the real models; see bench/README.md)
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test sweep emulated lint types check bench clean
+.PHONY: setup demo test sweep emulated lint types check docs bench clean
 
 setup: $(STAMP)
 
@@ -39,6 +40,10 @@ types: setup
 	$(BIN)/mypy
 
 check: lint types test
+
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup
 	$(BIN)/python bench/emulator_speed.py

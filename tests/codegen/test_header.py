@@ -213,7 +213,7 @@ def test_init_refuses_a_memory_that_is_missing_misaligned_or_too_small(name: str
 
 
 def test_the_functions_in_the_guide_compile(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "FIRMWARE.md").read_text()
     code = guide[guide.index('```c\n#include "kws.h"\n') + 5 :]
     write(source_of(NETWORKS["chain"](), name="kws"), tmp_path)
     (tmp_path / "main.c").write_text(code[: code.index("```")])

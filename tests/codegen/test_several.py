@@ -168,7 +168,7 @@ def test_models_with_files_of_one_name_are_refused() -> None:
 
 
 def test_the_arena_of_the_guide_compiles(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "FIRMWARE.md").read_text()
     code = guide[guide.index('```c\n#include "kws.h"\n#include "vww.h"') + 5 :]
     write(dict(source("chain", seen="kws").files) | dict(source("stream", seen="vww").files), tmp_path)
     use = "int main(void)\n{\n    return kws_init(&for_kws) || vww_init(&for_vww);\n}\n"

@@ -129,7 +129,9 @@ def test_what_cannot_be_trained_is_refused_in_one_line() -> None:
 
 def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text().split("\n## Training for int8\n")[1].split("\n## ")[0]
+    text = (
+        (Path(__file__).parents[2] / "docs" / "QUANTIZE.md").read_text().split("\n## Training for int8\n")[1].split("\n## ")[0]
+    )
     module, _ = network("resnet8")
     batches = [(torch.randn(8, 3, 32, 32), torch.arange(8)) for _ in range(2)]
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

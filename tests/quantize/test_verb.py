@@ -52,11 +52,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def section(title: str) -> str:
-    guide = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
-    return guide.split(f"\n## {title}\n")[1].split("\n## ")[0]
-
-
 def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install 'tinyweave[images]')")
     monkeypatch.chdir(tmp_path)
@@ -65,7 +60,7 @@ def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, m
         folder = tmp_path / "photos" / "abcde"[number % 5]
         folder.mkdir(parents=True, exist_ok=True)
         image.fromarray(values).save(folder / f"{number}.png")
-    text = section("From float to int8")
+    text = (Path(__file__).parents[2] / "docs" / "QUANTIZE.md").read_text().split("\n## Training")[0]
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     assert len(commands) >= 3
     for command in commands:
