@@ -103,7 +103,7 @@ function drawMap() {
       const x = LEFT + sizes.indexOf(cell.size) * column, y = (widths.length - 1 - widths.indexOf(cell.width)) * high, words = `${cell.size} x ${cell.size}, width ${cell.width}: ${Math.round(100 * cell.share)} % fit, ${rounded(cell.p80 / 1e6)} M MACs`;
       const here = cell === best && cell.p80;
       return [s("rect", { x: x + 1, y: y + 1, width: column - 2, height: high - 2, style: cell.share ? `fill:var(--output);fill-opacity:${0.15 + 0.85 * cell.share}` : "fill:var(--card)", onclick: () => set({ network: "tinynas", resolution: cell.size, width: cell.width }) }, s("title", {}, words)),
-        text(x + column / 2, y + 16, here ? "★" : cell.share >= 0.8 ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "on" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
+        text(x + column / 2, y + 16, here ? "★" : cell.share >= 0.8 ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "star" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
     });
     const names = [...widths.map((width, index) => text(LEFT - 8, (widths.length - 1 - index) * high + 16, width, { class: "faint", "text-anchor": "end" })),
       ...sizes.map((size, index) => text(LEFT + (index + 0.5) * column, widths.length * high + 14, size, { class: "faint", "text-anchor": "middle" }))];
