@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def waves(count: int = 900) -> Dataset:
     parts = np.arange(count) % 5
     of_part = np.where(parts == 0, 2, np.where(parts == 1, 1, 0)).astype(np.uint8)
     return Dataset("sensors", ("slow", "fast"), np.round(values).astype(np.int8)[:, None], labels, of_part, {"window": 24})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_process() -> Iterator[None]:
+    """One process trains for all of these searches: a new one would spend most of its time on importing PyTorch."""
+    start = halving._pool
+    with start(1) as pool, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(halving, "_pool", lambda processes: nullcontext(pool) if processes == 1 else start(processes))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -115,19 +125,23 @@ def test_a_limit_that_nothing_meets_is_said_at_once(
 
 
 @pytest.mark.emulator
-def test_the_best_network_that_fits_when_built_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_best_network_that_fits_when_built_is_taken(
+    found: SearchResult, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The limit is what the search says of one network; the best one is made to exceed it, as its code may when it is built."""
-    real, tried = searching.deployed, list[float]()
+    real, tried = searching.deployed, list[object]()
+    too_much = replace(found.deployment, profile=replace(found.deployment.profile, code=1 << 20))
 
-    def deployed(small: object, target: Target, *rest: object) -> object:
-        done = real(small, target, *rest)
-        tried.append(done.profile.flash)
-        return replace(done, profile=replace(done.profile, code=1 << 20)) if len(tried) < 3 else done
+    def deployed(small: object, *rest: object) -> object:
+        tried.append(small)
+        return too_much if len(tried) < 3 else real(small, *rest)
 
     monkeypatch.setattr(searching, "deployed", deployed)
-    result = search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1)
+    shutil.copytree(found.folder, tmp_path / "same")  # all are trained there
+    result = search(waves(), SPACE, TARGET, tmp_path / "same", rungs=TWO, processes=1)
     order = [record["candidate"] for record in best_first(result.trained)]
-    assert len(tried) == 3 == len(order) and result.fits and result.arch == result.candidates[order[2]][0]
+    assert not too_much.fits and len(tried) == 3 == len(order)
+    assert result.fits and result.arch == result.candidates[order[2]][0] and result.trained == found.trained
 
 
 def test_networks_trained_longest_come_first() -> None:
@@ -200,6 +214,13 @@ def test_search_and_train_from_the_command_line(
 ) -> None:
     from tinyweave.cli import main
 
+    measured, seconds = halving.seconds_per_epoch, list[float]()
+
+    def slow(*about: object) -> float:
+        seconds.append(measured(*about))
+        return 0.6  # so that 6 s are ten epochs, as RUNGS has them, on any machine
+
+    monkeypatch.setattr(halving, "seconds_per_epoch", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
     monkeypatch.setattr(searching, "POOL", 1)
     rng = np.random.default_rng(4)
@@ -212,6 +233,7 @@ def test_search_and_train_from_the_command_line(
     code = main(["search", *given, "--window", "24", "--minutes", "0.1", "--processes", "1", "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
+    assert seconds[0] > 0 and json.loads((tmp_path / "found" / "search.json").read_text())["rungs"] == [[3, 2], [1, 4]]
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     arch = str(tmp_path / "found" / "arch.json")
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
