@@ -46,6 +46,7 @@ VIEWS = (  # run every kernel with views, by rows and with memory
 QUICK_S = 10  # of a Python change's tests, which begin before the others are even imported
 MOST_KERNELS = 6  # of those that use a C file, whose tests come before the room's
 MOST_KILLERS = 3
+PLANS = ("tests/fuzz/test_random_plans.py", "tests/fuzz/test_networks.py")  # stages and tiles, whose loops share C of their own
 TRACES = ("tests/kernels/test_access.py", "tests/kernels/test_overlap_distance.py")  # run every kernel
 # room -> its files, and the folders whose tests guard it
 ROOMS = {
@@ -235,8 +236,10 @@ def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Seq
     steps = [list(killers)] if killers else []
     steps += [["tests/kernels/test_kernels.py", "-k", row.name] for row in rows[:MOST_KERNELS] if row.cores]
     kinds = sorted({kind for row in rows for kind in row.kinds})
-    steps += [[KINDS, "-k", " or ".join(kinds)]] if few and kinds else [[KINDS]]  # no other op runs what is in the file
-    return [*steps, *VIEWS, *([trace] for trace in TRACES)]
+    # no other op runs what is in the file
+    alone = [[KINDS, "-k", " or ".join(kinds)]] if few and kinds else [[KINDS]]
+    plans = [] if few and kinds else [[plans] for plans in PLANS]
+    return [*steps, *(alone + plans if rows else plans + alone), *VIEWS, *([trace] for trace in TRACES)]
 
 
 def tests_by_line(folder: Path) -> tuple[Covering, Seconds]:
@@ -293,7 +296,7 @@ def executing(mutant: Mutant, covering: Covering) -> list[str]:
     return sorted({test for line in min(spans, key=len, default=range(0)) for test in lines.get(line, [])})
 
 
-def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int) -> dict[str, object]:
+def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int, budget_s: int) -> dict[str, object]:
     """Run a mutant's tests in a tree of its own, which is put right again."""
     path, start = tree / mutant.file, time.monotonic()
     original = path.read_text()
@@ -302,7 +305,8 @@ def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int
     by = ""
     try:
         for tests in steps:
-            if by := failure(tree, tests, limit_s):
+            left = budget_s - (time.monotonic() - start)
+            if left < 1 or (by := failure(tree, tests, limit_s, left)):
                 break
     finally:
         path.write_text(original)
@@ -332,21 +336,25 @@ def environment(tree: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TINYWEAVE_SHARED": str(tree / "none")}
 
 
-def failure(tree: Path, tests: Sequence[str], limit_s: int) -> str:
-    """Return the first test that fails, "" when all pass. The real models are left out: the rooms' own tests must notice."""
+def failure(tree: Path, tests: Sequence[str], limit_s: int, budget_s: float) -> str:
+    """Return the first test that fails, "" when all pass that begin within `budget_s` seconds.
+
+    The real models are left out: the rooms' own tests must notice.
+    """
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={limit_s}"]
+    command.append(f"--session-timeout={budget_s:.0f}")
     pipe, merged = subprocess.PIPE, subprocess.STDOUT
     process = subprocess.Popen([*command, *tests], cwd=tree, env=environment(tree), stdout=pipe, stderr=merged, text=True)
     with suppress(OSError):  # where a change asks for all memory, Linux ends this process and no other
         Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
     said, _ = process.communicate()
-    if process.returncode in (0, 5):  # 5: no test was collected
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    if process.returncode in (0, 5) or ("session-timeout" in said and not failed):  # 5: no test was collected
         return ""
     if process.returncode == 4 and "[" in tests[0]:  # the change gave a test's parameters other names
         return ""
     if process.returncode == 4:
         raise SystemExit(f"pytest refuses {tests}: {said[-300:]}")
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
     return failed[1] if failed else " ".join(said[-200:].split()) or f"exit code {process.returncode}"
 
 
@@ -366,6 +374,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit-s", type=int, default=120, help="seconds for a test: a change that never ends has died")
+    parser.add_argument(
+        "--budget-s", type=int, default=300, help="seconds for a change: one that no test has noticed by then lives"
+    )
     parser.add_argument("--record", type=Path, help="results, as lines of JSON; out/mutants_SEED.jsonl if left out")
     parser.add_argument("--again", action="store_true", help="run survivors of the record again")
     parser.add_argument("--covering", type=Path, help="which test executes which line, as JSON; made if it is not there")
@@ -408,7 +419,7 @@ def main() -> int:
             with lock:
                 killers = killers_of(mutant.file, results.values())
             try:
-                row = run(mutant, tree, own_tests(mutant, covering, seconds, killers), options.limit_s)
+                row = run(mutant, tree, own_tests(mutant, covering, seconds, killers), options.limit_s, options.budget_s)
             finally:
                 trees.put(tree)
             with lock:

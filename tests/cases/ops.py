@@ -151,6 +151,7 @@ SHAPE_PAIRS = (
     ((4, 5), (1,)),
     ((2, 1, 3, 1, 2), (2, 4, 1, 3, 2)),
 )
+FOUR_AXES = (2, 1, 5, 1), (1, 4, 1, 3)  # none of them can be joined with the next one
 
 
 def _add(rng: Rng) -> Iterator[Drawn]:
@@ -171,7 +172,7 @@ def _add(rng: Rng) -> Iterator[Drawn]:
 
 def _sum(rng: Rng) -> Iterator[Drawn]:
     yield from _add(rng)
-    for first, second in SHAPE_PAIRS * 3:
+    for first, second in (*SHAPE_PAIRS, FOUR_AXES, FOUR_AXES[::-1]) * 3:
         a, b, out = (
             activation(name, shape, rng, dtype="int16") for name, shape in (("a", first), ("b", second), ("output", ()))
         )

@@ -7,14 +7,17 @@ an output must really begin below each input. `-m sweep` watches all cases inste
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cases.ops import Case
 from cases.rows import cases_of, some_of
 from kernels.traces import Chosen, Seen, on_core, on_host
 
+from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.kernels import access
 from tinyweave.kernels.table import BY_NAME, VARIANTS, Variant
 from tinyweave.simulate import emulated
@@ -92,3 +95,15 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
             if declared != stepped:
                 wrong.append(f"{row.name}, {case.id}: declared {declared}, by its steps {stepped}")
     assert not wrong, "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("after", [(0, 0), (0, 1), (1, 0), (2, 1)])
+def test_pixels_beyond_the_end_of_a_map_are_gathered(after: tuple[int, int]) -> None:
+    """A 1x1 convolution may have a pad behind its map; where its last window lies there, no window is read where it lies."""
+    shapes = {"x": (1, 4, 6, 16), "w": (8, 1, 1, 16), "y": (1, 4 + after[0], 6 + after[1], 8)}
+    tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
+    tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
+    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": tuple((0, n) for n in after), "activation": "none"}
+    graph = Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+    row = BY_NAME["tw_conv_2d_s8_mve"]
+    assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0])

@@ -43,6 +43,7 @@ COMPILERS = {
     "arm m55": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mfpu=auto", "-mfloat-abi=hard", *THUMB),
     "zig m55": (*ZIG, "-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m55+mve+fp_armv8d16", *THUMB, *BARE) if ZIG else (),
 }
+READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns of what it reads, gcc also of what it sees when it optimises
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
 HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
 ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
@@ -67,13 +68,14 @@ def run(command: list[str | Path], **options: object) -> None:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_no_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *c99(command[0]), *INCLUDE, "-O2", PLAIN, "-c", *C_FILES], cwd=tmp_path)
+    how = ("-O2", "-c") if "gcc" in command[0] else READ
+    run([*command, *c99(command[0]), *INCLUDE, *how, PLAIN, *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_kernels_are_valid_cpp(name: str, tmp_path: Path) -> None:
     command = compiler(name)
-    run([*command, *CPP, *INCLUDE, PLAIN, "-c", *C_FILES], cwd=tmp_path)
+    run([*command, *CPP, *INCLUDE, PLAIN, *(("-fsyntax-only",) if name == "gcc" else READ), *C_FILES], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("header", [path for path in FILES.values() if path.suffix == ".h"], ids=lambda path: path.stem)
@@ -106,8 +108,17 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
     )
 
 
+@pytest.fixture(scope="module")
+def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The product's own kernels that those of the ablation are held against."""
+    files = [path for path in sources(swapped.TRIALS) if path.suffix == ".c"]
+    return sanitized(tmp_path_factory.mktemp("portable"), files, WARNINGS)[0]
+
+
 @pytest.mark.parametrize(("unrolled", "largest_shift"), [(0, 1), (1, 1), (1, -2)])
-def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shift: int, tmp_path: Path) -> None:
+def test_kernels_of_the_ablation_equal_portable_ones(
+    unrolled: int, largest_shift: int, portable_trials: Path, tmp_path: Path
+) -> None:
     """What bench/ablation.py swaps in, built without a warning, beside the product's own in two libraries; what rescales with
     the DSP extension where shifts are small enough for it."""
     macros = {"IM2COL_WORDS": swapped.IM2COL_WORDS, "UNROLLED": unrolled, "SIDE_3": 1, "SIDE_5": 1, "SIDE_7": 1}
@@ -115,15 +126,10 @@ def test_kernels_of_the_ablation_equal_portable_ones(unrolled: int, largest_shif
     own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
     names = {path.name for path in own}
     rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
-    flags = [*WARNINGS, "-I", tmp_path]
-    libraries = []
-    for folder, files in (("portable", [*rest, *(FILES[path.name] for path in own)]), ("swapped", [*rest, *own])):
-        (tmp_path / folder).mkdir()
-        library, environment = sanitized(tmp_path / folder, files, flags)
-        libraries.append(library)
+    library, environment = sanitized(tmp_path, [*rest, *own], [*WARNINGS, "-I", tmp_path])
     tests = Path(swapped.__file__).parents[1]
     run(
-        [sys.executable, "-m", "kernels.swapped", *libraries, str(SEED), str(largest_shift)],
+        [sys.executable, "-m", "kernels.swapped", portable_trials, library, str(SEED), str(largest_shift)],
         env=os.environ | environment,
         cwd=tests,
     )

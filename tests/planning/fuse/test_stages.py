@@ -88,7 +88,20 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def testgrowing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
-    graph = by_row(seed)
+    grown_as_scheduled(by_row(seed), brought)
+
+
+def test_branches_that_begin_apart_wait_for_each_other() -> None:
+    """Neither reads the other: their ticks are known relative to each other only when one op reads both."""
+    net = Net(48, 8, 4)
+    slow = net.depthwise(net.conv("image", 4, 3, 2), 5, 2)
+    fast = net.depthwise(net.conv("image", 4, 3, 4), 3)
+    graph = net.finish("apart", net.depthwise(net.add(fast, net.conv(slow, 4)), 3))
+    grown_as_scheduled(graph, False)
+    grown_as_scheduled(graph, True)
+
+
+def grown_as_scheduled(graph: Graph, brought: bool) -> None:
     row_graph, order = row_graph_of(graph, *(graph.inputs if brought else ())), file_order(graph)
     grown = {
         (a, end): dict(made)
