@@ -39,7 +39,8 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
-VIEWS = (  # run every kernel with views, by rows and with memory
+VIEWS = (  # run every kernel with views, by rows and with memory; functions of numbers on all numbers
+    ["tests/kernels/test_fixed_point.py"],
     ["tests/kernels/test_kernels.py", "-k", "rings_equal_whole_maps"],
     ["tests/codegen/test_sums_by_rows.py", "tests/codegen/test_svdf.py"],
 )

@@ -260,7 +260,7 @@ def fully_connected(rng: Rng) -> Iterator[Drawn]:
 
 
 def lstm(rng: Rng) -> Iterator[Drawn]:
-    for number in range(24):
+    for number in range(26):
         depth, cells = int(rng.choice([1, 3, 8, 17])), int(rng.choice([1, 2, 5, 16]))
         batch, time, time_major = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 7])), bool(rng.integers(2))
         x = activation("input", (time, batch, depth) if time_major else (batch, time, depth), rng)
@@ -272,7 +272,8 @@ def lstm(rng: Rng) -> Iterator[Drawn]:
             return constant(name, rng.integers(-127, 128, (rows, columns)).astype(np.int8), Quant((scale,), (0,)))
 
         weights = [matrix(f"weights_{i}", depth, x) for i in range(4)]
-        recurrent = [matrix(f"recurrent_{i}", cells, out) for i in range(4)]
+        again = spread if number < 24 else 300.0  # at last every step of a gate's recurrent sum shows in the output
+        recurrent = [matrix(f"recurrent_{i}", cells, out, spread=again) for i in range(4)]
         bias = [
             constant(f"bias_{i}", rng.integers(-9999, 9999, cells).astype(np.int32), Quant((x.scale * w.scale,), (0,)))
             for i, w in enumerate(weights)

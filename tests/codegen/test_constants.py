@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from cases import maps, tiny
 from fuzz.generate import random_network
 
-from tinyweave.codegen import Origin, constant_bytes, emit
+from tinyweave.codegen import Origin, c, constant_bytes, emit
 from tinyweave.ir import Graph
 from tinyweave.planning import plan
 
@@ -32,3 +33,19 @@ def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
     made = plan(graph, core=core)
     header = emit(made, "net", Origin("net.tflite", "0")).files["net_weights.h"]
     assert constant_bytes(made) == bytes_in_header(header)
+
+
+@pytest.mark.parametrize("digits", range(1, 12))
+def test_lines_of_an_array_are_as_wide_as_they_may_be(digits: int) -> None:
+    values = np.full(400, 10 ** (digits - 1))
+    for count in (1, 2, 9, 10, 11, 12, 400):
+        first, *rest = c.array("int64_t", "name", values[:count]).splitlines()
+        if not rest:
+            assert len(first) <= c.WIDTH and re.findall(r"\d+", first.partition("{")[2]) == [str(values[0])] * count
+            continue
+        assert len(f"{first}{', '.join(['0' * digits] * count)}}};") >= c.WIDTH, "one line would do"
+        *full, last, end = rest
+        assert end == "};" and sum(line.count(",") for line in (*full, last)) == count
+        for line in full:
+            assert len(line) < c.WIDTH <= len(line) + digits + 2
+        assert len(last) <= max(map(len, full), default=c.WIDTH)
