@@ -64,6 +64,7 @@ def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: p
 def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[search]'")
     monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # a search as short as can be
+    monkeypatch.setattr(halving, "seconds_per_epoch", lambda *_: 60.0)
     monkeypatch.setattr(searching, "POOL", 1)
     monkeypatch.chdir(tmp_path)
     assert run_page("SEARCH.md") == 1

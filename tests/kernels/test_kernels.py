@@ -47,6 +47,7 @@ READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns of what it reads,
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
 HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
 ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
+UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers see as much, and loops that are written out build ten times as fast
 TWINS = 400  # of each fast kernel; bench/fast_kernels.py runs more
 ON_CORE = 200  # trials of each kernel on its core
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
@@ -100,7 +101,7 @@ def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str
 
 
 def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -> None:
-    library, environment = sanitized(tmp_path)
+    library, environment = sanitized(tmp_path, flags=UNOPTIMISED)
     run([sys.executable, Path(ring_views.__file__), library, str(SEED)], env=os.environ | environment)
     tests = Path(ring_views.__file__).parents[1]
     run(
@@ -112,7 +113,7 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
 def portable_trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The product's own kernels that those of the ablation are held against."""
     files = [path for path in sources(swapped.TRIALS) if path.suffix == ".c"]
-    return sanitized(tmp_path_factory.mktemp("portable"), files, WARNINGS)[0]
+    return sanitized(tmp_path_factory.mktemp("portable"), files, UNOPTIMISED)[0]
 
 
 @pytest.mark.parametrize(("unrolled", "largest_shift"), [(0, 1), (1, 1), (1, -2)])
@@ -126,7 +127,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(
     own = [path for path in sorted(ABLATION.glob("*.c")) if path.name != "tw_conv.c" or largest_shift < -1]
     names = {path.name for path in own}
     rest = [path for path in sources(swapped.TRIALS) if path.suffix == ".c" and path.name not in names]
-    library, environment = sanitized(tmp_path, [*rest, *own], [*WARNINGS, "-I", tmp_path])
+    library, environment = sanitized(tmp_path, [*rest, *own], [*UNOPTIMISED, "-I", tmp_path])
     tests = Path(swapped.__file__).parents[1]
     run(
         [sys.executable, "-m", "kernels.swapped", portable_trials, library, str(SEED), str(largest_shift)],

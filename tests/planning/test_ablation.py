@@ -40,7 +40,7 @@ def test_each_technique_saves_what_a_hand_finds() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_no_technique_ever_costs_bytes(seed: int) -> None:
-    graph = random_network(seed, 16)
+    graph = random_network(seed, 12)
     rows = ablation(graph)
     *arenas, best = rows.values()
     assert arenas == sorted(arenas, reverse=True), rows

@@ -68,15 +68,14 @@ def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
     free = [op for op in graph.ops if not RULES[op.kind].tied and RULES[op.kind].fixed is None]
     layers = free if damage == "a clipped range" else weighted
     for index in np.random.default_rng(1000 + seed).permutation(len(layers)):
-        for strength in np.geomspace(1.03, 200, 40):
-            real, worse = damaged(
-                graph, small, made, inputs, op=layers[index], damage=damage, strength=float(strength), seed=seed
-            )
+        weak, strong = 1.03, 200.0
+        for _ in range(8):  # more of it costs more
+            strength = (weak * strong) ** 0.5
+            real, worse = damaged(graph, small, made, inputs, op=layers[index], damage=damage, strength=strength, seed=seed)
             cost = before - sqnr(real, worse, inputs)
             if COST[0] <= cost <= COST[1]:
                 return real, worse, inputs, layers[index].name
-            if cost > COST[1]:
-                break
+            weak, strong = (weak, strength) if cost > COST[1] else (strength, strong)
     raise AssertionError(f"no layer of network {seed} can be damaged so")
 
 

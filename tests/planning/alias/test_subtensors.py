@@ -137,13 +137,13 @@ def test_joins_and_cuts_give_the_same_bytes(seed: int, tmp_path: Path) -> None:
 def test_random_joins_and_cuts_keep_every_operand_intact() -> None:
     """Every plan is checked as it is made; most have parts, and `best` is never larger than with copies."""
     free = 0
-    for seed in range(60):
+    for seed in range(30):
         original = random_rows(seed)
         order = random_order(original, random.Random(seed))
         free += len(free_ops(plan_in_order(original, order, overlap=True, moves=True, parts=True)))
         copied = plan_in_order(original, file_order(original), overlap=True, moves=True)
         assert plan(original).arena["sram"] <= copied.arena["sram"], seed
-    assert free > 60
+    assert free > 30
 
 
 def joined() -> Graph:

@@ -48,7 +48,7 @@ def test_flash_goes_where_it_saves_most(graph: Graph):
     alone = [op.name for op in graph.ops if op.kind == "conv_2d" and op.attrs["stride"] == (1, 1)][:3]
     found = [
         flash_heavy(plan(graph, "unfused", core=CORE, aim="speed", flash=flash, other_flash=0))
-        for flash in range(0, 60_000, 1_000)
+        for flash in range(0, 60_000, 2_000)
     ]
     assert found[0] == [] and found[-1] == alone and [alone[0]] in found
     assert all(set(less) <= set(more) or len(less) == len(more) for less, more in pairwise(found))

@@ -161,7 +161,7 @@ def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
 def test_layouts_always_reach_what_the_busiest_step_needs() -> None:
     """Every layout is walked through: no two live buffers meet but by a rule, and a move goes to where nothing else lies."""
     moved = 0
-    for seed in range(300):
+    for seed in range(150):
         buffers, rules, need = stepwise(random.Random(seed))
         assert find_relocation(buffers, rules, need - 4, ((), {"in"}), lambda name, step: True) is None, seed
         found = find_relocation(buffers, rules, need, ((), {"in"}), lambda name, step: True)
@@ -178,7 +178,7 @@ def test_layouts_always_reach_what_the_busiest_step_needs() -> None:
             at |= {b.name: left[b.name].pop(0) for b in buffers if b.start == step and b.name != "in"}
             assert apart(at, sizes, rules), seed
         assert not any(left.values()), seed
-    assert moved > 50
+    assert moved > 25
 
 
 def apart(at: dict[str, int], sizes: dict[str, int], rules: list[Rule]) -> bool:
