@@ -237,10 +237,10 @@ def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Seq
     steps = [list(killers)] if killers else []
     steps += [["tests/kernels/test_kernels.py", "-k", row.name] for row in rows[:MOST_KERNELS] if row.cores]
     kinds = sorted({kind for row in rows for kind in row.kinds})
-    # no other op runs what is in the file
-    alone = [[KINDS, "-k", " or ".join(kinds)]] if few and kinds else [[KINDS]]
-    plans = [] if few and kinds else [[plans] for plans in PLANS]
-    return [*steps, *(alone + plans if rows else plans + alone), *VIEWS, *([trace] for trace in TRACES)]
+    traces, plans = [[trace] for trace in TRACES], [[plans] for plans in PLANS]
+    if few and kinds:  # no other op runs what is in the file
+        return [*steps, [KINDS, "-k", " or ".join(kinds)], *VIEWS, *traces]
+    return [*steps, *plans, *VIEWS, [KINDS], *traces]
 
 
 def tests_by_line(folder: Path) -> tuple[Covering, Seconds]:

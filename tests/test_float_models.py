@@ -17,6 +17,7 @@ from cases.from_torch import trained  # noqa: E402
 import tinyweave as tw  # noqa: E402
 
 SMALL = ("ds_cnn", "lstm", "resnet8")
+BY_ONNX = ("lstm", "gru", "mobilenet_v3_small", "shufflenet_v2", "unet")  # all come as from torch: tests/importers/test_onnx.py
 
 
 def check(model: tw.Model) -> None:
@@ -41,7 +42,7 @@ def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
 @pytest.mark.litert
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", BY_ONNX)
 def test_an_architecture_runs_on_the_core_through_onnx(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
     module, example = network(name)

@@ -20,7 +20,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan_in_order, plan_in_stages
 
-USUAL, IN_SWEEPS = 16, 60
+USUAL, IN_SWEEPS = 16, 40
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

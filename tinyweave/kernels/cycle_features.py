@@ -20,7 +20,7 @@ def plain(graph: Graph, op: Op) -> Features:
     """Count what any kernel does: products, outputs, inputs, pixels."""
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
-    return "", (macs or out.elements * window, out.elements, x.elements, out.elements // max(1, prod(out.shape[-1:])), 1.0)
+    return "", (macs or out.elements * window, out.elements, x.elements, out.elements // prod(out.shape[-1:]), 1.0)
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
