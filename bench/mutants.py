@@ -3,10 +3,10 @@
 In: a seed. 150 changes are drawn over kernels/ (C and Python), planning/ and codegen/, each of one place by one operator: an
 integer one more or less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests
 of its room that execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
-one fails: first those that noticed other changes of the file, then the others, the quick ones first. Out: a line for each
-change, then the survivors and the share that died. A change that cannot be told from the original is listed with its reason in
-mutants_equivalent.json and not run. Results are appended to --record and not computed again. Exit code 1 when less than 95 % of
-those not shown to be equivalent die, or when a test fails without a change.
+one fails: first those that noticed other changes of the file, then those that lie nearest, the quick ones first. Out: a line
+for each change, then the survivors and the share that died. A change that cannot be told from the original is listed with its
+reason in mutants_equivalent.json and not run. Results are appended to --record and not computed again. Exit code 1 when less
+than 95 % of those not shown to be equivalent die, or when a test fails without a change.
 """
 
 from __future__ import annotations
@@ -218,14 +218,22 @@ def draw(seed: int, count: int) -> list[Mutant]:
 
 
 def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Sequence[str]) -> list[list[str]]:
-    """Return what pytest is to run, one call after the other. killers: tests that noticed other changes of the file."""
+    """Return what pytest is to run, one call after the other. killers: tests that noticed other changes of the file.
+
+    Of a Python file, tests of its own come first, then those of its folder, then the quick ones.
+    """
     path, guards = Path(mutant.file), ROOMS[mutant.room][1]
     if path.suffix == ".py":
         tests = executing(mutant, covering)
         if tests == [""]:  # it runs at import alone: any test of the room may notice
             own = sorted(str(test.relative_to(ROOT)) for test in ROOT.glob(f"tests/**/test_*{path.stem}*.py"))
             return [[test] for test in (*own, guards[0])]
-        chosen = sorted((test for test in tests if test.startswith(guards)), key=lambda test: seconds.get(test, 0.0))
+        folder = f"tests/{path.parent.relative_to('tinyweave')}/"
+
+        def nearness(test: str) -> tuple[bool, bool, float]:
+            return f"test_{path.stem}.py" not in test, not test.startswith(folder), seconds.get(test, 0.0)
+
+        chosen = sorted((test for test in tests if test.startswith(guards)), key=nearness)
         known = [test for test in killers if test.split("[")[0] in chosen]
         quick, total = 0, 0.0
         while quick < len(chosen) and total < QUICK_S:
