@@ -248,7 +248,7 @@ def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Seq
     traces, plans = [[trace] for trace in TRACES], [[plans] for plans in PLANS]
     if few and kinds:  # no other op runs what is in the file
         return [*steps, [KINDS, "-k", " or ".join(kinds)], *VIEWS, *traces]
-    return [*steps, *plans, *VIEWS, [KINDS], *traces]
+    return [*steps, *VIEWS, *plans, [KINDS], *traces]
 
 
 def tests_by_line(folder: Path) -> tuple[Covering, Seconds]:
