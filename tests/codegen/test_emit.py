@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.ops import through_state
 from cases.strict import CPP
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny_graph
@@ -165,3 +166,17 @@ def test_of_an_empty_slice_nothing_is_copied(schedule: str, tmp_path: Path) -> N
     path.write_bytes(to_tflite(tiny_graph("empty", [image, part, joined, begin, size], ops, ("x",), ("y",))))
     model = api.load(path)
     assert api.verify(model, api.plan(model, schedule), count=2, core=None).ok
+
+
+@pytest.mark.parametrize("values", [[5, 5, 5, 5], [5, -3, 5, 5], [-3, 5, 0, 1]])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_state_begins_with_its_first_values(values: list[int], dtype: str, tmp_path: Path) -> None:
+    """Equal bytes are set, others copied: after init and after a reset the memory is read before anything is assigned."""
+    x = replace(activation("x", (1, 4), 0.5), dtype=dtype)
+    graph = through_state("read_variable", x, np.array([values], dtype), computed=False)
+    write(source_of(graph, name="m"), tmp_path)
+    program = host.build(tmp_path, "m", sanitize=True)
+    once = [np.full((1, 4), 9, dtype).tobytes()]
+    for earlier in ([], [once, None]):  # None: a reset
+        run = host.invoke(program, plan(graph).arena, once, compare.output_bytes(graph), earlier=earlier)
+        assert compare.unpack(graph, run)[0].ravel().tolist() == values

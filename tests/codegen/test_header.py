@@ -175,6 +175,18 @@ def test_conversions_give_what_the_reference_gives(
     assert np.array_equal(np.array(lines[real.size :]), np.stack(back, axis=1))
 
 
+@pytest.mark.parametrize(("dtype", "end"), [("int8", 128.0), ("uint8", 128.0), ("int16", 0.5)])
+def test_conversions_of_integers_end_where_32_bits_do(dtype: str, end: float) -> None:
+    """An output's real numbers, in units of 1/65536, must be int32s; an input's steps no smaller than such a unit."""
+    for name, scales in (("input", (2.0**-16, 2.0**-16 * 1.001)), ("output", (end, end * 0.999))):
+        for scale, there in zip(scales, (False, True), strict=True):
+            x, y = tensor("x", dtype, 1.0, 0), tensor("y", dtype, 1.0, 0)
+            ends = {"input": x, "output": y} | {name: tensor("xy"[name == "output"], dtype, float(scale), 0)}
+            network = graph("net", [*ends.values()], [Op("quantize_0", "quantize", ("x",), ("y",))], ("x",), ("y",))
+            header = source_of(network, name="m").files["m.h"]
+            assert (f"quantize_{name}_0_q16(" in header) == there, (name, scale)
+
+
 def example(header: str) -> str:
     """The program in the header's first comment."""
     comment = header[: header.index("*/")].splitlines()
