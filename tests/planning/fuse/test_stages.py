@@ -156,6 +156,21 @@ def test_a_tile_by_hand() -> None:
     assert joined(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
 
 
+def test_what_repeats_in_all_rows_is_read_from_outside_of_a_tile() -> None:
+    """A gate of one pixel, as squeeze-and-excite has them: a tile may read it, and cannot compute it."""
+    net = Net(9, 12, 4)
+    wide = net.conv("image", 8)
+    mean = net.op(
+        "average_pool_2d", (wide,), (1, 1, 1, 8), kernel=(9, 12), padding=((0, 0), (0, 0)), stride=(1, 1), activation="none"
+    )
+    gate = net.conv(mean, 8)
+    gated = net.op("mul", (wide, gate), net.shape(wide), activation="none")
+    rows = row_graph_of(net.finish("gated", net.conv(gated, 4, 3)))
+    reads = joined(rows, (3, 4))
+    assert reads is not None and {read.tensor: read.window.stride for read in reads} == {wide: 1, gate: 0}
+    assert joined(rows, (2, 3)) is None and joined(rows, (2, 3, 4)) is None
+
+
 def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
     """Per op of a run the rows of its output that a row of the last one needs, one by one."""
     needed: dict[int, set[int]] = {run[-1]: {row}}
