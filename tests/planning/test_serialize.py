@@ -50,6 +50,21 @@ def test_a_plan_comes_back_as_it_was(name: str) -> None:
     assert to_json(again) == to_json(made) and again.stages == made.stages
 
 
+def test_a_file_s_shape_has_a_version() -> None:
+    """People keep plans: files of this shape are of version 7, and another shape gets another number."""
+    record = json.loads(to_json(PLANS["tiles"][1](block())))
+    assert record["version"] == 7
+    assert sorted(record) == sorted(
+        """arena buffers channels_once graph lower_bound moves offsets places scratch stages streamed_inputs streamed_outputs
+        variants version""".split()
+    )
+    stage, buffer = record["stages"][0], record["buffers"][0]
+    assert sorted(buffer) == ["align", "bytes", "end", "memory", "name", "start"]
+    assert sorted(stage) == ["ops", "schedule", "tiles"] and sorted(stage["tiles"][0]) == ["cached", "cols", "ops", "rows"]
+    assert sorted(stage["schedule"]) == ["rings", "tiles", "timings"]
+    assert sorted(stage["schedule"]["timings"][0]) == ["every", "first", "node", "rows", "rows_per_iteration"]
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_damaged_files_are_refused_or_harmless(name: str) -> None:
     """Read files with one wrong value each: the check accepts the plan, or the error is one line."""
