@@ -106,6 +106,32 @@ def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
         planner.close()
 
 
+def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path) -> None:
+    import asyncio
+
+    import httpx
+
+    async def both() -> list[str]:
+        done: list[str] = []
+        transport = httpx.ASGITransport(server.application(tmp_path, [], planner))
+        async with httpx.AsyncClient(transport=transport, base_url=LOCAL) as client:
+
+            async def plan() -> None:
+                await planner.ask(time.sleep, 2)
+                done.append("plan")
+
+            async def fast() -> None:
+                await asyncio.sleep(0.1)
+                for _ in range(3):
+                    assert (await client.post("/fast", content=json.dumps(ASKED))).status_code == 200
+                    done.append("fast")
+
+            await asyncio.gather(plan(), fast())
+        return done
+
+    assert asyncio.run(both()) == ["fast"] * 3 + ["plan"]
+
+
 # ---- in a browser ----
 
 # turns every knob, presses every preset, and writes what the server was then asked into the page
