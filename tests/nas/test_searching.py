@@ -25,6 +25,7 @@ from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
 from tinyweave.nas.proxies import ranked
 from tinyweave.nas.searching import SearchResult, best_first, drawn, search, wilson
 from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
+from tinyweave.report.schema import faults, kind_of
 from tinyweave.tasks.dataset import Dataset
 
 BOARD = find("stm32f412")
@@ -238,6 +239,7 @@ def test_search_and_train_from_the_command_line(
     arch = str(tmp_path / "found" / "arch.json")
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
     trained = json.loads(capsys.readouterr().out)
+    assert faults(record, "search") == "" and faults(trained, "search") == "" and kind_of(record) == "search"
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; it is one of images, keywords, sensors" in capsys.readouterr().err

@@ -32,10 +32,10 @@ MOST_BYTES = 1_500_000  # of a page
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     """What a verb prints with --json."""
     main([*map(str, arguments), "--json"])
-    return dict(json.loads(capsys.readouterr().out))
+    return json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 
 def test_what_verbs_print_meets_the_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    chain = tmp_path / "chain.tflite"
+    chain, other = tmp_path / "chain.tflite", tmp_path / "residual.tflite"
     chain.write_bytes(to_tflite(tiny.chain()))
+    other.write_bytes(to_tflite(tiny.residual()))
     of_verbs = {
         "record": [["inspect", chain], ["plan", chain, "--device", "stm32h743"], ["plan", chain, "--ram", "10"]],
         "front": [["plan", chain, "--pareto", "--device", "stm32f412"], ["plan", chain, "--pareto"]],
         "reordering": [["reorder", chain]],
+        "several": [["compile", chain, other, "-o", tmp_path / "both"]],
+        "devices": [["devices"], ["devices", "stm32h743"], ["devices", "cortex-m4"]],
+        "cache": [["cache"]],
     }
     of_verbs["record"] += [["compile", chain, "-o", tmp_path / "c"], ["plan", chain, "--explain", "conv"]]
     for kind, commands in of_verbs.items():

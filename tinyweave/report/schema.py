@@ -13,12 +13,15 @@ from ..ir import CompileError
 SCHEMA = Path(__file__).with_name("schema.json")
 VERSION = 1  # of schema.json
 MAX_BYTES = 1 << 26  # of a file
-KINDS = {
+KINDS = {  # by a key that no other kind has
     "points": "front",
     "sqnr_db": "quantisation",
     "orders": "reordering",
     "guarded": "guard",
-}  # by a key that no other kind has
+    "models": "several",
+    "candidates": "search",
+    "folder": "cache",
+}
 
 
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
@@ -35,6 +38,8 @@ def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like p
 
 def kind_of(value: Any) -> str:
     """Return which definition of the schema a value is to meet."""
+    if isinstance(value, list):
+        return "devices"
     return next((kind for key, kind in KINDS.items() if isinstance(value, dict) and key in value), "record")
 
 

@@ -10,6 +10,7 @@ from ..nas.halving import total_epochs
 from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
 from ..simulate.instruction_timing import milliseconds
 from .columns import clean
+from .schema import VERSION
 from .text import heading, show_lines
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
     profile, done = found.deployment.profile, found.deployment
     return {
         "tinyweave": __version__,
+        "schema": VERSION,
         "folder": str(found.folder),
         "firmware": str(found.folder / FIRMWARE),
         "model": str(found.folder / f"{NAME}.tflite"),
