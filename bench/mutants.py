@@ -323,6 +323,7 @@ def run(mutant: Mutant, tree: Path, steps: Sequence[Sequence[str]], limit_s: int
     return asdict(mutant) | {
         "key": key,
         "verdict": "died" if by else "survived",
+        "of_time": by.startswith("timeout"),
         "by": by,
         "seconds": round(time.monotonic() - start, 1),
     }
@@ -364,6 +365,8 @@ def failure(tree: Path, tests: Sequence[str], limit_s: int, budget_s: float) -> 
         return ""
     if process.returncode == 4:
         raise SystemExit(f"pytest refuses {tests}: {said[-300:]}")
+    if failed and "Failed: Timeout" in said:  # a change that never ends, or a machine that was busy
+        return f"timeout: {failed[1]}"
     return failed[1] if failed else " ".join(said[-200:].split()) or f"exit code {process.returncode}"
 
 
@@ -444,6 +447,9 @@ def main() -> int:
     for row in survivors:
         print(f"{row['file']}:{row['line']} {row['operator']}\n    {row['key'][1]}\n    {row['key'][2]}")
     died, counted = len(results) - len(survivors), len(results)
+    if late := [row for row in results.values() if row.get("of_time")]:
+        print(f"{len(late)} died of time; where the machine was busy, run them again with a larger --limit-s:")
+        print("".join(f"    {row['file']}:{row['line']} {row['by']}\n" for row in late))
     print(f"\n{died} of {counted} died, {died / counted:.1%}; {shown} more cannot be told from the original")
     return 0 if died >= ENOUGH * counted else 1
 
