@@ -105,11 +105,14 @@ def _guarded(watched: Watched, before: Values | None, progress: Progress) -> Gua
 
 
 def _measured(done: Deployment) -> dict[str, float | None]:
-    profile, clock = done.profile, done.device.clock_hz if done.device else None
-    is_timed = profile.cycles is not None and clock and done.device is not None and done.device.core == profile.core
-    latency_ms = 1e3 * profile.cycles.likely / clock if is_timed and profile.cycles and clock else None
-    counts = {"ram": profile.ram, "flash": profile.flash, "instructions": profile.instructions}
-    return {**counts, "latency_ms": latency_ms, "macs": sum(plan_macs(done.plan)), "accuracy": None, "accuracy_drop": None}
+    profile = done.profile
+    counts = {
+        "ram": profile.ram,
+        "flash": profile.flash,
+        "instructions": profile.instructions,
+        "macs": sum(plan_macs(done.plan)),
+    }
+    return {**counts, "latency_ms": profile.latency_ms(done.device), "accuracy": None, "accuracy_drop": None}
 
 
 def _samples(accuracy: Accuracy) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .passes import TensorMap
 from .planning import Plan
 from .planning.memories import excess as memory_excess
 from .planning.order.search import Order, live_owners
-from .simulate.instruction_timing import Cycles
+from .simulate.instruction_timing import Cycles, milliseconds
 
 if TYPE_CHECKING:  # what `inspect` does not need
     from .quantize.blame import Blame
@@ -89,6 +89,15 @@ class Profile:
         layers = [(name, f"{count:,}") for name, count in self.per_layer.items()]
         head = table(["emulated core", self.core], [(what, f"{count:,}") for what, count in counts])
         return head + table(["layer", "instructions"], layers)
+
+    def latency_ms(self, device: Device | None) -> float | None:
+        """Return the milliseconds of the cycles on a device.
+
+        None where they are not known, it has no clock, or another core stood for its own.
+        """
+        if self.cycles is None or device is None or device.clock_hz is None or device.core != self.core:
+            return None
+        return milliseconds(self.cycles.likely, device.clock_hz)
 
     @property
     def ram(self) -> int:

@@ -74,6 +74,15 @@ def test_an_answer_is_the_plan_of_the_planner(seed: int) -> None:
         assert known["arena"] == plan(model.graph, "best", stream_inputs=value["stream"]).lower_bound
 
 
+def test_the_front_is_that_of_the_planner() -> None:
+    asked = question(ASKED | {"stream": True, "overhead": 1.1})
+    found = questions.front(asked)["front"]
+    blocks, classes = blocks_of("mobilenet_v2", 48, 0.35)
+    model = model_of(to_graph("mobilenet_v2", blocks, classes))
+    right = api.front(model, Limits(None, None), core="cortex-m7", stream_inputs=True, max_mac_overhead=1.1)
+    assert [point["arena"] for point in found["points"]] == [sum(each.arena.values()) for each in right]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -139,7 +139,7 @@ USER = """
 const questions = [], answer = ANSWER;
 window.fetch = async (path, { body }) => {
   if (String(path) === "exact") questions.push(JSON.parse(body));
-  const value = String(path) === "own" ? [] : String(path) === "exact" ? answer : null;
+  const value = { own: [], exact: answer, front: FRONT }[String(path)] ?? null;
   return { ok: true, json: async () => value };
 };
 """
@@ -177,6 +177,18 @@ const put = async (id, value) => {
   seen.starLarge = star();
   await put("ram", 48);
   seen.starSmall = star();
+  document.getElementById("three").click();
+  await pause();
+  seen.three = [...document.querySelectorAll("[data-network]")].map((each) => each.dataset.network);
+  seen.asked = questions.slice(-3).map((each) => each.network);
+  document.getElementById("front").click();
+  await pause();
+  seen.fastest = document.getElementById("fastest").textContent;
+  await put("ram", 8);
+  seen.none = document.getElementById("fastest").textContent;
+  await put("ram", 48);
+  await put("width", 0.3);
+  seen.gone = document.getElementById("fastest") === null && !document.querySelector("[data-network]");
   seen.verdict = document.getElementById("verdict").textContent;
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
@@ -201,11 +213,15 @@ def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> 
 
 
 def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
+    from tinyweave.explorer import questions
     from tinyweave.explorer.networks import NETWORKS, PRESETS
     from tinyweave.explorer.questions import exact, question
 
-    answer = json.dumps(exact(question(ASKED))).replace("<", "\\u003c")
-    text = server.page().replace('<main id="page">', f'<script>{USER.replace("ANSWER", answer)}</script><main id="page">')
+    answer, front = (work(question(ASKED)) for work in (exact, questions.front))
+    for point in front["front"]["points"]:
+        point["arena"] += 8 << 10  # none fits the least budget
+    user = USER.replace("ANSWER", json.dumps(answer)).replace("FRONT", json.dumps(front)).replace("<", "\\u003c")
+    text = server.page().replace('<main id="page">', f'<script>{user}</script><main id="page">')
     (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
     shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
     (found,) = re.findall(r'<output id="seen">(.*?)</output>', shown, re.DOTALL)
@@ -228,6 +244,12 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
         assert asked["ram"] == preset["ram"] << 10 and question(asked)
     sides = [int(re.search(r"★: (\d+) x", seen[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
     assert sides[0] >= sides[1], "more SRAM: no smaller images"
+    assert seen["three"] == seen["asked"] == ["mobilenet_v2", "proxyless", "tinynas"]
+    fastest = next(point for point in front["front"]["points"] if point["arena"] <= 48 << 10)
+    assert f"{fastest['arena']:,} B" in seen["fastest"] and "fastest takes" in seen["fastest"]
+    least = front["front"]["points"][-1]["arena"]
+    assert seen["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
+    assert seen["gone"] is True
     assert seen["wide"] <= 0 and "✓ In 48 KiB" in seen["verdict"]
 
 

@@ -2,9 +2,11 @@
 
 const state = { network: "mobilenet_v2", resolution: 144, width: 0.5, schedule: "best", grid: 0, stream: false, overhead: 1, ram: 256, device: "stm32f746" };
 const networks = { ...data.networks };
-const place = { answer: h("div"), layers: h("div"), plan: h("div"), table: h("div"), map: h("div"), told: h("p", { class: "faint", "aria-live": "polite" }) };
+const place = { front: h("div"), three: h("div", { class: "several" }), answer: h("div"), layers: h("div"), plan: h("div"), table: h("div"), map: h("div"), told: h("p", { class: "faint", "aria-live": "polite" }) };
 const controls = {};
-let turn = 0, busy = false, waiting = false;
+const THREE = ["mobilenet_v2", "proxyless", "tinynas"];
+const HALO = 0.12; // what the lecture adds to a patch
+let turn = 0, busy = false, waiting = false, shownFront = null, shownRecord = null;
 
 async function post(path, body, type = "application/json") {
   const response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
@@ -20,6 +22,7 @@ async function ask() {
   const mine = (turn += 1);
   location.replace(`#${new URLSearchParams(state)}`);
   drawMap();
+  drawFront();
   const known = await post("fast", asked()).catch((error) => ({ error: error.message }));
   if (mine === turn && known && !known.error) drawFast(known);
   waiting = true;
@@ -44,9 +47,11 @@ const kib = (count) => (known(count) ? `${rounded(count / 1024)} KiB` : "–");
 const fits = (count) => (count <= state.ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - state.ram * 1024)} too many`));
 
 function drawFast(found) {
+  const rule = state.schedule === "patch" && state.grid ? (found.layer * (1 + HALO)) / state.grid ** 2 : null;
   place.answer.replaceChildren(h("div", { class: "cards" },
     card("Least RAM, by the fast form", kib(found.arena), known(found.arena) ? fits(found.arena) : "not known of such channels"),
     card("Layer by layer, as the papers count", kib(found.layer), fits(found.layer)),
+    rule ? card("The lecture's rule for these patches", kib(rule), h("div", { class: "parts" }, "the peak, and 12 % for halos, by the number of patches; layers behind the patches are left out")) : [],
     card("Work", `${rounded(found.macs / 1e6)} M MACs`), card("Weights", kib(found.weights))));
   place.told.textContent = "The fast form's answer; the plan is on its way.";
 }
@@ -55,6 +60,7 @@ function drawExact(found) {
   const { entry, least, layer } = found, { record } = entry;
   figures.length = 0;
   cursor.listeners.length = 0;
+  shownRecord = record;
   const room = state.ram * 1024, from = `runs from ${bytes(least)} (${kib(least)}) of arena on`;
   const fit = h("p", { id: "verdict", class: `verdict ${record.ram.arena <= room ? "yes" : "no"}` },
     record.ram.arena <= room ? `✓ In ${kib(room)} this is the fastest plan; the network ${from}.` : `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`);
@@ -65,6 +71,45 @@ function drawExact(found) {
   place.table.replaceChildren(section("Layers", [entry], () => true, layersTable));
   figures.forEach((again) => again());
   place.told.textContent = `The planner's answer, schedule ${state.schedule}.`;
+}
+
+/** Ask for the plans worth having; the budget then is a line that the slider moves. */
+async function askFront() {
+  place.front.replaceChildren(h("p", { class: "faint" }, "planning …"));
+  try {
+    shownFront = await post("front", asked());
+    drawFront();
+  } catch (error) {
+    place.front.replaceChildren(h("p", {}, error.message));
+  }
+}
+
+function drawFront() {
+  if (!shownFront || !shownRecord) return;
+  const { front, says } = shownFront, room = state.ram * 1024;
+  front.limit = room;
+  const best = front.points.find((point) => point.arena <= room);
+  const time = (point) => (known(point.latency_ms_at_least) ? `${rounded(point.latency_ms_at_least)} ms` : `${point.slowdown.toFixed(2)} times the fastest plan's cycles`);
+  const said = best ? `In ${kib(room)} the fastest takes ${time(best)}, with ${bytes(best.arena)}.` : `No plan of the best schedule fits into ${kib(room)}: the least is ${bytes(front.points.at(-1).arena)}.`;
+  const drawn = frontFigure({ record: shownRecord, front, says });
+  place.front.replaceChildren(h("p", { id: "fastest" }, said), ...drawn);
+  drawn[0].redraw();
+}
+
+/** Draw what the layers of three networks need at this resolution and width, by this schedule. */
+async function compareThree() {
+  place.three.replaceChildren(h("p", { class: "faint" }, "planning …"));
+  const parts = [];
+  for (const network of THREE) {
+    try {
+      const { entry, layer } = await post("exact", JSON.stringify({ ...JSON.parse(asked()), network }));
+      parts.push(h("div", { "data-network": network }, h("h3", {}, networks[network].title), layerBars(entry.record, layer)));
+    } catch (error) {
+      parts.push(h("div", {}, h("h3", {}, networks[network].title), h("p", {}, error.message)));
+    }
+  }
+  place.three.replaceChildren(...parts);
+  figures.forEach((again) => again());
 }
 
 /** Bars by layer: as planned, over what the layer needs when each runs by itself; the budget as a line. */
@@ -148,6 +193,11 @@ const choice = (key, label, options) => {
 function set(changes) {
   if (changes.network && networks[changes.network]?.resolution && !("resolution" in changes)) Object.assign(changes, { resolution: networks[changes.network].resolution, width: networks[changes.network].width });
   Object.assign(state, changes);
+  if (Object.keys(changes).some((key) => key !== "ram")) { // what was planned of another setting goes
+    shownFront = null;
+    place.front.replaceChildren();
+    place.three.replaceChildren();
+  }
   for (const [key, control] of Object.entries(controls)) if (control.show) control.show(key);
   const own = networks[state.network]?.given;
   for (const key of ["resolution", "width"]) controls[key].input.disabled = Boolean(own);
@@ -197,6 +247,8 @@ function begin() {
       h("label", { class: "control", for: "stream" }, h("span", {}, "input by rows"), stream),
       h("label", { class: "control", for: "file" }, h("span", {}, "a model of your own"), file)),
     place.told, place.answer, place.layers, place.plan,
+    h("section", {}, h("h2", {}, "What RAM costs in time"), h("p", { class: "faint" }, "The plans worth having of this network on this device; the slider of the SRAM budget moves the line."), h("button", { id: "front", onclick: askFront }, "plan them"), place.front),
+    h("section", {}, h("h2", {}, "Where the memory is"), h("p", { class: "faint" }, "The first layers of most networks hold the peak; a search that knows its limits makes networks that are flatter. Three networks at this resolution and width, by this schedule; outlined: layer by layer."), h("button", { id: "three", onclick: compareThree }, "compare three networks"), place.three),
     h("section", {}, h("h2", {}, "Where good networks are"), h("p", { class: "faint" }, `TinyNAS' first stage: of each image and width ${Object.values(data.map.networks)[0].length} networks of its mobile space were drawn and planned. What fits the SRAM budget above, by the schedule above, and this much Flash?`),
       h("label", { class: "control", for: "flash" }, h("span", {}, "Flash for weights ", flashShown), controls.flash), place.map),
     h("section", {}, h("h2", {}, "The memory ladder"), ladder()),

@@ -20,6 +20,7 @@ from ..nas.arena import arena
 from ..nas.costs import model_of
 from ..nas.network import to_graph
 from ..nas.stage_one import layer_bytes
+from ..report.front import front_lines, front_record
 from ..report.page import Entry, told
 from ..report.record import record
 from ..results import Limits, Model
@@ -102,7 +103,7 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
     given: the path of the model, of one that is no network of ours.
     """
-    model, board = _given(given) if given else _built(asked.network, asked.resolution, asked.width), find(asked.device)
+    model, board = _model(asked, given), find(asked.device)
     limits = Limits(asked.ram, None)
     is_best = asked.schedule == "best"
     more = {"max_mac_overhead": asked.overhead if is_best or asked.schedule == "msf" else None}
@@ -113,6 +114,19 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
     entry = Entry(record(model, plan=plan, device=board, limits=limits))
     names = {layer["name"]: layer["live"] for layer in record(model, plan=layers)["layers"]}
     return {"entry": told(entry, model.name), "least": sum(least.arena.values()), "layer": names}
+
+
+def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
+    """Return the plans worth having, whatever the budget, as `plan --pareto` does; with its sentences."""
+    model, board = _model(asked, given), find(asked.device)
+    options = {"max_mac_overhead": asked.overhead, "stream_inputs": asked.stream}
+    plans = api.front(model, Limits(None, None), core=board.core, **options)
+    found = front_record(model, plans, Limits(None, None), board.core, board)
+    return {"front": found, "says": {"front": front_lines(found)}}
+
+
+def _model(asked: Asked, given: str | None) -> Model:
+    return _given(given) if given else _built(asked.network, asked.resolution, asked.width)
 
 
 @lru_cache(maxsize=8)

@@ -128,7 +128,8 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         if request.url.path == "/fast":
             return JSONResponse(questions.fast(asked))
         path = given.get(asked.network)
-        return JSONResponse(await planner.ask(questions.exact, asked, str(path) if path else None))
+        work = questions.front if request.url.path == "/front" else questions.exact
+        return JSONResponse(await planner.ask(work, asked, str(path) if path else None))
 
     async def model(request: Request) -> Response:
         suffix = request.query_params.get("suffix", "")
@@ -166,6 +167,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         Route("/", guarded(front)),
         Route("/fast", guarded(answer), methods=["POST"]),
         Route("/exact", guarded(answer), methods=["POST"]),
+        Route("/front", guarded(answer), methods=["POST"]),
         Route("/model", guarded(model), methods=["POST"]),
         Route("/own", guarded(own), methods=["POST"]),
     ]

@@ -112,8 +112,8 @@ def record(
         "cycles": cycles.likely if cycles else None,
         "cycles_range": [cycles.fewest, cycles.most] if cycles else None,
         "flash_waits": profile.waits if profile else None,
-        "latency_ms": _latency_ms(cycles, profile, device),
-        "energy_mj": _energy_mj(cycles, profile, device),
+        "latency_ms": _latency_ms(profile, device),
+        "energy_mj": _energy_mj(profile, device),
         "core": profile.core if profile else None,
         "compiler": profile.compiler if profile else None,
         "plain_c": list(profile.foreign) if profile else None,
@@ -203,15 +203,13 @@ def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) ->
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
-def _latency_ms(cycles: Cycles | None, profile: results.Profile | None, device: Device | None) -> float | None:
-    """None where the emulated core is not the device's, or where the device is a core alone, without a clock."""
-    if cycles is None or profile is None or device is None or device.clock_hz is None or device.core != profile.core:
-        return None
-    return round(milliseconds(cycles.likely, device.clock_hz), 3)
+def _latency_ms(profile: results.Profile | None, device: Device | None) -> float | None:
+    taken = profile.latency_ms(device) if profile else None
+    return None if taken is None else round(taken, 3)
 
 
-def _energy_mj(cycles: Cycles | None, profile: results.Profile | None, device: Device | None) -> float | None:
-    latency_ms = _latency_ms(cycles, profile, device)
+def _energy_mj(profile: results.Profile | None, device: Device | None) -> float | None:
+    latency_ms = _latency_ms(profile, device)
     if latency_ms is None or device is None or device.run_ma is None or device.volts is None:
         return None
     return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
@@ -305,7 +303,7 @@ def _fit(board: results.Fit) -> Record:
             "measured_on": board.profile.core,
             "instructions": board.profile.instructions,
             "cycles": board.profile.cycles.likely if board.profile.cycles and device.core == board.profile.core else None,
-            "latency_ms": _latency_ms(board.profile.cycles, board.profile, device),
+            "latency_ms": _latency_ms(board.profile, device),
             "compiler": board.profile.compiler,
         }
     )

@@ -8,7 +8,6 @@ from .. import __version__
 from ..nas.arch import macs, to_json, weights
 from ..nas.halving import total_epochs
 from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
-from ..simulate.instruction_timing import milliseconds
 from .columns import clean
 from .schema import VERSION
 from .text import heading, show_lines
@@ -45,7 +44,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "static": profile.static,
             "stack": profile.stack,
             "flash": profile.flash,
-            "latency_ms": _ms(found),
+            "latency_ms": profile.latency_ms(done.device),
         },
         "excess": found.deployment.excess,
         "fits": found.fits,
@@ -61,11 +60,6 @@ def search_record(found: SearchResult, run: Record) -> Record:
             for number, (_, cost) in enumerate(found.candidates)
         ],
     }
-
-
-def _ms(found: SearchResult) -> float | None:
-    cycles, device = found.deployment.profile.cycles, found.deployment.device
-    return None if cycles is None or device is None or not device.clock_hz else milliseconds(cycles.likely, device.clock_hz)
 
 
 def _best(found: SearchResult, number: int) -> float | None:
