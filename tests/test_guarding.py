@@ -49,12 +49,16 @@ def test_limits_hold_or_fail_and_changes_are_shown(project: Path, capsys: pytest
     lock = json.loads((project / LOCK).read_text())
     lock["models"]["chain"]["ram"] -= 100
     (project / LOCK).write_text(json.dumps(lock))
-    config = written(project, LIMITED + f"max_ram = {done.ram - 1}\n")
+    config = written(project, LIMITED + "max_ram = 200\n")
+    assert main(["guard", str(config), "--json"]) == 1
+    (second,) = json.loads(capsys.readouterr().out)["guarded"]
+    change = second["now"]["ram"] - lock["models"]["chain"]["ram"]
+    assert second["exceeded"] == ["ram"] and second["before"]["ram"] == lock["models"]["chain"]["ram"] and change
     assert main(["guard", str(config), "--summary", str(project / "summary.md")]) == 1
     shown = capsys.readouterr().out
     (ram,) = [line.split() for line in shown.splitlines() if "RAM, B" in line]
-    now = f"{first['now']['ram']:,}"
-    assert now in ram and "TOO" in ram and "+100" in ram and "not as it must be: chain" in shown
+    assert f"{second['now']['ram']:,}" in ram and "TOO" in ram and f"{change:+,}" in ram
+    assert "not as it must be: chain" in shown
     summary = (project / "summary.md").read_text()
     assert "| chain | RAM, B |" in summary and "TOO MUCH" in summary
     assert json.loads((project / LOCK).read_text()) == lock, "only --update writes it"
