@@ -6,6 +6,7 @@ In: tinyweave.toml, and beside it tinyweave.lock.json, which `--update` writes a
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +88,13 @@ class Guarded:
 def guard(path: Path, progress: Progress = silent) -> list[Guarded]:
     """Deploy every model of a tinyweave.toml and return how it stands."""
     watched, before = read_config(path), read_lock(path.with_name(LOCK))
-    return [_guarded(each, before.get(each.name), progress) for each in watched]
+    results = []
+    for each in watched:
+        try:
+            results.append(_guarded(each, before.get(each.name), progress))
+        except CompileError as error:
+            raise CompileError(f"{path}: model '{each.name}': {error}") from error
+    return results
 
 
 def _guarded(watched: Watched, before: Values | None, progress: Progress) -> Guarded:
@@ -131,9 +138,17 @@ def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
 
 
 def _number_or_none(value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise ValueError(value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value)):
+        raise ValueError("no number")
     return value
+
+
+def _is_finite(value: float) -> bool:
+    """Return whether a number is one that a float holds: no NaN, no infinity, no integer of hundreds of digits."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def write_lock(path: Path, results: Sequence[Guarded]) -> None:
@@ -172,6 +187,8 @@ class _Table:
         try:
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise CompileError(f"{json.dumps(value, default=str)[:40]} is of another type")
+            if isinstance(value, (int, float)) and not _is_finite(value):
+                raise CompileError("it is no finite number, or too large")
             return convert(value) if convert else value
         except CompileError as error:
             raise self.mistake(key, error.why, error.what_to_do or FORM) from error
@@ -226,7 +243,7 @@ def _watched(table: _Table) -> Watched:
         "max_mac_overhead": table.take("max_mac_overhead", (int, float)),
     }
     watched = Watched(
-        name=table.take("name", str, Path(file).stem),
+        name=table.take("name", str, Path(file).stem, convert=_not_empty),
         file=folder / file,
         device=_device(table, folder),
         limits={key: limit for key, limit in limits.items() if limit is not None},
@@ -264,14 +281,22 @@ def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
     return accuracy
 
 
+def _not_empty(name: str) -> str:
+    if not name.strip():
+        raise CompileError("it is empty", "leave it out: the file's name is the default")
+    return name
+
+
 def _positive(value: float) -> float:
-    if not 0 < value < float("inf"):
+    if value <= 0:
         raise CompileError(f"{value} is no limit", "give a number above 0")
     return float(value)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
     numbers = value if isinstance(value, list) else [value]
-    if not numbers or not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
+    if not numbers or not all(
+        isinstance(each, (int, float)) and not isinstance(each, bool) and _is_finite(each) for each in numbers
+    ):
         raise CompileError(f"{str(value)[:40]} is no number", "give one number, or a list with one per channel")
     return tuple(map(float, numbers))
