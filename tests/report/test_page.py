@@ -43,10 +43,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     """Records of the example: its plan, its front."""
     folder = tmp_path_factory.mktemp("records")
     found = {}
-    for name, options in {"plan": [], "front": ["--pareto"]}.items():
+    board = ["--device", "stm32f412"]
+    for name, words in {"inspect": ["inspect"], "plan": ["plan", *board], "front": ["plan", *board, "--pareto"]}.items():
         with (folder / f"{name}.json").open("w") as out, pytest.MonkeyPatch.context() as patch:
             patch.setattr("sys.stdout", out)
-            assert main(["plan", str(DIGITS), "--device", "stm32f412", *options, "--json"]) == 0
+            assert main([*words, str(DIGITS), "--json"]) == 0
         found[name] = json.loads((folder / f"{name}.json").read_text())
     return found
 
@@ -125,6 +126,10 @@ def test_a_record_that_is_damaged_anywhere_is_refused(records: dict[str, dict[st
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
+        (("buffers",), None, "not all of their plan"),
+        (("stages",), None, "not all of their plan"),
+        (("ram", "memories"), None, "not all of their plan"),
+        (("plan", "steps"), None, "it has buffers, but no steps"),
         (("layers", 0, "step"), 10**9, "its layers do not lie in"),
         (("buffers", 0, "end"), 10**9, "a buffer or a stage lies in no step"),
         (("buffers", 0, "end"), 0, "a buffer or a stage lies in no step"),
@@ -149,7 +154,7 @@ def test_files_that_are_no_records_are_told_in_one_line(
         "deep.json": "[" * 100_000,
         "list.json": "[1, 2]",
         "front.json": json.dumps(records["front"]),
-        "inspect.json": json.dumps(records["plan"] | {"buffers": None}),
+        "inspect.json": json.dumps(records["inspect"]),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -212,6 +217,9 @@ def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dic
 
     plan, front = records["plan"], records["front"]
     assert entries_of([("front", front), ("record", plan), ("record", plan)]) == [Entry(plan, front)] * 2
+    planned = Entry(plan, {"of": "its own plan"})
+    assert entries_of([planned, ("record", plan)]) == [planned, Entry(plan)], "in the order in which they were given"
+    assert entries_of([("record", plan), planned, ("front", front)]) == [Entry(plan, front)] * 2
     other = put(front, ("model", "sha256"), "0" * 64)
     with pytest.raises(CompileError, match="there is no plan of 'digits' for its front to join"):
         entries_of([("record", plan), ("front", other)])
@@ -305,5 +313,7 @@ def test_node_data_is_of_the_tensors_of_the_file(
     plan.write_text(json.dumps(records["plan"]))
     two = [str(plan), str(plan), "--node-data", str(tmp_path / "two"), "-o", str(tmp_path / "p.html")]
     assert main(["report", *two]) == 2 and "is of one model" in capsys.readouterr().err
+    assert main(["report", str(plan), "--node-data", str(plan), "-o", str(tmp_path / "p.html")]) == 2
+    assert not (tmp_path / "p.html").exists(), "all is written, or nothing"
     assert main(["report", str(plan), "--node-data", str(tmp_path / "one"), "-o", str(tmp_path / "p.html")]) == 0
     assert "cycles.json" in {path.name for path in (tmp_path / "one").iterdir()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,15 +50,13 @@ def report(
     typed = list(option_words({name: value for name, value in chosen.items() if value != DEFAULTS.get(name)}))
     if typed and not models:
         raise ir.CompileError(f"{typed[0]} is for planning, and these are records", "leave it out, or give a model")
-    entries = entries_of([schema.read(path) for path in sources if path not in models])
-    entries += [_planned(path, chosen) for path in models]
+    read = {path: schema.read(path) for path in sources if path not in models}
+    entries = entries_of([read[path] if path in read else _planned(path, chosen) for path in sources])
     if folder is not None and len(entries) != 1:
         raise ir.CompileError(f"--node-data is of one model, and here are {len(entries)}", "give one")
-    files.write_file(out, page.page(entries))
+    nodes = {} if folder is None else {folder / name: text for name, text in node_data.node_data(entries[0].record).items()}
+    files.write_files({out: page.page(entries), **nodes})
     if folder is not None:
-        with files.finished_folder(folder) as scratch:
-            for name, text in node_data.node_data(entries[0].record).items():
-                (scratch / name).write_text(text, encoding="utf-8")
         print(f"wrote {folder}: open the model in Model Explorer, then these files as its node data")
     print(f"wrote {out}: open it in a browser" if not show else f"wrote {out}")
     if show:
@@ -79,15 +78,20 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
     return page.Entry(record, steps.front_of(loaded, board, limits, chosen) if chosen["schedule"] == "best" else None)
 
 
-def entries_of(found: list[tuple[str, dict[str, Any]]]) -> list[page.Entry]:
-    """Join records that are of one model; CompileError for one that joins none."""
-    entries = [page.Entry(value) for kind, value in found if kind == "record"]
+def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
+    """Return the plans in their order, each with the records of the same model; CompileError for a record that joins none."""
+    entries, others = [], []
+    for each in found:
+        if isinstance(each, page.Entry):
+            entries.append(each)
+        elif each[0] == "record":
+            entries.append(page.Entry(each[1]))
+        else:
+            others.append(each)
     for entry in entries:
         if entry.record["buffers"] is None:
             raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")
-    for kind, value in found:
-        if kind == "record":
-            continue
+    for kind, value in others:
         if kind not in page.Entry._fields:
             raise ir.CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
         digest = value["model"]["sha256"]

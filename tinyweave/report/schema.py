@@ -66,13 +66,15 @@ def _contradiction(record: dict[str, Any]) -> str:
     """Return which steps or memories a record speaks of that its plan does not have."""
     steps = record["plan"]["steps"]
     if steps is None:
-        return ""
-    buffers, stages = record["buffers"] or [], record["stages"] or []
+        return "it has buffers, but no steps" if record["buffers"] is not None else ""
+    if any(value is None for value in (record["buffers"], record["stages"], record["ram"]["memories"])):
+        return "it has steps, but not all of their plan"
+    buffers, stages = record["buffers"], record["stages"]
     if {layer["step"] for layer in record["layers"]} != set(range(steps)):
         return f"its layers do not lie in {steps:,} steps"
     if any(not buffer["begin"] < buffer["end"] <= steps for buffer in buffers) or any(each["step"] >= steps for each in stages):
         return "a buffer or a stage lies in no step"
-    sizes = record["ram"]["memories"] or {}
+    sizes = record["ram"]["memories"]
     if any(buffer["offset"] + buffer["bytes"] > sizes.get(buffer["memory"], 0) for buffer in buffers):
         return "a buffer lies outside the arena"
     layers = {layer["name"] for layer in record["layers"]}
