@@ -113,3 +113,10 @@ def test_memories_of_a_board_are_placed_by_the_linker(tmp_path: Path) -> None:
     sizes = run("arm-none-eabi-size", "-A", "a.elf", cwd=folder)
     arena = tw.plan(model("chain"), "stm32h743").arena["dtcm"]
     assert re.search(rf"^\.dtcm +{arena} +536870912$", sizes, re.M)
+
+
+@pytest.mark.parametrize("name", ["all", "install", "test"])
+def test_names_of_targets_that_cmake_has_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(tw.CompileError, match=f"'{name}': CMake has a target of this name; give another --package"):
+        export(tmp_path / "a", "cmake", package=name)
+    assert not (tmp_path / "a").exists()

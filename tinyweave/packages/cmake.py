@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from ..ir import CompileError
 from .example import example_files, profile_files
 from .memories import firmware_script, fragment_files, is_qemu_board
 from .package import Files, Package, below, filled, lines
 from .readme import readme
 
+# names that CMake takes for targets of its own
+RESERVED = {"all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"}
 TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-", "riscv32")}
 
 
 def cmake(package: Package) -> Files:
-    """Return the files of the export."""
+    """Return the files of the export; raise CompileError for a name that CMake has for itself."""
     name = package.name
+    if name in RESERVED:
+        raise CompileError(f"'{name}': CMake has a target of this name", "give another --package")
     library = {**package.files, **profile_files(package)}
     qemu = package.device if package.device and is_qemu_board(package.device) else None
     board = {"board": qemu.name} if qemu else {}
