@@ -87,10 +87,10 @@ def test_the_front_is_that_of_the_planner() -> None:
     "change",
     [
         {"network": "no such"}, {"network": 3}, {"network": "../x"},
-        {"resolution": 16}, {"resolution": 4096}, {"resolution": "96"}, {"resolution": True},
-        {"width": 0}, {"width": float("nan")}, {"width": float("inf")},
+        {"resolution": 16}, {"resolution": 4096}, {"resolution": "96"}, {"resolution": True}, {"resolution": 10**400},
+        {"width": 0}, {"width": float("nan")}, {"width": float("inf")}, {"width": True}, {"width": 1.51}, {"overhead": 2.01},
         {"schedule": "patch:9:9"}, {"schedule": None}, {"schedule": []},
-        {"grid": 1}, {"grid": "2"}, {"grid": [2]}, {"stream": 1},
+        {"grid": 1}, {"grid": "2"}, {"grid": [2]}, {"grid": 2.0}, {"grid": False}, {"stream": 1},
         {"overhead": 0.5}, {"overhead": 1e9}, {"ram": 0}, {"ram": 1 << 40},
         {"device": "moon"}, {"device": "/etc/x.toml"}, {"device": None}, {"more": 1},
     ],

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from cases import tiny
 
+from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 
@@ -52,7 +53,12 @@ def test_foreign_hosts_and_origins_are_refused(client: Any) -> None:
         client.post("/fast", content=json.dumps(ASKED), headers={"Origin": LOCAL, "Sec-Fetch-Site": "same-origin"}).status_code
         == 200
     )
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert client.get("/", headers=link).status_code == 200, "a setting can be sent to somebody as a link"
+    assert client.get("/", headers=link | {"Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    assert client.post("/fast", content=json.dumps(ASKED), headers=link).status_code == 403
     answer = client.get("/")
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert "connect-src 'self'" in answer.headers["content-security-policy"] and "cache-control" in answer.headers
 
 
@@ -72,7 +78,35 @@ def test_a_model_that_is_given_is_planned_and_nothing_else_is_written(client: An
     answer = client.post("/exact", content=json.dumps(ASKED | {"network": found["network"]})).json()
     assert answer["entry"]["record"]["model"]["sha256"] == found["network"]
     assert client.post("/fast", content=json.dumps(ASKED | {"network": found["network"]})).json() is None
+    assert client.post("/model?suffix=.onnx", content=file).json() == found, "it is known by its bytes"
     assert [path.name for path in tmp_path.iterdir()] == [f"{found['network']}.tflite"]
+
+
+def test_no_more_models_are_kept_than_the_limit(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_MODELS", 1)
+    first, second = to_tflite(tiny.chain()), to_tflite(tiny.residual())
+    assert client.post("/model?suffix=.tflite", content=first).status_code == 200
+    refused = client.post("/model?suffix=.tflite", content=second)
+    assert refused.status_code == 400 and "1 models were given already" in refused.json()["error"]
+    assert client.post("/model?suffix=.tflite", content=first).status_code == 200, "one that is known is still taken"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_cannot_be_served_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "damaged.tflite").write_text("x")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = {
+            ("--port", str(port)): f"port {port} cannot be used: Address already in use",
+            (str(tmp_path / "none.tflite"),): "none.tflite",
+            (str(tmp_path / "notes.txt"),): "is no model",
+            (str(tmp_path / "damaged.tflite"),): "damaged.tflite",
+        }
+        for words, said in refused.items():
+            assert main(["explore", "--port", str(port), *words]) == 2
+            shown = capsys.readouterr()
+            assert said in shown.err and shown.err.count("\n") == 1 and shown.out == "", shown
 
 
 def test_two_hundred_hostile_models_leave_it_running(client: Any, planner: Any, tmp_path: Path) -> None:

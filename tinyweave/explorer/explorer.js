@@ -226,7 +226,7 @@ async function drop(file) {
 
 function begin() {
   for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
-    if (key in state) state[key] = typeof state[key] === "number" ? Number(value) : typeof state[key] === "boolean" ? value === "true" : value;
+    if (Object.hasOwn(state, key)) state[key] = typeof state[key] === "number" ? Number(value) : typeof state[key] === "boolean" ? value === "true" : value;
   }
   const file = h("input", { type: "file", id: "file", accept: ".tflite,.onnx,.pt2", onchange: () => file.files[0] && drop(file.files[0]) });
   const stream = h("input", { type: "checkbox", id: "stream", onchange: () => set({ stream: stream.checked }) });
@@ -260,7 +260,7 @@ function begin() {
     if (event.dataTransfer.files[0]) drop(event.dataTransfer.files[0]);
   });
   figures.forEach((again) => again());
-  post("own", "{}").then((found) => {
+  post("own", "{}").catch(() => []).then((found) => { // without them the networks that are there remain
     found.forEach(take);
     set(found.length && !location.hash ? { network: found[0].network } : {});
   });

@@ -5,7 +5,6 @@ In: a question as JSON, which anybody may have sent. Out: plain values for the p
 
 from __future__ import annotations
 
-import math
 import resource
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +57,12 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
         raise CompileError("there is no such network", WHAT_TO_DO)
     if not isinstance(device, str) or device not in {each.name for each in all_devices()}:
         raise CompileError("there is no such device", WHAT_TO_DO)
-    if schedule not in SCHEDULES or not isinstance(stream, bool) or value["grid"] not in GRIDS:
+    if (
+        schedule not in SCHEDULES
+        or not isinstance(stream, bool)
+        or type(value["grid"]) is not int
+        or value["grid"] not in GRIDS
+    ):
         raise CompileError("there is no such schedule", WHAT_TO_DO)
     side = int(_number(value, "resolution", *RESOLUTIONS))
     chosen = f"patch:{value['grid']}" if schedule == "patch" and value["grid"] else str(schedule)
@@ -76,7 +80,7 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
 
 def _number(value: dict[str, Any], key: str, least: float, most: float) -> float:
     number = value[key]
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not least <= number <= most or math.isnan(number):
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not least <= number <= most:
         raise CompileError(f"{key} is to be a number from {least:g} to {most:g}", WHAT_TO_DO)
     return float(number)
 

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import multiprocessing
+import socket
 import tempfile
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -102,13 +103,16 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.routing import Route
 
     given: dict[str, Path] = {}
+    looks: dict[str, dict[str, Any]] = {}  # what was said of each
 
     def refused(why: str, status: int) -> Response:
         return JSONResponse({"error": why}, status)
 
     async def kept(file: bytes, suffix: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
-        if digest not in given and len(given) >= MAX_MODELS:
+        if digest in given:
+            return looks[digest]
+        if len(given) >= MAX_MODELS:
             raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
         path = folder / f"{digest}{suffix}"
         path.write_bytes(file)
@@ -117,8 +121,8 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         except CompileError:
             path.unlink(missing_ok=True)
             raise
-        given[digest] = path
-        return {"network": digest, **about}
+        given[digest], looks[digest] = path, {"network": digest, **about}
+        return looks[digest]
 
     async def front(request: Request) -> Response:
         return HTMLResponse(page())
@@ -152,7 +156,9 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         async def handled(request: Request) -> Response:
             origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
             own = f"http://{request.headers.get('host', '')}"
-            if origin not in (None, own) or site not in ("none", "same-origin"):
+            # a link may lead here from anywhere: the page itself knows nothing, and no other page may show or read it
+            is_link = handle is front and request.headers.get("sec-fetch-mode") == "navigate"
+            if origin not in (None, own) or (site not in ("none", "same-origin") and not is_link):
                 return refused("this server answers its own page alone", 403)
             try:
                 response = await handle(request)
@@ -177,17 +183,27 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
 def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:
     """Serve the explorer on 127.0.0.1 until it is interrupted; ready is told the address."""
     try:
+        import starlette  # noqa: F401
         import uvicorn
     except ImportError as error:
         raise CompileError("the explorer needs starlette and uvicorn", "pip install 'tinyweave[explore]'") from error
+    for path in models:
+        if path.suffix.lower() not in SUFFIXES:
+            raise CompileError(f"'{path}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
+        try:
+            questions.look(str(path))
+        except CompileError as error:
+            raise CompileError(f"{path}: {error}") from error
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise CompileError(f"port {port} cannot be used: {error.strerror or error}", "give another --port") from error
     planner = Planner()
     try:
         with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-            config = uvicorn.Config(
-                application(Path(folder), models, planner), host="127.0.0.1", port=port, log_level="warning", access_log=False
-            )
-            server = uvicorn.Server(config)
+            config = uvicorn.Config(application(Path(folder), models, planner), log_level="warning", access_log=False)
             ready(f"http://127.0.0.1:{port}/")
-            asyncio.run(server.serve())
+            asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
     finally:
+        listening.close()
         planner.close()
