@@ -5,7 +5,6 @@ In: a question as JSON, which anybody may have sent. Out: plain values for the p
 
 from __future__ import annotations
 
-import resource
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -151,6 +150,10 @@ def look(path: str) -> dict[str, Any]:
 
 
 def confine(most_bytes: int) -> None:
-    """Limit the memory of the process that reads what strangers give."""
+    """Limit the memory of the process that reads what strangers give, where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
