@@ -236,6 +236,10 @@ def test_search_and_train_from_the_command_line(
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     assert seconds[0] > 0 and json.loads((tmp_path / "found" / "search.json").read_text())["rungs"] == [[3, 2], [1, 4]]
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
+    page = (tmp_path / "found" / "report.html").read_text()
+    (entry,) = json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"]
+    assert entry["search"] == record and entry["record"]["ram"]["total"] == record["deployed"]["ram"]
+    assert faults(entry["record"], "record") == "" and entry["record"]["verify"]["ok"] is True
     arch = str(tmp_path / "found" / "arch.json")
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
     trained = json.loads(capsys.readouterr().out)

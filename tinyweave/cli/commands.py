@@ -384,9 +384,7 @@ def deploy(
                 second_emulator=second_emulator,
                 progress=report,
             )
-        record = records.record(
-            loaded, plan=done.plan, profile=done.profile, verification=done.verification, device=board, limits=limits
-        )
+        record = records.deployment_record(done)
         record["command"] = command
         record["digests"] = manifest.digests(written.scratch)
         (written.scratch / "report.html").write_text(page.page([page.Entry(record)]), encoding="utf-8")

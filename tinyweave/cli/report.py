@@ -22,6 +22,8 @@ else:
     api, files, ir = map(lazy, ("api", "files", "ir"))
     node_data, page, records, schema = map(lazy, (f"report.{name}" for name in ("node_data", "page", "record", "schema")))
 
+JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
+
 
 @app.command()
 @with_options(*SHARED)
@@ -92,7 +94,7 @@ def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list
         if entry.record["buffers"] is None:
             raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")
     for kind, value in others:
-        if kind not in page.Entry._fields:
+        if kind not in JOINING:
             raise ir.CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
         digest = value["model"]["sha256"]
         same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == digest]

@@ -16,10 +16,12 @@ from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInput
 if TYPE_CHECKING:
     from .. import files, ir
     from ..nas import arch, costs, halving, prepare, searching
+    from ..report import page, text
+    from ..report import record as records
     from ..report import search as reports
-    from ..report import text
 else:
-    files, ir, text, reports = map(lazy, ("files", "ir", "report.text", "report.search"))
+    files, ir = map(lazy, ("files", "ir"))
+    page, records, reports, text = map(lazy, (f"report.{name}" for name in ("page", "record", "search", "text")))
     arch, costs, halving, prepare, searching = (
         lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "prepare", "searching")
     )
@@ -150,6 +152,7 @@ def _told(found: searching.SearchResult, *, as_json: bool) -> int:
     run = json.loads((found.folder / searching.RUN).read_text())
     record = reports.search_record(found, run)
     contents = {CARD: reports.card(record), RECORD: json.dumps(record, indent=2) + "\n", "arch.json": record["arch"] + "\n"}
+    contents["report.html"] = page.page([page.Entry(records.deployment_record(found.deployment), search=record)])
     files.write_files({found.folder / name: content for name, content in contents.items()})
     if as_json:
         steps.print_json(record)

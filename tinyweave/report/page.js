@@ -360,7 +360,7 @@ function layersTable(entry) {
 function stageFigure(record, stage) {
   const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
   const draw = (width) => {
-    const wide = width < 560, name = wide ? 110 : 190, right = width - (wide ? 4 : 250), paint = fills();
+    const wide = width < 560, name = wide ? 110 : 190, right = width - (wide ? 4 : 285), paint = fills();
     const lines = rows.flatMap((row, index) => {
       const y = 6 + index * 22, kept = ((right - name) * row.kept_bytes) / most;
       const part = `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
@@ -368,7 +368,7 @@ function stageFigure(record, stage) {
         text(name - 6, y + 12, short(row.made_by ?? "input", name - 8), { "text-anchor": "end" }),
         s("rect", { class: "whole", x: name, y, width: ((right - name) * row.bytes) / most, height: 16 }, s("title", {}, part)),
         s("rect", { x: name, y, width: Math.max(1, kept), height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
-        wide ? null : text(right + 8, y + 12, short(part, 242), { class: "faint" }),
+        wide ? null : text(right + 8, y + 12, short(part, 277), { class: "faint" }),
       ];
     });
     const height = rows.length * 22 + 8;
@@ -439,6 +439,35 @@ function quality(entry) {
   return [lines.map((line) => h("p", {}, line)), quantisation.layers ? table(columns, quantisation.layers) : null];
 }
 
+/** What a search trained: each candidate by its RAM and how often it was right; the one that it chose is ringed. */
+function searchFigure(entry) {
+  const { search } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a network, or reach it with Tab and the arrow keys.");
+  const tried = search.candidates.filter((each) => known(each.accuracy)).sort((a, b) => a.ram - b.ram);
+  const percent = (share) => `${(100 * share).toFixed(1)} %`, isChosen = (each) => each.ram === search.searched.ram && each.macs === search.macs;
+  const draw = (width) => {
+    const right = width - 12, bottom = 254, rams = tried.map((each) => each.ram), rates = tried.map((each) => each.accuracy);
+    const [low, high] = [Math.min(...rates), Math.max(...rates)], span = high - low || 0.01, reach = Math.max(...rams) - Math.min(...rams) || 1;
+    const x = (ram) => LEFT + ((ram - Math.min(...rams) + reach / 25) / (reach * 1.08)) * (right - LEFT), y = (rate) => bottom - 10 - ((rate - low) / span) * 225;
+    const lines = ticks(low, low + span, 5).map((rate) => [s("path", { class: "grid", d: `M${LEFT} ${y(rate)}H${right}` }), text(LEFT - 6, y(rate) + 4, percent(rate), { class: "faint", "text-anchor": "end" })]);
+    ticks(Math.min(...rams), Math.min(...rams) + reach, Math.max(2, Math.floor(width / 110))).forEach((ram) => lines.push(text(x(ram), bottom + 15, grouped(ram), { class: "faint", "text-anchor": "middle" })));
+    lines.push(s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }), text((LEFT + right) / 2, bottom + 32, "bytes of RAM", { class: "faint", "text-anchor": "middle" }));
+    const dots = tried.map((each) => {
+      const words = `${percent(each.accuracy)} right, ${bytes(each.ram)} of RAM, ${rounded(each.macs / 1e6)} M MACs${known(each.ms) ? `, ${rounded(each.ms)} ms` : ""}`;
+      const tell = () => told.replaceChildren(h("b", {}, isChosen(each) ? "the one that was chosen: " : ""), words);
+      return s("circle", { class: "bar", cx: x(each.ram), cy: y(each.accuracy), r: 5, role: "img", "aria-label": words, onfocus: tell, onpointerenter: tell });
+    });
+    walkable(dots);
+    const rings = tried.filter(isChosen).map((each) => s("circle", { cx: x(each.ram), cy: y(each.accuracy), r: 10, style: "fill:none;stroke:var(--mark);stroke-width:2" }));
+    return s("svg", { width, height: bottom + 40, viewBox: `0 0 ${width} ${bottom + 40}`, role: "group", "aria-label": "Networks of the search" }, lines, rings, dots);
+  };
+  const { accuracy, trained } = search;
+  return [
+    h("p", {}, `In int8 ${percent(accuracy.test_int8)} of ${grouped(search.task.test)} samples that the search did not see are right (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
+    h("p", { class: "faint" }, `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
+    tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
+  ];
+}
+
 function reproduce(record) {
   const files = Object.entries(record.digests ?? {});
   return [
@@ -495,6 +524,7 @@ function report(page, entries) {
         return h("div", { class: "narrow" }, table([["", ([name]) => name], ["arena, B", ([, arena]) => arena, { number: true, bar: true }]], rows));
       }),
       section("Float, int8 and C", entries, (entry) => entry.quantisation, quality, "The C gives the bytes of the int8 network, so what is lost is lost in quantisation."),
+      section("The search", entries, (entry) => entry.search, searchFigure),
       section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
       section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
       section("Boards with room for it", entries, (entry) => entry.record.boards?.length, (entry) => h("p", {}, entry.record.boards.join(", "))),

@@ -22,11 +22,12 @@ DRAW = "report(document.getElementById('page'), data.entries);"
 
 
 class Entry(NamedTuple):
-    """What is known of one plan: its record, and of the same model the front, and what quantisation lost."""
+    """What is known of one plan: its record, and of the same model the front, what quantisation lost, which search found it."""
 
     record: Record
     front: Record | None = None
     quantisation: Record | None = None
+    search: Record | None = None
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -63,4 +64,11 @@ def told(entry: Entry, title: str) -> Record:
     short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
     says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record)}
     says["front"] = front_lines(entry.front) if entry.front else []
-    return {"title": title, "record": entry.record, "front": entry.front, "quantisation": entry.quantisation, "says": says}
+    return {
+        "title": title,
+        "record": entry.record,
+        "front": entry.front,
+        "quantisation": entry.quantisation,
+        "search": entry.search,
+        "says": says,
+    }

@@ -139,6 +139,12 @@ def record(
     }
 
 
+def deployment_record(done: results.Deployment) -> Record:
+    """Return everything that is known of a deployment."""
+    measured = {"plan": done.plan, "profile": done.profile, "verification": done.verification}
+    return record(done.model, **measured, device=done.device, limits=done.limits)
+
+
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
     return {layer: count.likely for layer, count in cycles.items()}
 
