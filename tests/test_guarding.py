@@ -16,7 +16,8 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.guarding import LOCK, MEASURED, Accuracy, read_config, read_lock
+from tinyweave.guarding import LOCK, MEASURED, Accuracy, Guarded, guard, read_config, read_lock
+from tinyweave.report.guard import guard_markdown, guard_record
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
 
@@ -58,6 +59,37 @@ def test_limits_hold_or_fail_and_changes_are_shown(project: Path, capsys: pytest
     summary = (project / "summary.md").read_text()
     assert "| chain | RAM, B |" in summary and "TOO MUCH" in summary
     assert json.loads((project / LOCK).read_text()) == lock, "only --update writes it"
+
+
+def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(project: Path) -> None:
+    config = written(project, LIMITED + "max_ram = 100\nmax_latency_ms = 2.0\n")
+    (watched,) = read_config(config)
+
+    def stands(verified: bool = True, **now: float | None) -> Guarded:
+        return Guarded(watched, "0" * 64, "gcc", verified, dict.fromkeys(MEASURED) | now, None)
+
+    assert stands(ram=100, latency_ms=2.0).ok
+    assert stands(ram=101, latency_ms=2.0).exceeded == ["ram"]
+    assert stands(ram=100).exceeded == ["latency_ms"] and not stands(ram=100).ok
+    assert not stands(verified=False, ram=1, latency_ms=1.0).ok
+    table = guard_markdown(guard_record([stands(verified=False, ram=101, latency_ms=2.0)]))
+    assert "not as it must be: chain" in table and "| DIFFERS |" in table and "| TOO MUCH |" in table
+
+
+def test_no_name_breaks_the_table_of_a_pull_request(project: Path) -> None:
+    (watched,) = read_config(written(project, LIMITED + 'max_ram = 9\nname = "a|b\\n| c"\n'))
+    table = guard_markdown(guard_record([Guarded(watched, "0" * 64, "gcc", True, dict.fromkeys(MEASURED), None)]))
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 3 and {row.count("|") for row in rows} == {8}, table
+
+
+@pytest.mark.emulator
+def test_accuracy_is_guarded_as_points_that_are_lost(project: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
+    monkeypatch.setattr(api, "accuracies", lambda before, after, **samples: (0.9, 0.875))
+    accuracy = 'accuracy = { float = "chain.tflite", samples = "data" }\nmax_accuracy_drop = 2.4\n'
+    (one,) = guard(written(project, LIMITED + accuracy))
+    assert one.now["accuracy"] == 0.875 and one.now["accuracy_drop"] == pytest.approx(2.5)
+    assert one.exceeded == ["accuracy_drop"]
 
 
 def test_the_accuracy_of_a_model_and_of_its_float_form_is_counted(tmp_path: Path) -> None:
