@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -296,7 +297,8 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     command = [sys.executable, "-m", "tinyweave", "explore", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as process:
         try:
             assert process.stdout is not None and f"127.0.0.1:{port}" in process.stdout.readline()
             for _ in range(100):
@@ -307,8 +309,9 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
             knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
             shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
         finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=20)
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal, which reaches the process that plans, too
+            _, complaints = process.communicate(timeout=20)
+    assert complaints == "" and process.returncode == 130
     record = exact(question(ASKED))["entry"]["record"]
     assert f"{record['ram']['arena']:,} B" in shown and "The planner's answer" in shown
     assert shown.count('class="box"') == len(record["buffers"])

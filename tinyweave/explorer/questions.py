@@ -5,6 +5,7 @@ In: a question as JSON, which anybody may have sent. Out: plain values for the p
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -150,7 +151,9 @@ def look(path: str) -> dict[str, Any]:
 
 
 def confine(most_bytes: int) -> None:
-    """Limit the memory of the process that reads what strangers give, where the system can."""
+    """Limit the memory of the process that reads what strangers give, where the system can; Ctrl-C is for its parent, which then
+    ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         import resource
     except ImportError:  # Windows
