@@ -68,6 +68,9 @@ def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
         for path in ("/fast", "/exact"):
             answer = client.post(path, content=content)
             assert answer.status_code == 400 and "\n" not in answer.json()["error"], content[:40]
+    whole = json.dumps(ASKED).ljust(server.MAX_QUESTION)
+    assert client.post("/fast", content=whole).status_code == 200
+    assert "larger than 16,384 bytes" in client.post("/fast", content=whole + " ").json()["error"]
     assert client.post("/model?suffix=.exe", content=b"x").status_code == 400
     assert client.post("/model?suffix=.tflite", content=b"x" * (server.MAX_MODEL + 1)).status_code == 400
 
@@ -306,6 +309,8 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.1)
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.2", port)) != 0, "it listens on one address alone"
             knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
             shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
         finally:

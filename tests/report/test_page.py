@@ -229,7 +229,7 @@ def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dic
 
 # does what a reader does, and writes what is then to be seen into the page, which the test reads
 READER = """
-const all = (what, of = document) => [...of.querySelectorAll(what)];
+const all = (what, of = document) => [...(of?.querySelectorAll(what) ?? [])];
 const section = (title) => all("section").find((each) => each.querySelector("h2")?.textContent === title);
 const map = section("Memory over time"), boxes = () => all("svg .box", map), told = map.querySelector(".told");
 const seen = { heads: all("h2").map((head) => head.textContent), boxes: boxes().length, marked: [] };
@@ -250,6 +250,9 @@ head.click();
 seen.unsorted = names();
 seen.dots = all("svg circle[tabindex]", section("What RAM costs in time")).length;
 seen.chosen = all("svg circle:not([tabindex])", section("What RAM costs in time")).length;
+const cells = all("tr", section("Side by side")).map((row) => [...row.children].map((cell) => cell.textContent));
+seen.compared = Object.fromEntries(cells.map(([name, ...values]) => [name, values]));
+seen.edges = all("tbody tr", layers).map((row) => row.className.replace("cursor", "").trim());
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 """
@@ -279,6 +282,9 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
         assert text.startswith(buffer["label"]) and f"{buffer['bytes']:,} B" in text and buffer["why"] in text
     assert seen["tabbed"] == 1 and seen["wider"] is True and seen["wide"] <= 0
     names = [layer["name"] for layer in plan["layers"]]
+    fused = {stage["step"] for stage in plan["stages"]}
+    steps = [layer["step"] for layer in plan["layers"]]
+    assert seen["edges"] == [f"stage-{'odd' if step % 2 else 'even'}" if step in fused else "" for step in steps] and fused
     assert seen["marked"] == [names[0]] and seen["unsorted"] == names
     macs = {layer["name"]: layer["macs"] for layer in plan["layers"]}
     assert [macs[name] for name in seen["sorted"]] == sorted(macs.values(), reverse=True)
@@ -287,7 +293,12 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
 
 def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("buffers", 0, "label"), HOSTILE)
-    seen = shown(page([Entry(hostile, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
+    deployed = {"cycles": 10**9, "latency_ms": 1e4}  # by another measure than the other's, so not compared
+    more = put(hostile, ("macs",), hostile["macs"] * 2) | deployed
+    seen = shown(page([Entry(more, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
+    cycles, macs = records["plan"]["plan"]["cycles_at_least"], records["plan"]["macs"]
+    assert seen["compared"]["cycles, by the layers' shapes"] == [f"{cycles:,}"] * 2
+    assert seen["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50 %)"]
     assert "Side by side" in seen["heads"] and seen["first"].startswith(HOSTILE) and seen["wide"] <= 0
 
 

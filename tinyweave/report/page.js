@@ -360,7 +360,7 @@ function layersTable(entry) {
 function stageFigure(record, stage) {
   const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
   const draw = (width) => {
-    const wide = width < 560, name = wide ? 110 : 190, right = width - (wide ? 4 : 285), paint = fills();
+    const narrow = width < 700, name = narrow ? 110 : 190, right = width - (narrow ? 4 : 340), paint = fills();
     const lines = rows.flatMap((row, index) => {
       const y = 6 + index * 22, kept = ((right - name) * row.kept_bytes) / most;
       const part = `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
@@ -368,7 +368,7 @@ function stageFigure(record, stage) {
         text(name - 6, y + 12, short(row.made_by ?? "input", name - 8), { "text-anchor": "end" }),
         s("rect", { class: "whole", x: name, y, width: ((right - name) * row.bytes) / most, height: 16 }, s("title", {}, part)),
         s("rect", { x: name, y, width: Math.max(1, kept), height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
-        wide ? null : text(right + 8, y + 12, short(part, 277), { class: "faint" }),
+        narrow ? null : text(right + 8, y + 12, short(part, 332), { class: "faint" }),
       ];
     });
     const height = rows.length * 22 + 8;
@@ -492,16 +492,17 @@ function verdict(entry) {
 
 /** Return two or more records beside each other, number by number. */
 function comparison(entries) {
+  const ran = entries.every((entry) => known(entry.record.cycles)), how = ran ? "of the instructions that ran" : "by the layers' shapes"; // for all alike
   const rows = [
     ["RAM, B", (r) => r.ram.total], ["arena, B", (r) => r.ram.arena], ["Flash, B", (r) => r.flash.total], ["constants, B", (r) => r.flash.constants],
-    ["ms", (r) => r.latency_ms ?? r.plan.latency_ms_at_least], ["cycles", (r) => r.cycles ?? r.plan.cycles_at_least], ["instructions", (r) => r.instructions],
+    [`ms, ${how}`, (r) => (ran ? r.latency_ms : r.plan.latency_ms_at_least)], [`cycles, ${how}`, (r) => (ran ? r.cycles : r.plan.cycles_at_least)], ["instructions", (r) => r.instructions],
     ["MACs", (r) => r.macs], ["steps", (r) => r.plan.steps],
   ].map(([name, of]) => ({ name, values: entries.map((entry) => of(entry.record)) })).filter((row) => row.values.some(known));
   const share = (row, index) => {
     const [first] = row.values, value = row.values[index];
-    return !index || !known(first) || !known(value) || !first ? "" : `  (${value >= first ? "+" : "−"}${rounded(Math.abs(value / first - 1) * 100)} %)`;
+    return !index || !known(first) || !known(value) || !first || value === first ? "" : `  (${value >= first ? "+" : "−"}${rounded(Math.abs(value / first - 1) * 100)} %)`;
   };
-  const columns = [["", (row) => row.name], ...entries.map((entry, index) => [entry.title, (row) => row.values[index], { number: true, always: true, show: (value, row) => `${row.name === "ms" ? rounded(value) : grouped(value)}${share(row, index)}` }])];
+  const columns = [["", (row) => row.name], ...entries.map((entry, index) => [entry.title, (row) => row.values[index], { number: true, always: true, show: (value, row) => `${row.name.startsWith("ms") ? rounded(value) : grouped(value)}${share(row, index)}` }])];
   return h("section", {}, h("h2", {}, "Side by side"), table(columns, rows));
 }
 
