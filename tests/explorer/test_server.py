@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from cases import tiny
+from cases.browser import browse, needs_chromium, seen
 
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
@@ -27,8 +27,6 @@ testclient = pytest.importorskip("starlette.testclient", reason="needs starlette
 server = pytest.importorskip("tinyweave.explorer.server")
 ASKED = {"network": "five_layers", "resolution": 32, "width": 0.5, "schedule": "best", "grid": 0, "stream": False}
 ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 LOCAL = "http://127.0.0.1"
 
 
@@ -234,22 +232,6 @@ const put = async (id, value) => {
 """
 
 
-def browse(address: str, folder: Path, milliseconds: int, width: int = 1200) -> str:
-    """The page as it stands after a while, by the browser's own clock."""
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium (Debian: apt install chromium)")
-    options = [
-        *QUIET,
-        f"--user-data-dir={folder / 'profile'}",
-        f"--window-size={width},900",
-        f"--virtual-time-budget={milliseconds}",
-    ]
-    command = [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "Uncaught" not in done.stderr, done.stderr
-    return done.stdout
-
-
 def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     from tinyweave.explorer import questions
     from tinyweave.explorer.networks import NETWORKS, PRESETS
@@ -262,12 +244,11 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     text = server.page().replace('<main id="page">', f'<script>{user}</script><main id="page">')
     (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
     shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
-    (found,) = re.findall(r'<output id="seen">(.*?)</output>', shown, re.DOTALL)
-    seen = json.loads(found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    assert seen["first"]["network"] == "mobilenet_v2" and set(seen["first"]) == set(ASKED)
+    found = seen(shown)
+    assert found["first"]["network"] == "mobilenet_v2" and set(found["first"]) == set(ASKED)
     of_network = {"network": "proxyless", "resolution": NETWORKS["proxyless"].resolution, "width": NETWORKS["proxyless"].width}
-    expected = seen["first"] | of_network
-    assert seen["network"] == expected
+    expected = found["first"] | of_network
+    assert found["network"] == expected
     turned = {
         "resolution": 64, "width": 0.25, "schedule": "patch", "grid": 3, "best": "best", "overhead": 1.1, "ram": 32 << 10,
         "device": "stm32f412", "stream": True,
@@ -275,27 +256,26 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     for key, value in turned.items():
         change = {"schedule" if key == "best" else key: value}
         expected |= change
-        assert seen[key] == expected, key
+        assert found[key] == expected, key
     for preset in PRESETS:
-        asked = seen["presets"][preset["title"]]
+        asked = found["presets"][preset["title"]]
         assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule"))
         assert asked["ram"] == preset["ram"] << 10 and question(asked)
-    sides = [int(re.search(r"★: (\d+) x", seen[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
+    sides = [int(re.search(r"★: (\d+) x", found[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
     assert sides[0] >= sides[1], "more SRAM: no smaller images"
-    assert seen["three"] == seen["asked"] == ["mobilenet_v2", "proxyless", "tinynas"]
+    assert found["three"] == found["asked"] == ["mobilenet_v2", "proxyless", "tinynas"]
     fastest = next(point for point in front["front"]["points"] if point["arena"] <= 48 << 10)
-    assert f"{fastest['arena']:,} B" in seen["fastest"] and "fastest takes" in seen["fastest"]
+    assert f"{fastest['arena']:,} B" in found["fastest"] and "fastest takes" in found["fastest"]
     least = front["front"]["points"][-1]["arena"]
-    assert seen["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
-    assert seen["gone"] is True
-    assert seen["wide"] <= 0 and "✓ In 48 KiB" in seen["verdict"]
+    assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
+    assert found["gone"] is True
+    assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
 
 def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
     from tinyweave.explorer.questions import exact, question
 
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium (Debian: apt install chromium)")
+    needs_chromium()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

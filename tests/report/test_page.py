@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from cases import tiny
+from cases.browser import browse, seen
 
 import tinyweave as tw
 from tinyweave.cli import main
@@ -24,10 +23,6 @@ from tinyweave.report.page import Entry, page
 from tinyweave.report.schema import SCHEMA, faults, kind_of
 
 DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update".split()
-)
 MOST_BYTES = 1_500_000  # of a page
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 
@@ -260,46 +255,40 @@ document.body.append(Object.assign(document.createElement("output"), { id: "seen
 
 def shown(text: str, folder: Path, width: int = 1200) -> dict[str, Any]:
     """What a reader sees of a page in a browser, as READER writes it down."""
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium (Debian: apt install chromium)")
     file = folder / "page.html"
     file.write_text(text.replace("</body>", f"<script>setTimeout(() => {{{READER}}}, 500);</script></body>"))
-    options = [*QUIET, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--virtual-time-budget=2000"]
-    command = [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "Uncaught" not in done.stderr, done.stderr
-    (seen,) = re.findall(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
-    assert "<title>broken" not in done.stdout
-    return dict(json.loads(seen.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")))
+    page = browse(file.as_uri(), folder, 2000, width)
+    assert "<title>broken" not in page
+    return seen(page)
 
 
 def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     plan, front = records["plan"], records["front"]
-    seen = shown(page([Entry(plan, front)]), tmp_path)
-    assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(seen["heads"])
-    assert seen["boxes"] == len(plan["buffers"])
-    for text, buffer in zip((seen["first"], seen["second"]), plan["buffers"], strict=False):
+    found = shown(page([Entry(plan, front)]), tmp_path)
+    assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(found["heads"])
+    assert found["boxes"] == len(plan["buffers"])
+    for text, buffer in zip((found["first"], found["second"]), plan["buffers"], strict=False):
         assert text.startswith(buffer["label"]) and f"{buffer['bytes']:,} B" in text and buffer["why"] in text
-    assert seen["tabbed"] == 1 and seen["wider"] is True and seen["wide"] <= 0
+    assert found["tabbed"] == 1 and found["wider"] is True and found["wide"] <= 0
     names = [layer["name"] for layer in plan["layers"]]
     fused = {stage["step"] for stage in plan["stages"]}
     steps = [layer["step"] for layer in plan["layers"]]
-    assert seen["edges"] == [f"stage-{'odd' if step % 2 else 'even'}" if step in fused else "" for step in steps] and fused
-    assert seen["marked"] == [names[0]] and seen["unsorted"] == names
+    assert found["edges"] == [f"stage-{'odd' if step % 2 else 'even'}" if step in fused else "" for step in steps] and fused
+    assert found["marked"] == [names[0]] and found["unsorted"] == names
     macs = {layer["name"]: layer["macs"] for layer in plan["layers"]}
-    assert [macs[name] for name in seen["sorted"]] == sorted(macs.values(), reverse=True)
-    assert seen["dots"] == len(front["points"]) and seen["chosen"] == 1
+    assert [macs[name] for name in found["sorted"]] == sorted(macs.values(), reverse=True)
+    assert found["dots"] == len(front["points"]) and found["chosen"] == 1
 
 
 def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("buffers", 0, "label"), HOSTILE)
     deployed = {"cycles": 10**9, "latency_ms": 1e4}  # by another measure than the other's, so not compared
     more = put(hostile, ("macs",), hostile["macs"] * 2) | deployed
-    seen = shown(page([Entry(more, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
+    found = shown(page([Entry(more, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
     cycles, macs = records["plan"]["plan"]["cycles_at_least"], records["plan"]["macs"]
-    assert seen["compared"]["cycles, by the layers' shapes"] == [f"{cycles:,}"] * 2
-    assert seen["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50 %)"]
-    assert "Side by side" in seen["heads"] and seen["first"].startswith(HOSTILE) and seen["wide"] <= 0
+    assert found["compared"]["cycles, by the layers' shapes"] == [f"{cycles:,}"] * 2
+    assert found["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50 %)"]
+    assert "Side by side" in found["heads"] and found["first"].startswith(HOSTILE) and found["wide"] <= 0
 
 
 def test_the_schema_names_no_definition_that_nothing_uses() -> None:
