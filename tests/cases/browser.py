@@ -1,4 +1,4 @@
-"""Pages as Chromium shows them: it opens a page and runs its scripts by a clock of its own; a test reads what then stands there."""
+"""Pages as Chromium shows them: it runs their scripts by a clock of its own, and a test reads what then stands there."""
 
 from __future__ import annotations
 

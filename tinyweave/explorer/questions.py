@@ -151,8 +151,10 @@ def look(path: str) -> dict[str, Any]:
 
 
 def confine(most_bytes: int) -> None:
-    """Limit the memory of the process that reads what strangers give, where the system can; Ctrl-C is for its parent, which then
-    ends it."""
+    """Limit the memory of the process that reads what strangers give, where the system can.
+
+    Ctrl-C is for its parent, which then ends it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         import resource
