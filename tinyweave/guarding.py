@@ -1,4 +1,4 @@
-"""Guard what models need: deploy those that a tinyweave.toml lists, and hold them against its limits and an earlier record.
+"""Deploy the models that a tinyweave.toml lists, and hold them against its limits and an earlier record.
 
 In: tinyweave.toml, and beside it tinyweave.lock.json, which `--update` writes and which is committed. Out: a Guarded per model.
 """
@@ -77,7 +77,7 @@ class Guarded:
 
     @property
     def exceeded(self) -> list[str]:
-        """Return which limits do not hold, those among them of which nothing is known."""
+        """Return the limits that the model exceeds, and those whose figure is not known."""
         return [key for key, limit in self.watched.limits.items() if (value := self.now[key]) is None or value > limit]
 
     @property

@@ -1,4 +1,4 @@
-"""Pages as Chromium shows them: it runs their scripts by a clock of its own, and a test reads what then stands there."""
+"""Open pages in Chromium, which runs their scripts by a clock of its own, and read what then stands in them."""
 
 from __future__ import annotations
 

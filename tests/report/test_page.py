@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from cases import tiny
 from cases.browser import browse, seen
+from cases.maps import segmentation
 
 import tinyweave as tw
+from tinyweave import planning
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
@@ -201,10 +203,51 @@ def test_buffers_say_who_touches_them_and_why_they_are_there() -> None:
     assert {buffer["kind"] for buffer in buffers.values()} >= {"ring", "map", "output", "scratch"}
     (output,) = plan.graph.outputs
     assert buffers[plan.places[output].buffer]["why"].startswith("a network output")
+    for name, other in ((a, b) for a in plan.buffers for b in plan.buffers if a is not b):
+        together = max(name.start, other.start) < min(name.end, other.end) and name.memory == other.memory
+        begin, at = plan.offsets[name.name], plan.offsets[other.name]
+        crossed = min(begin + name.bytes, at + other.bytes) - max(begin, at)
+        expected = crossed if together and crossed > 0 else None
+        assert buffers[name.name]["shares"].get(other.name) == expected, (name, other)
     for stage in stage_records(plan):
+        for each in stage["maps"]:
+            (_, height, width, channels) = plan.graph.tensors[each["tensor"]].shape
+            rows, cols = each["rows"][0], (each["cols"] or [width])[0]
+            assert each["kept_bytes"] == rows * cols * channels and each["rows"][1] == height, each
         rings = {each["tensor"]: each["kept_bytes"] for each in stage["maps"] if each["cols"] is None}
         assert rings, stage
         assert all(buffers[name]["bytes"] == kept for name, kept in rings.items() if name in buffers)
+
+
+@pytest.mark.parametrize("network", tiny.NETWORKS)
+def test_a_buffer_says_what_it_is_for_and_who_runs_code_on_it(network: str) -> None:
+    graph = tiny.NETWORKS[network]()
+    plan = planning.plan(graph)
+    graph, buffers = plan.graph, {buffer["name"]: buffer for buffer in buffer_records(plan)}
+    for name in graph.outputs:
+        assert buffers[plan.places[name].buffer]["kind"] in ("output", "state")
+    for name, place in plan.places.items():
+        tensor = graph.tensors[name]
+        assert (buffers[place.buffer]["kind"] == "state") or tensor.role != "state", name
+    silent = {op.name for op, kernel in zip(graph.ops, plan.variants, strict=True) if not kernel}
+    step_of = {graph.ops[index].name: step for step, stage in enumerate(plan.stages) for index in stage.ops}
+    for buffer in buffers.values():
+        assert not silent.intersection(name for _, name in buffer["written_by"]), buffer
+        inside = {name for name, place in plan.places.items() if place.buffer == buffer["name"]}
+        readers = {op.name for op in graph.ops if inside.intersection(op.inputs)}
+        assert {(step, name) for step, name in buffer["read_by"]} == {(step_of[name], name) for name in readers}
+        reads = [step_of[name] for name in readers]
+        if reads:
+            assert re.search(rf"last read by \w+ in step {max(reads) + 1}\b", buffer["why"]), buffer
+            (last,) = re.findall(r"last read by (\w+) in step", buffer["why"])
+            assert step_of[last] == max(reads)
+
+
+def test_a_map_that_is_taken_by_rows_says_so() -> None:
+    plan = planning.plan(segmentation(), stream_outputs=True)
+    (name,) = plan.streamed_outputs
+    (why,) = [buffer["why"] for buffer in buffer_records(plan) if buffer["name"] == name]
+    assert "the caller takes them" in why and "brings" not in why
 
 
 def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dict[str, Any]]) -> None:
@@ -284,7 +327,13 @@ def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict
     hostile = put(put(records["plan"], ("model", "name"), HOSTILE), ("buffers", 0, "label"), HOSTILE)
     deployed = {"cycles": 10**9, "latency_ms": 1e4}  # by another measure than the other's, so not compared
     more = put(hostile, ("macs",), hostile["macs"] * 2) | deployed
-    found = shown(page([Entry(more, records["front"]), Entry(records["plan"], records["front"])]), tmp_path, 500)
+    second = records["plan"] | {"layers": [each | {"name": f"other_{each['name']}"} for each in records["plan"]["layers"]]}
+    second["steps"] = None
+    found = shown(page([Entry(more, records["front"]), Entry(second, records["front"])]), tmp_path, 500)
+    marked, step = found["marked"], records["plan"]["buffers"][1]["begin"]
+    assert marked and step == 0
+    # no layer has the name, so the cursor is in the step after as much work
+    assert marked[1:] == [each["name"] for each in second["layers"] if each["step"] == step]
     cycles, macs = records["plan"]["plan"]["cycles_at_least"], records["plan"]["macs"]
     assert found["compared"]["cycles, by the layers' shapes"] == [f"{cycles:,}"] * 2
     assert found["compared"]["MACs"] == [f"{2 * macs:,}", f"{macs:,}  (−50 %)"]
@@ -312,7 +361,7 @@ def test_node_data_is_of_the_tensors_of_the_file(
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(records["plan"]))
     two = [str(plan), str(plan), "--node-data", str(tmp_path / "two"), "-o", str(tmp_path / "p.html")]
-    assert main(["report", *two]) == 2 and "is of one model" in capsys.readouterr().err
+    assert main(["report", *two]) == 2 and "--node-data takes one model, and 2 were given" in capsys.readouterr().err
     assert main(["report", str(plan), "--node-data", str(plan), "-o", str(tmp_path / "p.html")]) == 2
     assert not (tmp_path / "p.html").exists(), "all is written, or nothing"
     assert main(["report", str(plan), "--node-data", str(tmp_path / "one"), "-o", str(tmp_path / "p.html")]) == 0

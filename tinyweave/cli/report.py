@@ -37,7 +37,7 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
     folder: Annotated[
         Path | None,
-        typer.Option("--node-data", metavar="DIR", help="Write bytes, MACs, cycles for Model Explorer, too; of one model."),
+        typer.Option("--node-data", metavar="DIR", help="Also write bytes, MACs and cycles of one model for Model Explorer."),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> int:
@@ -55,7 +55,7 @@ def report(
     read = {path: schema.read(path) for path in sources if path not in models}
     entries = entries_of([read[path] if path in read else _planned(path, chosen) for path in sources])
     if folder is not None and len(entries) != 1:
-        raise ir.CompileError(f"--node-data is of one model, and here are {len(entries)}", "give one")
+        raise ir.CompileError(f"--node-data takes one model, and {len(entries)} were given", "give one")
     nodes = {} if folder is None else {folder / name: text for name, text in node_data.node_data(entries[0].record).items()}
     files.write_files({out: page.page(entries), **nodes})
     if folder is not None:

@@ -112,7 +112,7 @@ async function compareThree() {
   figures.forEach((again) => again());
 }
 
-/** Bars by layer: as planned, over what the layer needs when each runs by itself; the budget as a line. */
+/** Draw bars by layer: its bytes as planned, over those that it needs by itself; the budget is a line. */
 function layerBars(record, alone) {
   const rows = record.layers, budget = state.ram * 1024, most = Math.max(1, ...rows.map((row) => Math.max(row.live, alone[row.name] ?? 0)));
   const top = Math.max(most, Math.min(budget, most * 1.3));
@@ -130,7 +130,7 @@ function layerBars(record, alone) {
   return figure("layers", draw, h("figcaption", {}, `Filled: as planned; outlined: each layer by itself. The bottleneck is ${peak.name}, ${bytes(peak.live)}.`));
 }
 
-/** The map of TinyNAS' stage one: which images and widths leave room for good networks, from networks that were planned. */
+/** Draw the map of TinyNAS' stage one: which images and widths leave room for good networks, from networks that were planned. */
 function drawMap() {
   const { sizes, widths, networks: drawn, flash } = data.map, ram = state.ram * 1024;
   const at = state.schedule === "layer" ? 0 : state.stream ? 2 : 1; // which arena of a network

@@ -1,4 +1,4 @@
-"""The networks that the explorer has by itself, and where its story begins: presets, and the memory of other machines.
+"""List the networks that the explorer has by itself, its presets, and the memory of other machines.
 
 In: a name, a resolution, a width. Out: blocks. Weights are random: RAM and time do not depend on them.
 """
@@ -19,7 +19,7 @@ FIVE_LAYERS = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2)) 
 
 
 class BuiltIn(NamedTuple):
-    """title: for people. arch: what it is at a resolution and a width; None for one that is no Arch."""
+    """A network. title: for people. arch: returns it at a resolution and a width; None for one that is no Arch."""
 
     title: str
     arch: Callable[[int, float], Arch] | None

@@ -1,4 +1,4 @@
-"""What the explorer is asked, and its answers: at once by the fast form, exactly by the planner.
+"""Answer what the explorer is asked: at once by the fast form, exactly by the planner.
 
 In: a question as JSON, which anybody may have sent. Out: plain values for the page.
 """

@@ -1,4 +1,4 @@
-"""The explorer's server: one page, answers to its questions, models that are dropped on it. It listens on this machine alone.
+"""Serve the explorer: one page, answers to its questions, models that are dropped on it. It listens on this machine alone.
 
 Another page in the same browser must not ask it anything: foreign hosts and origins are refused. What is planned is planned in
 a process of its own, with a limit of memory and time, so that the page stays quick whatever is given.
@@ -68,13 +68,13 @@ class Planner:
             raise CompileError("this cannot be planned here: it takes too much memory", "use the command line") from error
 
     @staticmethod
-    def _end(pool: ProcessPoolExecutor) -> None:
+    def _end(pool: ProcessPoolExecutor, wait: bool = False) -> None:
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=wait, cancel_futures=True)
 
     def close(self) -> None:
-        self._end(self.pool)
+        self._end(self.pool, wait=True)
 
 
 def page() -> str:

@@ -1,4 +1,4 @@
-"""Where every byte of a plan lies, and why; and what its fused stages keep of each map.
+"""Say where every byte of a plan lies, and why, and what its fused stages keep of each map.
 
 In: a Plan. Out: plain values for the record. Steps count from 0, intervals are half-open, offsets and sizes are bytes.
 """
@@ -109,7 +109,7 @@ def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
 
 
 def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
-    """Return why a buffer is as large as it is, and why it lives where no layer asks for it."""
+    """Return what a buffer is for, and of a ring how many rows it keeps."""
     if kind == "scratch":
         return [f"working memory of step {buffer.start + 1}"]
     if kind != "ring":

@@ -1,4 +1,4 @@
-"""What `guard` tells: one record, its table on the terminal, and the same in Markdown for a pull request."""
+"""Tell what `guard` found: as a record, as a table on the terminal, and in Markdown for a pull request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan on the graph of Model Explorer: a file of node data for each figure, which it colours the nodes of the model by.
+"""Write a plan's figures for Model Explorer: a file of node data for each, by which it colours the nodes of the model.
 
 In: a record. Out: per figure the JSON of Model Explorer's custom node data, whose nodes are named by their output tensors.
 """

@@ -199,7 +199,7 @@ function cards(record) {
   return h("div", { class: "cards" }, parts);
 }
 
-/** Every buffer as a rectangle: its bytes upwards, its life to the right. */
+/** Draw every buffer as a rectangle: its bytes upwards, its life to the right. */
 function memoryMap(entry) {
   const { record } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a buffer, or reach it with Tab and the arrow keys: who wrote it, who reads it, why it is there.");
   const weights = Array.from({ length: record.plan.steps }, () => 0);
@@ -279,7 +279,7 @@ function stepNames(record) {
   return names.map((own) => (own.length > 1 ? `${own[0]} … ${own.at(-1)}` : own[0]));
 }
 
-/** The bytes that each step needs. */
+/** Draw the bytes that each step needs. */
 function stepBars(entry) {
   const { record } = entry, live = [];
   record.layers.forEach((layer) => (live[layer.step] = layer.live));
@@ -356,7 +356,7 @@ function layersTable(entry) {
   });
 }
 
-/** Of each fused stage: each map as a box, and how much of it is kept. */
+/** Draw each map of a fused stage as a box, filled as far as it is kept. */
 function stageFigure(record, stage) {
   const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
   const draw = (width) => {
@@ -384,7 +384,7 @@ function stageFigure(record, stage) {
   ];
 }
 
-/** RAM over time: the plans of which none is better in both, with the one that was chosen. */
+/** Draw RAM over time: the plans that no other beats in both, with the one that was chosen. */
 function frontFigure(entry) {
   const { record, front } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a plan, or reach it with Tab and the arrow keys.");
   const others = front.schedules.filter((each) => known(each.arena));
@@ -424,7 +424,7 @@ function frontFigure(entry) {
     walkable(dots);
     return s("svg", { width, height: bottom + 40, viewBox: `0 0 ${width} ${bottom + 40}`, role: "group", "aria-label": "RAM over time" }, lines, chosen, dots);
   };
-  const legend = h("figcaption", {}, "Dots: plans of which none needs less RAM in less time; ringed: the plan of this report. Squares: other schedules. Dashed: limits.");
+  const legend = h("figcaption", {}, "Each dot is a plan that no other beats in both RAM and time; a ring marks the plan of this report. Squares are other schedules, dashed lines limits.");
   return [figure(`${slug(record)}-front`, draw, legend, told), ...entry.says.front.map((line) => h("p", { class: "faint" }, line))];
 }
 
@@ -490,7 +490,7 @@ function verdict(entry) {
   return [h("p", { class: `verdict ${fits === true ? "yes" : fits === false ? "no" : ""}` }, `${fits === true ? "✓ " : fits === false ? "✗ " : ""}${first}`), rest.map((line) => h("p", {}, line.trim()))];
 }
 
-/** Return two or more records beside each other, number by number. */
+/** Return a table of two or more records beside each other, number by number. */
 function comparison(entries) {
   const ran = entries.every((entry) => known(entry.record.cycles)), how = ran ? "of the instructions that ran" : "by the layers' shapes"; // for all alike
   const rows = [

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network: `page` fills page.html with page.css, page.js and the records.
+"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, page.js and the records.
 
 In: records, as `plan`, `profile` and `deploy` print them, with what else is known of their models. Out: HTML. The script draws;
 the sentences are those of the terminal, and are put beside each record here.
@@ -51,7 +51,7 @@ def filled(title: str, script: str, data: Record, connect: str = "'none'") -> st
 
 
 def _titles(records: Sequence[Record]) -> list[str]:
-    """Return a name for each record; those alike are numbered."""
+    """Return a title for each record; equal titles are numbered."""
     names = [
         clean(record["model"]["name"]) + (f" on {clean(record['device']['name'])}" if record["device"] else "")
         for record in records

@@ -1,4 +1,4 @@
-"""Check what `--json` printed, which may be anybody's, before anything is drawn of it. schema.json says what it must hold."""
+"""Check a record that `--json` printed, which may be anybody's, before it is drawn. schema.json has the rules."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _validator(kind: str) -> Any:
 
 
 def _contradiction(record: dict[str, Any]) -> str:
-    """Return which steps or memories a record speaks of that its plan does not have."""
+    """Say where the parts of a record contradict each other; empty where they do not."""
     steps = record["plan"]["steps"]
     if steps is None:
         return "it has buffers, but no steps" if record["buffers"] is not None else ""
