@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cases import tiny
 from cases.browser import browse, needs_chromium, seen
@@ -226,10 +227,24 @@ const put = async (id, value) => {
   await put("width", 0.3);
   seen.gone = document.getElementById("fastest") === null && !document.querySelector("[data-network]");
   seen.verdict = document.getElementById("verdict").textContent;
+  await put("ram", 320);
+  seen.starBest = star();
+  await put("schedule", "layer");
+  seen.starLayer = star();
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 })();
 """
+
+
+def best_place(column: int, ram: int, flash: int = 1 << 20) -> str:
+    """Return where the networks of the map that fit have most MACs, by their 80th percentile."""
+    table, places = json.loads((Path(server.__file__).parent / "map.json").read_text()), {}
+    for name, networks in table["networks"].items():
+        fitting = [each[4] for each in networks if each[column] <= ram and each[3] <= flash]
+        places[name] = float(np.percentile(fitting, 80)) if fitting else 0.0
+    side, width = max(places, key=lambda name: places[name]).split()
+    return f"{side} x {side} at width {width}"
 
 
 def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
@@ -269,6 +284,8 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     least = front["front"]["points"][-1]["arena"]
     assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
     assert found["gone"] is True
+    for key, column in (("starBest", 2), ("starLayer", 0)):  # the input comes by rows, or each layer runs by itself
+        assert f"★: {best_place(column, 320 << 10)}," in found[key], key
     assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
 
