@@ -284,7 +284,7 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     least = front["front"]["points"][-1]["arena"]
     assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
     assert found["gone"] is True
-    for key, column in (("starBest", 2), ("starLayer", 0)):  # the input comes by rows, or each layer runs by itself
+    for key, column in (("starBest", 1), ("starLayer", 0)):  # the best plan with its image in RAM; layer by layer
         assert f"★: {best_place(column, 320 << 10)}," in found[key], key
     assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
