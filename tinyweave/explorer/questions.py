@@ -19,7 +19,7 @@ from ..nas.arena import arena
 from ..nas.costs import model_of
 from ..nas.network import to_graph
 from ..nas.stage_one import layer_bytes
-from ..report.front import front_lines, front_record
+from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
 from ..report.record import record
 from ..results import Limits, Model
@@ -126,7 +126,7 @@ def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
     options = {"max_mac_overhead": asked.overhead, "stream_inputs": asked.stream}
     plans = api.front(model, Limits(None, None), core=board.core, **options)
     found = front_record(model, plans, Limits(None, None), board.core, board)
-    return {"front": found, "says": {"front": front_lines(found)}}
+    return {"front": found, "says": {"front": proved_lines(found)}}
 
 
 def _model(asked: Asked, given: str | None) -> Model:

@@ -124,6 +124,11 @@ def front_rows(record: Record) -> list[tuple[str, ...]]:
 
 def front_lines(record: Record) -> list[str]:
     """Return what the columns mean, and what of the points is proved."""
+    return [cycles_line(record), *proved_lines(record)]
+
+
+def cycles_line(record: Record) -> str:
+    """Return what cycles are a multiple of, and whose they are."""
     missing, like = _missing(record), record["cycles_of"]
     if like is None:
         cost = "cycles x: MACs as a multiple of the least, for no kernel's cycles are known"
@@ -131,11 +136,16 @@ def front_lines(record: Record) -> list[str]:
         cost = "cycles x: as a multiple of the fastest plan's, estimated from the layers' shapes"
         cost += "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
         cost += f", {without_text(missing)}" if missing else ""
+    return cost
+
+
+def proved_lines(record: Record) -> list[str]:
+    """Return what of the points is proved, and why other schedules have none."""
     proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
     if any(point["gap"] for point in record["points"]):
         proved += "; with a gap: in that many bytes less, for placing the buffers took more than the busiest step needs"
     left_out = {each["schedule"]: each["reason"] for each in record["schedules"] if "reason" in each}
-    return [cost, proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
+    return [proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
 
 
 def published_rows(record: Record) -> list[tuple[str, ...]]:

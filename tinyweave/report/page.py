@@ -1,4 +1,4 @@
-"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, page.js and the records.
+"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, draw.js, page.js and the records.
 
 In: records, as `plan`, `profile` and `deploy` print them, with what else is known of their models. Out: HTML. The script draws;
 the sentences are those of the terminal, and are put beside each record here.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .columns import clean
-from .front import front_lines
+from .front import proved_lines
 from .record import Record
 from .words import proof_lines, verdict_lines
 
@@ -38,12 +38,12 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def filled(title: str, script: str, data: Record, connect: str = "'none'") -> str:
-    """Return a page that runs `script`, which has the functions of page.js, and `data` to draw; connect: whom it may ask."""
+    """Return a page that runs `script`, which has what draw.js and page.js define, and `data`; connect: whom it may ask."""
     parts = {
         "CONNECT": connect,
         "TITLE": escape(title),
         "CSS": (PARTS / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": (PARTS / "page.js").read_text(encoding="utf-8") + script,
+        "SCRIPT": "".join((PARTS / name).read_text(encoding="utf-8") for name in ("draw.js", "page.js")) + script,
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
     }
     before, *rest = (PARTS / "page.html").read_text(encoding="utf-8").split("@")
@@ -63,7 +63,7 @@ def told(entry: Entry, title: str) -> Record:
     """Return an entry as page.js takes it: with its title, and with sentences."""
     short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
     says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record)}
-    says["front"] = front_lines(entry.front) if entry.front else []
+    says["front"] = proved_lines(entry.front) if entry.front else []
     return {
         "title": title,
         "record": entry.record,

@@ -1,0 +1,160 @@
+"use strict";
+// What pages are drawn with: elements, figures, tables, the cursor. Names come out of files: they only ever become text.
+
+const KINDS = {
+  input: "network input", output: "network output", map: "map", ring: "rows of a map (ring)", tile: "tiles", scratch: "scratch", state: "state",
+};
+const PATTERNS = { ring: "M0 6L6 0", scratch: "M0 0L6 6M0 6L6 0", tile: "M0 3H6", state: "M3 0V6" }; // kinds differ without colour, too
+const LEFT = 64, LETTER = 6.1, SVG = "http://www.w3.org/2000/svg";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+// ---- elements ----
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const text = (x, y, words, attributes = {}) => s("text", { x, y, ...attributes }, words);
+const known = (value) => value !== null && value !== undefined;
+const grouped = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
+const bytes = (value) => (known(value) ? `${grouped(value)} B` : "–");
+const short = (words, width) => (words.length * LETTER <= width ? words : width < 3 * LETTER ? "" : `${words.slice(0, Math.floor(width / LETTER) - 1)}…`);
+
+function rounded(value) {
+  if (!known(value)) return "–";
+  const digits = value ? 2 - Math.floor(Math.log10(Math.abs(value))) : 0;
+  return Number(value.toFixed(Math.max(0, Math.min(9, digits)))).toLocaleString("en-US", { maximumFractionDigits: Math.max(0, digits) });
+}
+
+// ---- figures ----
+
+const figures = [];  // how each is drawn, once they are in the page
+
+/** Return a figure that is drawn anew for the width that it has; draw(width) returns the SVG. */
+function figure(name, draw, ...captions) {
+  const place = h("div"), whole = h("figure", {}, place, ...captions);
+  let width = 0;
+  const again = () => {
+    width = Math.floor(place.clientWidth) || 900;
+    place.replaceChildren(draw(width));
+  };
+  new ResizeObserver(() => requestAnimationFrame(() => Math.floor(place.clientWidth) !== width && again())).observe(place);
+  whole.redraw = again;
+  figures.push(again);
+  whole.prepend(h("div", { class: "tools" }, h("span", { class: "end" }),
+    h("button", { onclick: () => save(place.firstChild, `${name}.svg`), "aria-label": `Save ${name} as SVG` }, "SVG"),
+    h("button", { onclick: () => save(place.firstChild, `${name}.png`), "aria-label": `Save ${name} as PNG` }, "PNG")));
+  return whole;
+}
+
+/** Save a drawing with its styles inside, so that it looks the same elsewhere. */
+function save(drawing, name) {
+  const copy = drawing.cloneNode(true), from = [drawing, ...drawing.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((element, index) => {
+    const style = getComputedStyle(element);
+    for (const key of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font", "text-anchor"]) {
+      if (!(key === "fill" && element.getAttribute("fill")?.startsWith("url"))) to[index].style.setProperty(key, style.getPropertyValue(key));
+    }
+  });
+  const ground = getComputedStyle(document.body).backgroundColor;
+  copy.prepend(s("rect", { width: "100%", height: "100%", style: `fill:${ground}` }));
+  copy.setAttribute("xmlns", SVG);
+  const drawn = new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+  if (name.endsWith(".svg")) return download(drawn, name);
+  const image = new Image(), box = drawing.getBoundingClientRect();
+  image.onload = () => {
+    const canvas = h("canvas", { width: box.width * 2, height: box.height * 2 });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => download(blob, name));
+    URL.revokeObjectURL(image.src);
+  };
+  image.src = URL.createObjectURL(drawn);
+}
+
+function download(blob, name) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** Return faint lines at round numbers of bytes, with their names. */
+function grid(largest, y, right) {
+  let unit = 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, largest / 3))));
+  const lines = [];
+  for (let at = 0; at <= largest; at += unit) {
+    const shown = unit >= 1024 && at ? `${grouped(at / 1024)} KiB` : grouped(at);
+    lines.push(s("path", { class: "grid", d: `M${LEFT} ${y(at)}H${right}` }), text(LEFT - 6, y(at) + 4, shown, { class: "faint", "text-anchor": "end" }));
+  }
+  return lines;
+}
+
+/** Return round numbers between two, at most so many. */
+function ticks(begin, end, most) {
+  const unit = 10 ** Math.floor(Math.log10((end - begin) / most));
+  const step = [1, 2, 5, 10].map((factor) => factor * unit).find((each) => (end - begin) / each <= most);
+  const first = Math.ceil(begin / step);
+  return Array.from({ length: Math.floor(end / step) - first + 1 }, (_, index) => (first + index) * step);
+}
+
+let patterns = 0;
+/** Return fills by kind: a colour with lines over it, so that kinds differ without colour. */
+function fills() {
+  const id = `p${(patterns += 1)}`;
+  const made = Object.entries(PATTERNS).map(([kind, path]) =>
+    s("pattern", { id: `${id}${kind}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" },
+      s("rect", { width: 6, height: 6, style: `fill:var(--${kind})` }), s("path", { d: path, style: "stroke:var(--ground);stroke-opacity:.55" })));
+  return { defs: s("defs", {}, made), of: (kind) => (PATTERNS[kind] ? `url(#${id}${kind})` : `var(--${kind})`) };
+}
+
+/** Let arrow keys go from one of these elements to the next; one of them is reached by Tab. */
+function walkable(elements) {
+  elements.forEach((element, index) => {
+    element.setAttribute("tabindex", index ? "-1" : "0");
+    element.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const next = elements[index + by];
+      if (!by || !next) return;
+      event.preventDefault();
+      element.setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
+  });
+}
+
+// ---- one cursor for all figures and tables of all models ----
+
+const cursor = { listeners: [], at: null };
+cursor.move = (layer, share) => {
+  if (cursor.at === layer) return;
+  cursor.at = layer;
+  cursor.listeners.forEach((listener) => listener(layer, share));
+};
+
+/** Return which step of a record the cursor is in: that of the layer of this name, else that after as much of the work. */
+function stepAt(record, layer, share) {
+  const same = record.layers.find((each) => each.name === layer);
+  if (same) return same.step;
+  let done = 0;
+  const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1;
+  for (const each of record.layers) {
+    done += each.macs;
+    if (done / all >= share) return each.step;
+  }
+  return record.layers.at(-1)?.step ?? 0;
+}
+
+function moveTo(record, step) {
+  const index = record.layers.findIndex((layer) => layer.step === step);
+  if (index < 0) return;
+  const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1;
+  const before = record.layers.slice(0, index + 1).reduce((sum, each) => sum + each.macs, 0);
+  cursor.move(record.layers[index].name, before / all);
+}
