@@ -286,6 +286,16 @@ head.click();
 seen.sorted = names();
 head.click();
 seen.unsorted = names();
+const stage = section("Fused stages"), slider = stage.querySelector("input[type=range]");
+const drawn = (what) => all(what, stage.querySelector("svg")), side = (box, name) => Number(box.getAttribute(name));
+const turnTo = (turn) => ((slider.value = turn), slider.dispatchEvent(new Event("input")));
+turnTo(0);
+seen.firstTurn = drawn(".kept").map((box) => side(box, "width") > 0);
+seen.begin = drawn(".kept").map((box) => side(box, "x"));
+turnTo(slider.max);
+seen.end = drawn(".kept").map((box) => side(box, "x"));
+seen.right = drawn(".kept").map((box) => side(box, "x") + side(box, "width"));
+seen.boxesRight = drawn(".whole").map((box) => side(box, "x") + side(box, "width"));
 seen.dots = all("svg circle[tabindex]", section("What RAM costs in time")).length;
 seen.chosen = all("svg circle:not([tabindex])", section("What RAM costs in time")).length;
 const cells = all("tr", section("Side by side")).map((row) => [...row.children].map((cell) => cell.textContent));
@@ -320,6 +330,12 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
     assert found["marked"] == [names[0]] and found["unsorted"] == names
     macs = {layer["name"]: layer["macs"] for layer in plan["layers"]}
     assert [macs[name] for name in found["sorted"]] == sorted(macs.values(), reverse=True)
+    stage = plan["stages"][0]
+    first = {timing["layer"]: timing["first"] for timing in stage["timings"]}
+    rings = [(number, each) for number, each in enumerate(stage["maps"]) if each["cols"] is None]
+    assert rings and all(found["firstTurn"][number] == (first[each["made_by"]] == 0) for number, each in rings)
+    for number, _ in rings:  # at last the last rows are kept
+        assert abs(found["right"][number] - found["boxesRight"][number]) <= 1 and found["end"][number] > found["begin"][number]
     assert found["dots"] == len(front["points"]) and found["chosen"] == 1
 
 

@@ -195,18 +195,30 @@ function layersTable(entry) {
   });
 }
 
-/** Draw each map of a fused stage as a box, filled as far as it is kept. */
+/** Return how many rows of a map of a stage are computed by the end of a turn of its loop; one inside a tile goes with the tile's end. */
+function rowsDone(stage, row, turn) {
+  const from = Math.max(0, stage.layers.indexOf(row.made_by));
+  const timing = stage.timings.find((each) => each.layer === (row.made_by ?? row.tensor)) ?? stage.timings.find((each) => stage.layers.indexOf(each.layer) >= from);
+  if (!timing || turn < timing.first) return 0;
+  const done = Math.min(timing.rows, (Math.floor((turn - timing.first) / Math.max(1, timing.every)) + 1) * timing.rows_per_iteration);
+  return Math.round((done * row.rows[1]) / Math.max(1, timing.rows));
+}
+
+/** Draw each map of a fused stage as a box, and how much of it is kept: of a turn of the loop, which rows. */
 function stageFigure(record, stage) {
   const rows = stage.maps, most = Math.max(1, ...rows.map((row) => row.bytes));
+  let turn = null, playing = null;
   const draw = (width) => {
     const narrow = width < 700, name = narrow ? 110 : 190, right = width - (narrow ? 4 : 340), paint = fills();
     const lines = rows.flatMap((row, index) => {
-      const y = 6 + index * 22, kept = ((right - name) * row.kept_bytes) / most;
+      const y = 6 + index * 22, box = ((right - name) * row.bytes) / most, done = turn === null ? row.rows[0] : rowsDone(stage, row, turn);
+      const have = Math.min(done, row.rows[0]), begin = (box * (done - have)) / row.rows[1], kept = (((right - name) * row.kept_bytes) / most) * (have / row.rows[0]);
       const part = `${bytes(row.kept_bytes)} of ${bytes(row.bytes)}: ${row.rows[0]} of ${row.rows[1]} rows${row.cols ? `, ${row.cols[0]} of ${row.cols[1]} columns` : ""}`;
       return [
         text(name - 6, y + 12, short(row.made_by ?? "input", name - 8), { "text-anchor": "end" }),
-        s("rect", { class: "whole", x: name, y, width: ((right - name) * row.bytes) / most, height: 16 }, s("title", {}, part)),
-        s("rect", { x: name, y, width: Math.max(1, kept), height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
+        s("rect", { class: "whole", x: name, y, width: box, height: 16 }, s("title", {}, part)),
+        s("rect", { class: "gone", x: name, y: y + 1, width: begin, height: 14 }, s("title", {}, "computed, read, and gone")),
+        s("rect", { class: "kept", x: name + begin, y, width: have ? Math.max(1, kept) : 0, height: 16, fill: paint.of(row.cols ? "tile" : "ring") }, s("title", {}, part)),
         narrow ? null : text(right + 8, y + 12, short(part, 332), { class: "faint" }),
       ];
     });
@@ -216,10 +228,26 @@ function stageFigure(record, stage) {
   const sum = (values) => values.reduce((before, value) => before + value, 0), whole = sum(rows.map((row) => row.bytes));
   const tiles = record.buffers.filter((buffer) => buffer.kind === "tile" && buffer.begin === stage.step);  // their maps take turns in it
   const kept = sum(rows.filter((row) => !row.cols).map((row) => row.kept_bytes)) + sum(tiles.map((buffer) => buffer.bytes));
+  const drawn = figure(`${slug(record)}-stage-${stage.step + 1}`, draw), shown = h("output", {}, "all turns");
+  const go = (next) => {
+    turn = next;
+    slider.value = next;
+    shown.textContent = `turn ${next + 1} of ${stage.ticks}`;
+    drawn.redraw();
+  };
+  const stop = () => (clearInterval(playing), (playing = null), (play.textContent = "play"));
+  const slider = h("input", { type: "range", min: 0, max: stage.ticks - 1, value: 0, "aria-label": "turn of the loop", oninput: () => (stop(), go(Number(slider.value))) });
+  const play = h("button", { onclick: () => {
+    if (playing) return stop();
+    play.textContent = "pause";
+    go(turn === null || turn >= stage.ticks - 1 ? 0 : turn + 1);
+    playing = setInterval(() => (turn >= stage.ticks - 1 ? stop() : go(turn + 1)), 120);
+  } }, "play");
+  drawn.firstChild.prepend(play, slider, shown);
   return [
     h("h3", {}, `Step ${stage.step + 1}: ${stage.layers.length} layers, ${stage.layers[0]} to ${stage.layers.at(-1)}`),
     h("p", {}, `Of ${bytes(whole)} of maps inside, ${bytes(kept)} are kept; ${grouped(stage.ticks)} turns of the loop.`),
-    figure(`${slug(record)}-stage-${stage.step + 1}`, draw),
+    drawn,
   ];
 }
 
@@ -357,7 +385,7 @@ function report(page, entries) {
       section("Memory over time", entries, () => true, memoryMap, "Each buffer is a rectangle: upwards the bytes that it takes, to the right the steps in which it is needed."),
       section("What each step needs", entries, () => true, stepBars),
       section("Fused stages", entries, (entry) => entry.record.stages.length, (entry) => entry.record.stages.map((stage) => stageFigure(entry.record, stage)),
-        "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box."),
+        "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box. Play, or the slider, shows which, turn by turn of its loop; grey rows were computed, read, and are gone."),
       section("What RAM costs in time", entries, (entry) => entry.front, frontFigure),
       section("What each technique saves", entries, (entry) => entry.record.plan.ablation, (entry) => {
         const rows = Object.entries(entry.record.plan.ablation);
