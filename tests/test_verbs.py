@@ -60,6 +60,10 @@ def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: p
     assert tw.load("net.tflite").graph.inputs == ("x",)
 
 
+def test_the_lesson_says_what_happens() -> None:
+    assert run_page("LESSON.md") == 6
+
+
 @pytest.mark.emulator
 def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[search]'")
