@@ -306,16 +306,16 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
     They leave room for the stack and static data that were measured, and less time where the run took too long, by as much as
     it took longer than its plan was estimated to.
     """
-    profile, foreseen = _profile(run, device, by_step=False), cycles_needed(run.build.plan, device)
-    taken, rest = profile.cycles, profile.static + profile.stack
-    is_known = taken is not None and foreseen is not None and foreseen.at_least
-    late = limits.latency_excess(taken.likely) if taken is not None and is_known else None
-    if not late and not limits.ram_excess(profile.arena, rest):
+    plan, stack, latency_ms = run.build.plan, run.first.stack, limits.latency_ms
+    assert stack is not None, "it ran on an emulated core"
+    if latency_ms is not None:
+        taken, foreseen = _profile(run, device, by_step=False).cycles, cycles_needed(plan, device)
+        if taken is not None and foreseen is not None and foreseen.at_least and limits.latency_excess(taken.likely):
+            latency_ms *= foreseen.at_least / taken.likely
+    rest = run.build.sizes["static"] + stack
+    if latency_ms == limits.latency_ms and not limits.ram_excess(plan.arena, rest):
         return None
-    roomy = limits.less(rest)
-    if not late or taken is None or foreseen is None or limits.latency_ms is None:
-        return roomy
-    return replace(roomy, latency_ms=limits.latency_ms * (foreseen.at_least or taken.likely) / taken.likely)
+    return replace(limits.less(rest), latency_ms=latency_ms)
 
 
 def _other_flash(built: target.Build, kernels: str) -> int:
