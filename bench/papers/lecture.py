@@ -15,11 +15,11 @@ import plans
 from plans import KIB, model_of
 
 from tinyweave import api
+from tinyweave.explorer.networks import blocks_of
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
 from tinyweave.papers.chain import ChainLayer, macs, square
 from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
 
-SHAPES = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
 HALO = 0.12  # what the lecture adds to a patch
 LARGE = blocks(mobilenet_v2())
 HEAD = 5  # blocks of MobileNetV2 that make the map of 28 x 28
@@ -27,10 +27,7 @@ HEAD = 5  # blocks of MobileNetV2 that make the map of 28 x 28
 
 def five_layers(side: int = 96) -> list[ChainLayer]:
     """3x3 convolutions on a grey image."""
-    found = list[ChainLayer]()
-    for c_in, c_out, stride in SHAPES:
-        found.append(square(found[-1].h_out if found else side, c_in, c_out, 3, stride))
-    return found
+    return layers(blocks_of("five_layers", side, 1.0)[0])
 
 
 def flash_budget(net: Sequence[ChainLayer], bits: int = 8) -> int:

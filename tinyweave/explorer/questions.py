@@ -6,7 +6,7 @@ In: a question as JSON, which anybody may have sent. Out: plain values for the p
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ..nas.stage_one import layer_bytes
 from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
 from ..report.record import record
+from ..report.tables import plan_layers
 from ..results import Limits, Model
 from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of
 
@@ -107,17 +108,27 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
     given: the path of the model, of one that is no network of ours.
     """
-    model, board = _model(asked, given), find(asked.device)
-    limits = Limits(asked.ram, None)
-    is_best = asked.schedule == "best"
-    more = {"max_mac_overhead": asked.overhead if is_best or asked.schedule == "msf" else None}
-    streams = {"stream_inputs": asked.stream and asked.schedule in BY_ROWS}
-    plan = api.plan(model, limits=limits, core=board.core, schedule=asked.schedule, **streams, **more)
-    least = api.plan(model, optimize="size", core=board.core, schedule=asked.schedule, **streams, **more)
-    layers = api.plan(model, core=board.core, schedule="layer")
+    model, board, limits = _model(asked, given), find(asked.device), Limits(asked.ram, None)
+    plan = api.plan(model, limits=limits, core=board.core, **_options(asked))
     entry = Entry(record(model, plan=plan, device=board, limits=limits))
-    names = {layer["name"]: layer["live"] for layer in record(model, plan=layers)["layers"]}
-    return {"entry": told(entry, model.name), "least": sum(least.arena.values()), "layer": names}
+    least, alone = _whatever_the_budget(replace(asked, ram=0), given)
+    return {"entry": told(entry, model.name), "least": least, "layer": alone}
+
+
+@lru_cache(maxsize=8)
+def _whatever_the_budget(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
+    """Return the least arena, and what each layer needs by itself; asked again while the budget is dragged."""
+    model, core = _model(asked, given), find(asked.device).core
+    least = api.plan(model, optimize="size", core=core, **_options(asked))
+    layers = plan_layers(api.plan(model, core=core, schedule="layer"))
+    return sum(least.arena.values()), {layer.name: layer.live for layer in layers}
+
+
+def _options(asked: Asked) -> dict[str, Any]:
+    """Return what the planner takes; a schedule that has no use for an option is not given it."""
+    overhead = asked.overhead if asked.schedule in ("best", "msf") else None
+    streams = asked.stream and asked.schedule in BY_ROWS
+    return {"schedule": asked.schedule, "stream_inputs": streams, "max_mac_overhead": overhead}
 
 
 def front(asked: Asked, given: str | None = None) -> dict[str, Any]:

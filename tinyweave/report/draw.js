@@ -151,8 +151,10 @@ function stepAt(record, layer, share) {
   return record.layers.at(-1)?.step ?? 0;
 }
 
-function moveTo(record, step) {
-  const index = record.layers.findIndex((layer) => layer.step === step);
+/** Move the cursor to the first layer of a step. */
+const moveTo = (record, step) => moveToLayer(record, record.layers.findIndex((layer) => layer.step === step));
+
+function moveToLayer(record, index) {
   if (index < 0) return;
   const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1;
   const before = record.layers.slice(0, index + 1).reduce((sum, each) => sum + each.macs, 0);

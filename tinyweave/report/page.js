@@ -188,10 +188,7 @@ function layersTable(entry) {
   return table(columns, record.layers, {
     marked: (layer) => (fused.has(layer.step) ? (layer.step % 2 ? "stage-odd" : "stage-even") : null),
     keep: (layer, line) => lines.set(layer.name, line),
-    point: (layer) => {
-      const all = record.layers.reduce((sum, each) => sum + each.macs, 0) || 1, index = record.layers.indexOf(layer);
-      cursor.move(layer.name, record.layers.slice(0, index + 1).reduce((sum, each) => sum + each.macs, 0) / all);
-    },
+    point: (layer) => moveToLayer(record, record.layers.indexOf(layer)),
   });
 }
 
