@@ -120,6 +120,7 @@ MAY_IMPORT = {
         "guarding",
         "ir",
         "manifest",
+        "options",
         "planning",
         "nas",
         "version",

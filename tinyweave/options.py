@@ -1,7 +1,8 @@
-"""The options of the planner as one value."""
+"""The options of the planner as one value; and how options are typed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,3 +37,12 @@ class PlanOptions:
     def limits(self) -> dict[str, Any]:
         """Return those of the options that say what a plan must fit."""
         return {name: getattr(self, name) for name in LIMITS}
+
+
+def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    """Yield options as the command line takes them, those left out that have their default."""
+    for option, value in options.items():
+        if value is not None and value != defaults.get(option):
+            yield f"--{option.replace('_', '-')}"
+            if value is not True:
+                yield str(value).removesuffix(".0")

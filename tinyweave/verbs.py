@@ -7,7 +7,7 @@ results, which show themselves in a notebook. Bad input raises CompileError, who
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from .files import write_below
 from .guarding import CONFIG, Guarded
 from .ir import CompileError
 from .manifest import generated_folder
-from .options import LIMITS, PlanOptions
+from .options import LIMITS, PlanOptions, typed
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
 from .simulate.compare import Verification
@@ -345,11 +345,7 @@ def _typed(device: Device | str | None, options: PlanOptions) -> str:
     """Return a device, and the options that are not the default, as the command line takes them."""
     chosen: dict[str, Any] = {"device": device.name if isinstance(device, Device) else device}
     chosen |= {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__}
-    words: list[str] = []
-    for name, value in chosen.items():
-        if value is not None and value != getattr(DEFAULTS, name, None):
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return " ".join(words)
+    return " ".join(typed(chosen, asdict(DEFAULTS)))
 
 
 def _planning(options: PlanOptions) -> dict[str, Any]:

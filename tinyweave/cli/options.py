@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..lazy import lazy
+from ..options import typed
 
 if TYPE_CHECKING:
     from .. import ir
@@ -197,11 +198,7 @@ def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any
 
 def option_words(options: Options) -> Iterator[str]:
     """Yield options as they are typed, those left out that have their default."""
-    for option, value in options.items():
-        if value is not None and value != DEFAULTS.get(option):
-            yield f"--{option.replace('_', '-')}"
-            if value is not True:
-                yield str(value).removesuffix(".0")
+    return typed(options, DEFAULTS)
 
 
 def quoted(word: str) -> str:
