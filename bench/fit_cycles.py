@@ -22,6 +22,7 @@ import numpy as np
 from tinyweave import api
 from tinyweave.ir import CompileError, Graph, Op, Tensor
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
+from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import draft, finish, lay_out, one_by_one
@@ -37,9 +38,10 @@ GOAL = 0.15
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
 
-def measured(path: Path, core: str) -> list[Row]:
+def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[Row]:
     """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
-    Flash and on those for all cores; whole maps and, as fused stages call kernels, single rows of them."""
+    Flash, those without scratch and those for all cores; whole maps and, as fused stages call kernels, single rows of them.
+    only: names of kernels, if not all are of interest."""
     model = api.load(path, io="int8")
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
@@ -47,10 +49,14 @@ def measured(path: Path, core: str) -> list[Row]:
         sample = compare.pack(part.graph, [drawn(part.graph.tensors[name]) for name in part.graph.inputs])
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
-        for what, kernels in (("", Kernels(core)), ("flash_heavy", Kernels(core, flash_heavy=everywhere)), ("size", FOR_ALL)):
+        choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
+        choices |= {"lean": Kernels(core, lean=everywhere), "size": FOR_ALL}
+        for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
             plan = finish(draft(lay_out(part.graph, one_by_one(order), shared, "sram", kernels=kernels), moves=False, tries=0))
+            if only and only.isdisjoint(plan.variants):
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 api.write(api.source(part, plan), Path(folder))
                 firmware = emulated.build(Path(folder), part.name, core, trace=True)
@@ -60,7 +66,7 @@ def measured(path: Path, core: str) -> list[Row]:
             for stage, count in zip(plan.stages, took, strict=False):
                 (index,) = stage.ops
                 op, variant = plan.graph.ops[index], plan.variants[index]
-                if variant and (op.name, variant) not in before:
+                if variant and (not only or variant in only) and (op.name, variant) not in before:
                     before.add((op.name, variant))
                     rows.append(
                         (path.stem, *counts(plan.graph, op, variant), count, what if part.graph is model.graph else "rows")
@@ -135,6 +141,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--cores", default=",".join((*TIMINGS, "cortex-m55")), help="comma-separated")
+    parser.add_argument("--only", nargs="+", default=[], metavar="KERNEL", choices=BY_NAME, help="constants of these kernels")
     parser.add_argument("--largest", type=int, default=25_000_000, help="leave out networks of more multiply-accumulates")
     parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")
     options = parser.parse_args()
@@ -147,7 +154,7 @@ def main() -> int:
                 continue
             try:
                 if macs(api.load(path).graph) <= options.largest:
-                    rows += measured(path, core)
+                    rows += measured(path, core, frozenset(options.only))
             except CompileError:
                 continue
         constants[core] = fitted(rows)

@@ -28,12 +28,13 @@ CORES = (CORE, "cortex-m55")  # with kernels of their own
 SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
 
 
-def chosen_of(kind: str, core: str, flash_heavy: bool) -> Iterator[tuple[Case, Variant]]:
-    """All cases, or with a core but the small one those that kernels for it alone run, or such that need more Flash."""
+def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]]:
+    """All cases, or with a core but the small one those that kernels for it alone run, or `which` kernels, which are only taken
+    where that is asked for."""
     for case in compilable(kind):
         operands = case.graph, case.graph.ops[0], core
-        row = variant_for(*operands, flash_heavy=flash_heavy)
-        if (not core or core == SMALL or row.cores) and not (flash_heavy and row is variant_for(*operands)):
+        row = variant_for(*operands, **dict.fromkeys([which] * bool(which), True))
+        if (not core or core == SMALL or row.cores) and not (which and row is variant_for(*operands)):
             yield case, row
 
 
@@ -52,20 +53,21 @@ def emit_to(made: Plan, folder: Path) -> Path:
     return folder
 
 
-KINDS = [(kind, "", False) for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4 + kind for kind in INT4_KINDS))]
+KINDS = [(kind, "", "") for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4 + kind for kind in INT4_KINDS))]
 KINDS += [
-    (kind, core, False) for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
+    (kind, core, "") for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
 ]
-KINDS += [(kind, SMALL, False) for kind in ("conv_2d", "fully_connected")]
-KINDS += [(INT4 + "conv_2d", CORE, False), ("conv_2d", CORE, True)]  # the last one: kernels for more Flash
-KINDS += [(UINT8 + kind, "", False) for kind in UINT8_KINDS]
+KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "fully_connected")]
+KINDS += [(INT4 + "conv_2d", CORE, "")]
+KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
+KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/test_moves.py"}
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize(("kind", "core", "flash_heavy"), KINDS)
-def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, flash_heavy: bool, tmp_path: Path) -> None:
-    drawn = list(chosen_of(kind, core, flash_heavy))
+@pytest.mark.parametrize(("kind", "core", "which"), KINDS)
+def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, which: str, tmp_path: Path) -> None:
+    drawn = list(chosen_of(kind, core, which))
     assert len(drawn) >= (6 if kind.startswith(INT4) else 8), f"only {len(drawn)} cases of {kind} have a kernel"
     for number in range(0, len(drawn), AT_A_TIME):
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
@@ -102,4 +104,5 @@ def test_every_kernel_is_run_by_a_case() -> None:
         case = next(cases_of(row, compilable), None)
         assert case is not None, f"no case is run by {row.name}"
         kind, _, _ = case.id.partition("-")
-        assert (kind, core_of(row), row.flash_heavy) in KINDS, f"nothing runs {case.id} with {row.name}"
+        which = "flash_heavy" if row.flash_heavy else "lean" if row.lean else ""
+        assert (kind, core_of(row), which) in KINDS, f"nothing runs {case.id} with {row.name}"

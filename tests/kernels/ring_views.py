@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "float": ctyp
 def structures() -> dict[str, Any]:
     """Struct name -> ctypes class, for every struct in the kernels' headers."""
     types: dict[str, Any] = dict(SCALARS)
-    headers = [path for path in FILES.values() if path.suffix == ".h"]
-    for header in headers:
-        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+    texts = {p.name: re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.DOTALL) for p in FILES.values() if p.suffix == ".h"}
+    numbers = {name: number for text in texts.values() for name, number in re.findall(r"#define (\w+) (\d+)\b", text)}
+    includes = {name: [file for file in re.findall(r'#include "(.*?)"', text) if file in texts] for name, text in texts.items()}
+    for text in map(texts.__getitem__, TopologicalSorter(includes).static_order()):
         for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL):
             fields: list[tuple[str, Any]] = []
             for line in filter(None, map(str.strip, body.split(";"))):
@@ -42,11 +44,11 @@ def structures() -> dict[str, Any]:
                     continue
                 kind, names = re.fullmatch(r"(?:const )?(\w+)\s+(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
                 for item in names.split(","):
-                    member, count = re.fullmatch(r"\s*(\*?\w+)(?:\[(\d+)\])?\s*", item).groups()  # type: ignore[union-attr]
+                    member, count = re.fullmatch(r"\s*(\*?\w+)(?:\[(\w+)\])?\s*", item).groups()  # type: ignore[union-attr]
                     if member[0] == "*":
                         fields.append((member[1:], ctypes.c_void_p))
                     else:
-                        fields.append((member, types[kind] * int(count) if count else types[kind]))
+                        fields.append((member, types[kind] * int(numbers.get(count, count)) if count else types[kind]))
             types[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
     return types
 

@@ -26,6 +26,8 @@ from tinyweave.kernels.dsp import dense, winograd
 from tinyweave.kernels.layer_cycles import CONSTANTS
 from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, constant_bytes, sources, variant_for
 from tinyweave.ops import SPECS
+from tinyweave.ops.conv import kernel_size
+from tinyweave.ops.window import positions
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -193,16 +195,49 @@ def test_what_needs_more_flash_is_taken_only_where_there_is_room() -> None:
     assert taken >= 16
 
 
+def padding_bytes(graph: Graph, op: Op) -> int:
+    """Bytes of a pixel of padding, or of a row of a dense kernel's window, where a window is partly outside."""
+    x, out, kernel, attrs = graph.input(op), graph.output(op), kernel_size(graph, op), op.attrs
+    inside = [
+        positions(
+            x.shape[1 + a],
+            out.shape[1 + a],
+            kernel=kernel[a],
+            stride=attrs["stride"][a],
+            dilation=1,
+            before=attrs["padding"][a][0],
+        )
+        for a in (0, 1)
+    ]
+    pixels = kernel[1] if op.kind == "conv_2d" else 1
+    return 0 if all(map(np.all, inside)) else pixels * x.shape[3]
+
+
+def test_a_kernel_without_scratch_is_taken_only_where_that_is_asked_for() -> None:
+    taken = dict.fromkeys(("conv_2d", "depthwise_conv_2d"), 0)
+    for case in (case for kind in taken for case in cases(kind)):
+        graph, op = case.graph, case.graph.ops[0]
+        row, lean = (variant_for(graph, op, "cortex-m4", lean=lean) for lean in (False, True))
+        assert not row.lean
+        if lean is not row:
+            assert lean.lean and lean.scratch(graph, op) == 0 < row.scratch(graph, op)
+            taken[op.kind] += 1
+    assert min(taken.values()) >= 16
+
+
 def test_the_flash_of_streams_is_known() -> None:
     """Bytes of constants as the planner counts them, and those of the words that are emitted."""
     found = set()
     for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
-        if graph.input(op).dtype != "int8" or (row := variant_for(graph, op, "cortex-m4")).flash is constant_bytes:
-            continue
-        assert row.stream is not None
-        assert row.flash(graph, op) == row.stream(graph, op).nbytes, case.id
-        found.add(row.name)
+        for lean in (False, True):
+            row = variant_for(graph, op, "cortex-m4", lean=lean)
+            if graph.input(op).dtype != "int8" or row.flash is constant_bytes:
+                continue
+            assert row.stream is not None
+            table = padding_bytes(graph, op) if row.lean else 0
+            assert row.flash(graph, op) == row.stream(graph, op).nbytes + table, case.id
+            found.add(row.name)
     assert found == {name for name, row in BY_NAME.items() if row.flash is not constant_bytes and not row.flash_heavy}
 
 

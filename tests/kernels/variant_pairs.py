@@ -18,12 +18,13 @@ from kernels import ring_views
 from kernels.ring_views import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
-from tinyweave.kernels.dsp import dense, dense_w4, depthwise, winograd
+from tinyweave.kernels.dsp import dense, dense_w4, depthwise, taps, winograd
 from tinyweave.kernels.mve import weights as mve
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
+LEAN = ("tw_conv_2d_s8_lean_dsp", *(f"tw_depthwise_{size}x{size}_s8_lean_dsp" for size in taps.SIZES))
 
 
 def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarray:
@@ -67,7 +68,7 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
-    is_depthwise, tiled, int4 = "depthwise" in kernel, "winograd" in kernel, "_w4_" in kernel
+    is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if tiled:
@@ -75,7 +76,14 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         chosen = {"kernel": (winograd.KERNEL, winograd.KERNEL), "stride": (1, 1)}
     elif not is_depthwise and rng.integers(8) == 0:
         depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
-    if is_depthwise:
+    if lean:
+        depth = -(-depth // dense.LEAN_DEPTH) * dense.LEAN_DEPTH if not is_depthwise else depth
+        size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, dense.LEAN_ROWS + 1))
+        chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
+    if is_depthwise and lean:
+        units = depth = max(depth, taps.CHANNELS)
+        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(taps.STRIDES))), "room": 9 if rng.integers(4) else 40}
+    elif is_depthwise:
         units = depth = max(depth, depthwise.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
@@ -85,10 +93,10 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     rows, cols = geometry["kernel"]
     axes = zip(inside, outside[:2], geometry["kernel"], geometry["stride"], geometry["pad"], strict=False)
     padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, pad in axes)
-    taps, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
-    filters, most = weights(rng, (units, taps), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
+    products, stride = rows * cols * (1 if is_depthwise else depth), geometry["stride"][1]
+    filters, most = weights(rng, (units, products), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
-    multiplier, shift = rescales(rng, max(int(taps**0.5 * (300 if int4 else 5000)), most), units)
+    multiplier, shift = rescales(rng, max(int(products**0.5 * (300 if int4 else 5000)), most), units)
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
@@ -100,27 +108,32 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    words = (
-        depthwise.stream(given, rows, stride)
-        if is_depthwise
-        else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
-    )
-    words = winograd.stream(given) if tiled else words
+    if is_depthwise:
+        words = taps.stream(given) if lean else depthwise.stream(given, rows, stride)
+    else:
+        words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
     fast = ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
-    if is_depthwise:
+    padding: tuple[np.ndarray, ...] = ()
+    if lean:
+        padding = (np.full((1 if is_depthwise else cols) * depth, quantised["in_zero"], np.int8),)
+        own = {"taps": None} if is_depthwise else {}
+        name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
+        fast = ring_views.build(name, base=fast, **own, padding=padding[0] if padded else None)
+        functions = (("taps", f"tw_taps_{rows}_{stride}"),) if is_depthwise else ()
+    elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
         fast = ring_views.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = depthwise.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
         functions = (("line", depthwise.function(rows, cols, stride)),)
     source, plain = (
         inputs(rng, ring_views.operand(rng, inside, reads)),
-        "tw_conv_2d_s8" if tiled else kernel.removesuffix("_dsp"),
+        PORTABLE[is_depthwise] if tiled or lean else kernel.removesuffix("_dsp"),
     )
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
-        Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words,)),
+        Trial([Call(kernel, fast, (0,), scratch, functions)], [source], shapes["out"], (words, *padding)),
     )
 
 
@@ -269,6 +282,7 @@ def mul(rng: Rng, kernel: str) -> Twins:
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
+    **{n: lambda rng, n=n: convolution(rng, n) for n in LEAN},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},

@@ -124,13 +124,13 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
 
 
-def dense(at_once: int) -> Order:
-    """conv_2d: a window is read for each `at_once` outputs of a group, then for each of the rest."""
+def dense(at_once: int, *, rest_at_once: bool = False) -> Order:
+    """conv_2d: a window is read for each `at_once` outputs of a group, then for each of the rest or for all of it."""
 
     def order(graph: Graph, op: Op) -> dict[int, Steps]:
         x, out = graph.input(op), graph.output(op)
         groups = x.shape[3] // graph.input(op, 1).shape[3]
-        ends = _in_turns(out.shape[3] // groups, at_once, rest_at_once=False)
+        ends = _in_turns(out.shape[3] // groups, at_once, rest_at_once=rest_at_once)
         return {} if (lowest := _windows(graph, op)) is None else {0: _filters(lowest, x, out, ends, groups)}
 
     return order
@@ -235,6 +235,19 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     reads = lowest[..., None] * c + np.append(begins, NOTHING)
     writes = last[..., None] * c + np.append(begins + 4, c)
     return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
+
+
+def two_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Depthwise convolutions tap by tap: of two outputs of a row, or its last, four channels at a time, of which the last may
+    have come before."""
+    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
+    if lowest is None:
+        return {}
+    c, (out_h, out_w) = x.shape[3], _hw(out)
+    lefts, begins = np.arange(0, out_w, 2), np.minimum(np.arange(0, c, 4), c - 4)
+    reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + begins
+    last = np.arange(out_h)[:, None] * out_w + np.minimum(lefts + 1, out_w - 1)
+    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())}
 
 
 # with the vector instructions of Cortex-M55 and M85
@@ -474,6 +487,7 @@ def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (dense(4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
     (dense(1), ("tw_conv_2d_s16",)),
+    (dense(4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (vectors, ("tw_conv_2d_s8_mve",)),
     (two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s4_dsp")),
     (winograd, ("tw_conv_2d_s8_winograd_dsp",)),
@@ -481,6 +495,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (channels(2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (channels(4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
     (taps, ("tw_depthwise_conv_2d_s8_mve",)),
+    (two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_dsp" for size in (3, 5, 7))),
     (strips, ("tw_depthwise_column_s8_dsp", "tw_depthwise_conv_2d_s8_dsp")),
     (rows(4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8", "tw_fully_connected_s4")),
     (rows(4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),

@@ -12,6 +12,7 @@ from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.conv import kernel_size
 from .dsp import depthwise, winograd
+from .dsp import taps as taps_dsp
 
 Features = tuple[str, tuple[float, ...]]
 
@@ -47,6 +48,13 @@ def pairs(graph: Graph, op: Op) -> Features:
     return f", {gathered}", did
 
 
+def windows(graph: Graph, op: Op) -> Features:
+    """Count for the dense kernel without scratch: a pixel times four filters at a time, row by row of its window."""
+    (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
+    fours, count = -(-out.shape[3] // 4), prod(out.shape[:3])
+    return "", (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
+
+
 def tiles(graph: Graph, op: Op) -> Features:
     """Count for Winograd: two tiles times four filters at a time, position by position."""
     (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
@@ -72,6 +80,17 @@ def taps(graph: Graph, op: Op) -> Features:
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
     return several, (macs, macs // out.shape[3], out.elements, count * rows, count, 1.0)
+
+
+def outputs(graph: Graph, op: Op) -> Features:
+    """Count for the depthwise kernel without scratch: four channels of two outputs of a row at a time, or of its last."""
+    size, (height, width), kernel, stride, pad = depthwise.whole(graph, op)
+    fours, runs = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS), 0
+    inside = _inside(*(axis[0] for axis in (size, (height, width), kernel, stride, pad)))
+    for rows, is_inside in ((inside, True), (height - inside, False)):
+        runs += rows * taps_dsp.runs(size[1], width, kernel[1], stride[1], pad[1], is_inside=is_inside) if rows else 0
+    twos, ones = height * (width // taps_dsp.OUTPUTS), height * (width % taps_dsp.OUTPUTS)
+    return f", {taps_dsp.function(graph, op)}", (twos * fours, ones * fours, twos + ones, runs, height, 1.0)
 
 
 def lines(graph: Graph, op: Op) -> Features:

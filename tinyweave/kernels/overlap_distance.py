@@ -149,6 +149,15 @@ def by_pixel(graph: Graph, op: Op) -> Distances:
     return {0: size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
 
 
+def by_pixel_of_fours(graph: Graph, op: Op) -> Distances:
+    """Dense convolutions: all channels of the window are read for every four output channels, then for the rest."""
+    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
+    if windows is None:
+        return {}
+    first, units = first_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"]), out.shape[3]
+    return {0: _some_of_each(first * x.shape[3], units, 4)}
+
+
 def by_two_pixels(graph: Graph, op: Op) -> Distances:
     """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
     x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
@@ -217,9 +226,13 @@ def by_row_of_eights(graph: Graph, op: Op) -> Distances:
 
 def _row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
     units, depth = graph.input(op, 1).shape
-    rows = np.arange(graph.input(op).elements // depth)
-    written = rows[:, None] * units + [(units - 1) // at_once * at_once, units]
-    return {0: trailing((rows * depth).repeat(2), written.ravel())}
+    return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
+
+
+def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
+    """Return the distance where output t has `units` channels and all from byte read[t] on is read for every `at_once`."""
+    written = np.arange(len(read))[:, None] * units + [(units - 1) // at_once * at_once, units]
+    return trailing(read.repeat(2), written.ravel())
 
 
 def by_time(graph: Graph, op: Op) -> Distances:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -26,6 +26,7 @@ from . import copies, cycle_features, geometry
 from . import overlap_distance as distance
 from .cycle_features import Features, broadcast, lines, pairs, pixels, taps, tiles
 from .dsp import dense, dense_w4, depthwise, winograd
+from .dsp import taps as taps_dsp
 from .mve import weights as mve
 from .overlap_distance import Distances
 
@@ -62,7 +63,8 @@ class Variant:
     that stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what
     its cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also
     between whole numbers. flash_heavy: it keeps many more constants than others do and is not always faster, so that it is
-    taken only where that is asked for.
+    taken only where that is asked for. lean: it needs no scratch, which another of the core's kernels does that is faster on
+    whole maps; it is taken only where that is asked for.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Variant:
     timed_as: str = ""
     computes_in_float: bool = False
     flash_heavy: bool = False
+    lean: bool = False
 
     @property
     def cores(self) -> tuple[str, ...]:
@@ -170,6 +173,12 @@ def _pairs_up(graph: Graph, op: Op) -> bool:
     return weights_zero(graph, op) == 0 and _is_dense(graph, op) and dense.is_exact(dense.filters(graph, op))
 
 
+def _is_lean(graph: Graph, op: Op) -> bool:
+    """Pairs up, of pixels of whole words."""
+    is_small = graph.input(op).shape[3] % dense.LEAN_DEPTH == 0 and graph.input(op, 1).shape[1] <= dense.LEAN_ROWS
+    return is_small and _pairs_up(graph, op)
+
+
 def _eights(graph: Graph, op: Op) -> bool:
     if weights_zero(graph, op) != 0:
         return False
@@ -256,6 +265,18 @@ VARIANTS: tuple[Variant, ...] = (
         features=tiles,
     ),
     Variant(
+        "tw_conv_2d_s8_lean_dsp",
+        ("conv_2d",),
+        "tw_conv_lean_dsp",
+        isa="dsp",
+        applies=_is_lean,
+        distance=distance.by_pixel_of_fours,
+        flash=dense.lean_flash,
+        stream=dense.words,
+        features=cycle_features.windows,
+        lean=True,
+    ),
+    Variant(
         "tw_conv_2d_s8_dsp",
         ("conv_2d",),
         "tw_conv_dsp",
@@ -296,6 +317,21 @@ VARIANTS: tuple[Variant, ...] = (
         distance=mve.taps_distances,
         stream=mve.words_of_taps,
         features=taps,
+    ),
+    *(
+        Variant(
+            f"tw_depthwise_{size}x{size}_s8_lean_dsp",
+            ("depthwise_conv_2d",),
+            "tw_depthwise_lean_dsp",
+            isa="dsp",
+            applies=partial(taps_dsp.applies, size=size),
+            distance=taps_dsp.distances,
+            flash=taps_dsp.flash,
+            stream=taps_dsp.words,
+            features=cycle_features.outputs,
+            lean=True,
+        )
+        for size in taps_dsp.SIZES
     ),
     Variant(
         "tw_depthwise_column_s8_dsp",
@@ -601,14 +637,15 @@ BY_NAME = {row.name: row for row in VARIANTS}
 _APPLIES: WeakKeyDictionary[Graph, dict[tuple[str, Op], bool]] = WeakKeyDictionary()
 
 
-def variant_for(graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False) -> Variant:
-    """Return the first row that runs `op`, of the portable ones and those for `core`, flash-heavy ones only if asked for."""
+def variant_for(graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False) -> Variant:
+    """Return the first row that runs `op`, of the portable ones and those for `core`, flash-heavy and lean ones only if asked
+    for."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     tried = _APPLIES.setdefault(graph, {})
     for row in typed:
-        if flash_heavy or not row.flash_heavy:
+        if (flash_heavy or not row.flash_heavy) and (lean or not row.lean):
             if (row.name, op) not in tried:
                 tried[row.name, op] = row.applies(graph, op)
             if tried[row.name, op]:

@@ -85,4 +85,5 @@ def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
         return FOR_ALL
     core = next(core for core in cores[0] if all(core in others for others in cores))
     portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
-    return Kernels(core, portable_ops, frozenset(name for name, row in rows.items() if row.flash_heavy))
+    flash_heavy = frozenset(name for name, row in rows.items() if row.flash_heavy)
+    return Kernels(core, portable_ops, flash_heavy, frozenset(name for name, row in rows.items() if row.lean))

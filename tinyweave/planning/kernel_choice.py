@@ -19,18 +19,18 @@ class Kernels(NamedTuple):
     """The kernels of `core` besides the portable ones.
 
     portable_ops: names of ops that take a portable kernel all the same. flash_heavy: names of ops that may take a kernel that
-    keeps many more constants to be faster.
+    keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch.
     """
 
     core: str = ""
     portable_ops: frozenset[str] = frozenset()
     flash_heavy: frozenset[str] = frozenset()
+    lean: frozenset[str] = frozenset()
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the kernel of an op."""
-        return variant_for(
-            graph, op, "" if op.name in self.portable_ops else self.core, flash_heavy=op.name in self.flash_heavy
-        ).name
+        core = "" if op.name in self.portable_ops else self.core
+        return variant_for(graph, op, core, flash_heavy=op.name in self.flash_heavy, lean=op.name in self.lean).name
 
 
 FOR_ALL = Kernels()

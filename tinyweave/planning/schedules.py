@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
+from ..kernels.table import BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .assemble import NO_OVERLAP, PlacedLayout, draft, lay_out, one_by_one
@@ -121,7 +122,7 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
     """Return the kernels with which each op has the one of this name."""
     if len(kernels) == 1:
         return kernels[0]
-    portable_ops, flash_heavy = set[str](), set[str]()
+    portable_ops, flash_heavy, lean = set[str](), set[str](), set[str]()
     fast = kernels[1]
     for index, name in names.items():
         op = graph.ops[index]
@@ -129,9 +130,11 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
             portable_ops |= {op.name} & fast.portable_ops
         elif name == FOR_ALL.name(graph, op):
             portable_ops.add(op.name)
+        elif BY_NAME[name].lean:
+            lean.add(op.name)
         else:
             flash_heavy.add(op.name)
-    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy))
+    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean))
 
 
 def plan_spaces(

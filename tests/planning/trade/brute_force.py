@@ -159,7 +159,8 @@ class Network:
         """Return the kernels that an op may have, and with what only it has them."""
         op, shared = self.graph.ops[index], shared_in(self.graph, self.order, parts=False)
         others = frozenset(other.name for other in self.graph.ops if other is not op)
-        each = (FOR_ALL, Kernels(self.core, others), Kernels(self.core, others, frozenset({op.name})))
+        alone = frozenset({op.name})
+        each = (FOR_ALL, Kernels(self.core, others), Kernels(self.core, others, alone), Kernels(self.core, others, lean=alone))
         return {variants_in(self.graph, shared, kernels)[index]: kernels for kernels in reversed(each)}
 
     def _scratch(self, index: int, name: str) -> int:

@@ -42,7 +42,8 @@ def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
     space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
     for overhead in OVERHEADS:
         budget = int(overhead * macs(graph))
-        kernels = [FOR_ALL, Kernels(CORE), Kernels(CORE, flash_heavy=frozenset(op.name for op in graph.ops))]
+        names = frozenset(op.name for op in graph.ops)
+        kernels = [FOR_ALL, Kernels(CORE), Kernels(CORE, flash_heavy=names), Kernels(CORE, lean=names)]
         space = space_of(
             graph,
             order,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ... import ops
 from ...ir import Tensor, itemsize
 from ...kernels import geometry
-from ...kernels.dsp import dense, depthwise
+from ...kernels.dsp import dense, depthwise, taps
 from ...kernels.mve import weights as mve
 from ...ops import (
     batch_matmul,
@@ -56,6 +56,18 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
     params = layer.struct(*base, {"line": depthwise.function(*plane.kernel, plane.stride[1]), **at_a_time})
     return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def emit_lean(layer: Layer) -> Code:
+    """Return the parameters and the call of a kernel that reads windows where they lie, and padding from a table."""
+    graph, op, zero = layer.graph, layer.op, layer.input().zero_point
+    base = streamed_members(layer, depthwise.whole(graph, op))
+    members: list[Members] = [{f"base.{key}": value for key, value in line.items()} for line in base]
+    is_depthwise = op.kind == "depthwise_conv_2d"
+    count = (taps if is_depthwise else dense).padding(graph, op)
+    table = layer.table("padding", np.full(count, zero, np.int8), "int8_t") if count else "NULL"
+    own: Members = {"taps": taps.function(graph, op)} if is_depthwise else {}
+    return Code(layer.struct(*members, {**own, "padding": table}), image_calls(layer), streamed_note(layer))
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:

@@ -19,6 +19,8 @@ from ...ops.spec import activation_range
 Numbers = NDArray[np.int64]
 ONCE_MOST_SHIFT = -2  # of a sum that is rescaled with a single rounding: the product's low word is rounded away
 EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
+LEAN_DEPTH = 4  # channels of a pixel, or a multiple, for the kernel without scratch
+LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
 MOST_DOUBLED = 1 << 30  # a sum must be less, so that twice the sum is an int32
 MOST_HIGH = 1 << 23  # the sum of a second filter must be less, so that 256 times it is an int32
 WORD = 0xFFFFFFFF
@@ -126,13 +128,16 @@ def _begins(bias: Numbers) -> Numbers:
     return begins
 
 
+def is_padded(graph: Graph, op: Op) -> bool:
+    """Whether a window of a convolution meets padding."""
+    sizes, kernel = (graph.input(op).shape[1:3], graph.output(op).shape[1:3]), conv.kernel_size(graph, op)
+    axes = zip(*sizes, kernel, op.attrs["stride"], op.attrs["padding"], strict=True)
+    return any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
+
+
 def scratch(graph: Graph, op: Op) -> int:
     """Bytes of the working memory of tw_conv_pairs."""
-    (_, h, w, depth), (_, out_h, out_w, _) = graph.input(op).shape, graph.output(op).shape
-    (rows, cols), stride, padding = conv.kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
-    axes = zip((h, w), (out_h, out_w), (rows, cols), stride, padding, strict=True)
-    padded = any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
-    return scratch_of(rows, cols, depth, padded=padded)
+    return scratch_of(*conv.kernel_size(graph, op), graph.input(op).shape[3], padded=is_padded(graph, op))
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
@@ -160,6 +165,16 @@ def flash(graph: Graph, op: Op) -> int:
     """Bytes of these words."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
+
+
+def padding(graph: Graph, op: Op) -> int:
+    """Bytes of the input's zero point, a row of a window, that tw_conv_2d_s8_lean_dsp reads as padding; 0: there is none."""
+    return conv.kernel_size(graph, op)[1] * graph.input(op).shape[3] if is_padded(graph, op) else 0
+
+
+def lean_flash(graph: Graph, op: Op) -> int:
+    """Bytes of the same words and of the padding."""
+    return flash(graph, op) + padding(graph, op)
 
 
 def stream(given: Filters) -> NDArray[np.uint32]:

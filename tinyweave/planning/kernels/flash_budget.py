@@ -86,11 +86,31 @@ def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
 
 def kernels_within_flash(graph: Graph, core: str, flash: int) -> list[Kernels]:
     """Return the kernels for `core` whose constants fit into so many bytes, and after them, where there are such, those with
-    which some ops keep more constants."""
+    which some ops keep more constants, and those with which some need no scratch."""
     kernels = within_flash(graph, core, flash)
     names = one_by_one(graph, kernels)
     heavy = worth_flash(graph, names, [(index, None, 1) for index, name in enumerate(names) if name], core, flash)
-    return [kernels, kernels._replace(flash_heavy=heavy)] if heavy else [kernels]
+    found = [kernels, kernels._replace(flash_heavy=heavy)] if heavy else [kernels]
+    lean = lean_within_flash(graph, kernels, flash)
+    return [*found, kernels._replace(lean=lean)] if lean else found
+
+
+def lean_within_flash(graph: Graph, kernels: Kernels, flash: int) -> frozenset[str]:
+    """Return the names of ops that can do without scratch; where `flash` has not room for all constants that any op may keep,
+    only those that keep no more so."""
+    names, most = one_by_one(graph, kernels), 0
+    lean, free = set[str](), set[str]()
+    for op, name in zip(graph.ops, names, strict=True):
+        if not name:
+            continue
+        bytes_now = BY_NAME[name].flash(graph, op)
+        heavy, other = (variant_for(graph, op, kernels.core, **{which: True}) for which in ("flash_heavy", "lean"))
+        most += max(row.flash(graph, op) for row in (BY_NAME[name], heavy, other))
+        can = other.lean and op.name not in kernels.portable_ops and BY_NAME[name].scratch(graph, op) > 0
+        if can and layer_cycles(graph, op, other.name, cost_model_core(kernels.core)) is not None:
+            lean.add(op.name)
+            free |= {op.name} if other.flash(graph, op) <= bytes_now else set()
+    return frozenset(lean if most <= flash else free)
 
 
 def within_flash(graph: Graph, core: str, flash: int) -> Kernels:

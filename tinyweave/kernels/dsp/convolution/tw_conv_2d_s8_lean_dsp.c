@@ -1,0 +1,192 @@
+/* tw_conv_2d_s8_lean_dsp.c - int8 convolution with the Arm DSP extension and without working memory: a pixel times four filters at
+ * a time, the window read where it lies. */
+#include "tw_conv_2d_s8_lean_dsp.h"
+
+#include <stddef.h>
+
+#include "tw_dsp.h"
+
+#define UNROLLED 4    /* fours of inputs in a round of the loop */
+#define FOUR_BYTES 68 /* the code of one of them */
+#define FOUR_WORDS 4  /* of the stream */
+
+/* Inputs of a window that lie together, in fours. */
+typedef struct {
+    const int8_t *from, *end;  /* NULL behind the last part of a window */
+    uint32_t skip;             /* bytes of code by which the first round is shorter than the others, so that the last is whole */
+} window_part;
+
+/* Outputs of a pixel, in the order in which the assembly reads it. */
+typedef struct {
+    int8_t *to;
+    const int8_t *to_end;
+    int32_t zero, sign;
+    const uint32_t *stream;
+    window_part parts[3 * TW_CONV_LEAN_MOST_ROWS + 1];  /* of a row of the window padding, what is inside the map, padding */
+} pixel_outputs;
+
+#if TW_HAS_DSP
+
+/* All of r0 .. r12 and lr are needed; so r4 .. r11 are saved here. lr: the outputs; r0: inputs of a part, r9 its end, r8 the next
+ * part; r10: the loop, r11 where it is entered; r1: stream; r2, r3: inputs (k, k + 2) and (k + 1, k + 3); r4 .. r7: sums; r11, r12:
+ * weights. */
+#define HALF(x)                   \
+    "ldrd r11, r12, [r1], #8\n"   \
+    "smlad r5, " x ", r11, r5\n"  \
+    "smlad r7, " x ", r12, r7\n"  \
+    "sxtb16 r11, r11\n"           \
+    "sxtb16 r12, r12\n"           \
+    "smlad r4, " x ", r11, r4\n"  \
+    "smlad r6, " x ", r12, r6\n"
+#define FOUR "ldr r2, [r0], #4\nsxtb16 r3, r2, ror #8\nsxtb16 r2, r2\n" HALF("r2") HALF("r3")
+
+#define NO_FIX(sum)
+#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
+#define BYTE(sum, fix) fix(sum) "smmlar " sum ", " sum ", r3, r12\nssat " sum ", #8, " sum "\nstrb " sum ", [r0], #1\n"
+#define FIRST(sum, fix) "ldm r1!, {r2, r3}\nsmmlar " sum ", " sum ", r2, " sum "\n" BYTE(sum, fix)
+#define SECOND(sum, fix) "ldm r1!, {r2, r3}\nasr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n" BYTE(sum, fix)
+
+#define OUTPUTS(fix)                                                     \
+    "push {r4-r11}\n"                                                    \
+    "mov lr, r0\n"                                                       \
+    "ldr r1, [lr, #16]\n"                                                \
+    "adr r10, 2f\n"                                                      \
+    "orr r10, r10, #1\n"                                                 \
+    "1:\n"                                                               \
+    "ldm r1!, {r4-r7}\n"                                                 \
+    "add r8, lr, #20\n"                                                  \
+    "ldm r8!, {r0, r9, r11}\n"                                           \
+    "add r11, r11, r10\n"                                                \
+    "bx r11\n"                                                           \
+    ".p2align 2\n"                                                       \
+    "2:\n"                                                               \
+    FOUR FOUR FOUR FOUR                                                  \
+    "cmp r0, r9\n"                                                       \
+    "bne.w 2b\n"                                                         \
+    "ldm r8!, {r0, r9, r11}\n"                                           \
+    "cbz r0, 3f\n"                                                       \
+    "add r11, r11, r10\n"                                                \
+    "bx r11\n"                                                           \
+    "3:\n"                                                               \
+    "sub r5, r5, r4\n"                                                   \
+    "sub r7, r7, r6\n"                                                   \
+    "ldr r0, [lr]\n"                                                     \
+    "ldr r12, [lr, #8]\n"                                                \
+    FIRST("r4", fix) SECOND("r5", fix) FIRST("r6", fix) SECOND("r7", fix) \
+    "str r0, [lr]\n"                                                     \
+    "ldr r2, [lr, #4]\n"                                                 \
+    "cmp r0, r2\n"                                                       \
+    "bne.w 1b\n"                                                         \
+    "mov r0, r1\n"                                                       \
+    "pop {r4-r11}\n"
+
+#define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
+
+/* All groups of four filters; returns where the stream goes on. */
+static const uint32_t *fours(pixel_outputs *outputs)
+{
+    register const void *given __asm__("r0") = outputs;
+    if (outputs->sign) {
+        RUN(OUTPUTS(FIX));
+    } else {
+        RUN(OUTPUTS(NO_FIX));
+    }
+    return (const uint32_t *)given;
+}
+
+#else
+
+static const uint32_t *fours(pixel_outputs *outputs)
+{
+    const uint32_t *stream = outputs->stream;
+    while (outputs->to != outputs->to_end) {
+        int32_t sums[4];
+        for (int32_t i = 0; i < 4; ++i) {
+            sums[i] = tw_signed(*stream++);
+        }
+        for (const window_part *part = outputs->parts; part->from; ++part) {
+            for (const int8_t *from = part->from; from != part->end; from += 4, stream += FOUR_WORDS) {
+                const uint32_t x[2] = {tw_sxtb16(tw_word(from)), tw_sxtb16_odd(tw_word(from))};
+                for (int32_t i = 0; i < 4; ++i) {
+                    for (int32_t half = 0; half < 2; ++half) {
+                        const uint32_t both = stream[2 * half + i / 2];
+                        sums[i] = tw_smlad(x[half], i & 1 ? both : tw_sxtb16(both), sums[i]);
+                    }
+                }
+            }
+        }
+        for (int32_t i = 0; i < 4; ++i, stream += 2) {
+            const int32_t first = sums[i & ~1], multiplier = tw_signed(stream[0]);
+            const int32_t second = tw_signed((uint32_t)sums[i] - (uint32_t)first) >> 7;
+            const int32_t high = i & 1 ? tw_smmulr(second, multiplier) : tw_smmlar(first, multiplier, first);
+            const int32_t rounded = high + ((high >> 31) & outputs->sign);
+            *outputs->to++ = (int8_t)tw_ssat8(tw_smmlar(rounded, tw_signed(stream[1]), outputs->zero));
+        }
+    }
+    return stream;
+}
+
+#endif
+
+static window_part *put(window_part *part, const int8_t *from, int32_t bytes)
+{
+    if (bytes > 0) {
+        part->from = from;
+        part->end = from + bytes;
+        part->skip = (uint32_t)(-(bytes / 4) & (UNROLLED - 1)) * FOUR_BYTES;
+        ++part;
+    }
+    return part;
+}
+
+void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *params, tw_view in, tw_view out, tw_range range)
+{
+    const tw_conv *p = &params->base.conv;
+    const int32_t channels = p->out.c, rest = channels & 3, depth = p->in.c, ring = in.ring_height * in.row_stride;
+    pixel_outputs outputs;
+    outputs.zero = p->out_zero;
+    outputs.sign = params->base.sign;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        const int32_t top = y * p->stride.h - p->pad.h;
+        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
+        for (int32_t x = range.col_begin; x < range.col_end; ++x, to += channels) {
+            const int32_t left = x * p->stride.w - p->pad.w;
+            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
+            const int32_t inside = tw_max(cols.end - cols.begin, 0), before = inside ? cols.begin : p->kernel.w;
+            const int8_t *const data = (const int8_t *)in.data;
+            int32_t offset = inside && rows.begin < rows.end ? tw_offset(&in, top + rows.begin, left + cols.begin, depth) : 0;
+            window_part *part = outputs.parts;
+            for (int32_t row = 0; row < p->kernel.h; ++row) {
+                if (row < rows.begin || row >= rows.end) {
+                    part = put(part, params->padding, p->kernel.w * depth);
+                    continue;
+                }
+                part = put(part, params->padding, before * depth);
+                part = put(part, data + offset, inside * depth);
+                part = put(part, params->padding, (p->kernel.w - before - inside) * depth);
+                offset = tw_down(offset, in.row_stride, ring);
+            }
+            part->from = NULL;
+            outputs.stream = params->base.stream;
+            outputs.to = to;
+            outputs.to_end = to + channels - rest;
+            if (outputs.to != outputs.to_end) {
+                outputs.stream = fours(&outputs);
+            }
+            if (rest) { /* the last group of filters gives four outputs */
+                int8_t last[4];
+                outputs.to = last;
+                outputs.to_end = last + 4;
+                fours(&outputs);
+                for (int32_t i = 0; i < rest; ++i) {
+                    to[channels - rest + i] = last[i];
+                }
+            }
+            tw_clamp_all(to, channels, p->out_min, p->out_max);
+        }
+    }
+}
+
+TW_WHOLE_FORM(tw_conv_2d_s8_lean_dsp, tw_conv_lean_dsp,
+              tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out)

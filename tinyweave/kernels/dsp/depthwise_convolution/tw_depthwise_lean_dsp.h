@@ -1,0 +1,24 @@
+/* tw_depthwise_lean_dsp.h - int8 depthwise convolution with the Arm DSP extension and without working memory: not dilated, depth
+ * multiplier 1, at least four channels, stride 1 or 2 along rows. */
+#ifndef TW_DEPTHWISE_LEAN_DSP_H
+#define TW_DEPTHWISE_LEAN_DSP_H
+
+#include "tw_conv_dsp.h"
+#include "tw_taps.h"
+
+typedef struct {
+    tw_conv_dsp base;        /* the stream as tw_taps.h says */
+    tw_taps_outputs *taps;   /* that of the kernel's size and stride */
+    const int8_t *padding;   /* in.c bytes of the input's zero point; NULL where no window meets padding */
+} tw_depthwise_lean_dsp;
+
+/* The kernels. Of two outputs of a row, from its begin on, or of the last one, four channels are read before they are written; the
+ * last four may be some of those before again. A _part form computes a range of the output, from and to parts of maps. */
+void tw_depthwise_3x3_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_3x3_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_5x5_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_5x5_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_7x7_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_7x7_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+
+#endif
