@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "papers": {"ir", "ops", "planning"},
     "codegen": {"ir", "ops", "kernels", "planning", "version"},
     "tasks": {"files", "ir", "media", "progress"},
+    "camera": {"ir"},
     "nas": {
         "ir",
         "files",

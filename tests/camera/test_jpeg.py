@@ -1,0 +1,259 @@
+"""The JPEG decoder: C and Python give the same lines and errors, those of libjpeg, and no file does harm."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from camera.built import program
+from camera.jpeg_files import PLAYER, by_libjpeg, encoded, libjpeg, played
+
+from tinyweave.camera.jpeg import ERRORS, decode, partly_decoded
+from tinyweave.ir import CompileError
+
+Image = pytest.importorskip("PIL.Image")
+COLOURS = {"4:4:4": [(1, 1)] * 3, "4:2:2": [(1, 2), (1, 1), (1, 1)], "4:2:0": [(2, 2), (1, 1), (1, 1)]}
+OTHERS = {"4:4:0": [(2, 1), (1, 1), (1, 1)], "4:1:1": [(1, 4), (1, 1), (1, 1)], "odd": [(1, 1), (2, 1), (1, 2)]}
+SAMPLINGS = {**COLOURS, **OTHERS, "4:1:0": [(2, 4), (1, 1), (1, 1)], "tall": [(1, 2)] * 3}
+ENDED, READ_FAILED, BUDGET, DAMAGED, TOO_LARGE = -10, -11, -12, -14, -20
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program(tmp_path_factory.mktemp("jpeg"), PLAYER)
+
+
+def saved(pixels: np.ndarray, **options: Any) -> bytes:
+    image = Image.fromarray(pixels)
+    image.save(stream := io.BytesIO(), "JPEG", **options)
+    return stream.getvalue()
+
+
+def smooth(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+    few = rng.integers(0, 256, (int(rng.integers(1, 6)), int(rng.integers(1, 6)), 3), np.uint8)
+    return np.asarray(Image.fromarray(few).resize((width, height), Image.Resampling.BICUBIC))
+
+
+def pillows(rng: np.random.Generator, count: int, most: int) -> list[bytes]:
+    """Small files of all samplings and qualities, some grey, some with restart markers."""
+    files = []
+    for number in range(count):
+        pixels = smooth(rng, int(rng.integers(1, most)), int(rng.integers(1, most)))
+        pixels = pixels[:, :, 0] if number % 4 == 3 else pixels
+        options = {"subsampling": number % 3} if pixels.ndim == 3 else {}
+        files.append(
+            saved(
+                pixels,
+                quality=int(rng.integers(1, 101)),
+                restart_marker_blocks=int(rng.integers(0, 4)),
+                optimize=bool(rng.integers(2)),
+                **options,
+            )
+        )
+    return files
+
+
+def test_lines_are_the_same_in_c_and_python(player: Path) -> None:
+    rng = np.random.default_rng(0)
+    files = pillows(rng, 60, 50)
+    for channels in (1, 3):
+        for every in (1, 7):
+            for file, (status, lines) in zip(files, played(player, files, channels, chunk=5, every=every), strict=True):
+                assert status == 0 and np.array_equal(lines, decode(file, channels)[every - 1 :: every])
+
+
+def test_grey_and_whole_colours_are_libjpegs(player: Path) -> None:
+    """Pillow's libjpeg interpolates where colours are fewer than pixels; all else must be equal, Y in any case."""
+    files = pillows(np.random.default_rng(1), 60, 50)
+    for number, (file, (status, lines)) in enumerate(zip(files, played(player, files), strict=True)):
+        assert status == 0
+        if number % 3 == 0 or number % 4 == 3:
+            assert np.array_equal(lines, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+    for file, (_, lines) in zip(files, played(player, files, 1), strict=True):
+        with Image.open(io.BytesIO(file)) as image:
+            image.draft("L", image.size)
+            assert image.mode == "L" and np.array_equal(lines[:, :, 0], np.asarray(image))
+
+
+@pytest.mark.parametrize("name", SAMPLINGS)
+def test_samplings_and_restarts(name: str, player: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(len(name))
+    sizes = [(int(rng.integers(1, 70)), int(rng.integers(1, 70))) for _ in range(6)]
+    files = [encoded(size, SAMPLINGS[name], rng, restart=i, loud=10 + 8 * i) for i, size in enumerate(sizes)]
+    right = libjpeg(tmp_path)
+    for channels in (1, 3):
+        for file, (status, lines) in zip(files, played(player, files, channels), strict=True):
+            assert status == 0 and np.array_equal(lines, decode(file, channels))
+            if right and name not in ("tall", "odd"):  # libjpeg interpolates these in ways of its own
+                assert by_libjpeg(right, file, channels) == lines.tobytes()
+
+
+def test_wild_coefficients(player: Path) -> None:
+    """Values that no picture has, at the ends of what a code can say."""
+    rng = np.random.default_rng(5)
+    files = [encoded((16, 16), COLOURS["4:2:0"], rng, loud=10 ** rng.uniform(1, 6), quantiser=128) for _ in range(40)]
+    for file, (status, lines) in zip(files, played(player, files), strict=True):
+        assert status == 0 and np.array_equal(lines, decode(file))
+
+
+def test_files_of_red_green_blue(player: Path) -> None:
+    rng = np.random.default_rng(6)
+    said, named = encoded((20, 20), COLOURS["4:4:4"], rng, adobe=0), encoded((20, 20), COLOURS["4:4:4"], rng, ids=b"RGB")
+    other = encoded((20, 20), COLOURS["4:4:4"], rng, adobe=1, ids=b"RGB")
+    for file in (said, named, other):
+        want = np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))
+        (status, lines), (_, grey) = played(player, [file])[0], played(player, [file], 1)[0]
+        assert status == 0 and np.array_equal(lines, want) and np.array_equal(decode(file), want)
+        assert np.array_equal(grey, decode(file, 1))
+        if file is not other:
+            assert np.array_equal(grey[:, :, 0], np.asarray(Image.fromarray(want).convert("L")))
+
+
+def refused(file: bytes) -> str:
+    with pytest.raises(CompileError) as error:
+        decode(file)
+    return str(error.value)
+
+
+def test_what_is_not_baseline_is_refused(player: Path) -> None:
+    pixels = smooth(np.random.default_rng(7), 24, 24)
+    good = saved(pixels, subsampling=0)
+    frame = good.index(b"\xff\xc0")
+    rng = np.random.default_rng(8)
+    scans = encoded((8, 8), COLOURS["4:4:4"], rng)
+    at = scans.index(b"\xff\xda")
+    files = {
+        "progressive": saved(pixels, progressive=True),
+        "arithmetic": good.replace(b"\xff\xc0", b"\xff\xc9"),
+        "12 bits": good[: frame + 4] + b"\x0c" + good[frame + 5 :],
+        "no height": good[: frame + 5] + b"\0\0" + good[frame + 7 :],
+        "CMYK": cmyk(),
+        "three times": encoded((8, 8), [(3, 1), (1, 1), (1, 1)], rng),
+        "scans": scans[:at] + b"\xff\xda\0\x08\1\1\0\0\x3f\0" + scans[at + 14 :],
+        "nothing": b"",
+        "text": b"P6 8 8 255\n",
+        "large": encoded((8, 8), [(2, 4), (1, 2), (1, 2)], rng),
+    }
+    words = (
+        "progressive",
+        "no baseline",
+        "no baseline",
+        "no baseline",
+        "neither 1 nor 3",
+        "not 1, 2 or 4 times",
+        "scan of its own",
+    )
+    words += ("no JPEG file", "no JPEG file", "damaged")
+    for (status, lines), file, word in zip(played(player, list(files.values())), files.values(), words, strict=True):
+        assert status < 0 and not lines.size and word in refused(file) and ERRORS[status][0] in refused(file)
+
+
+def cmyk() -> bytes:
+    Image.new("CMYK", (8, 8)).save(stream := io.BytesIO(), "JPEG")
+    return stream.getvalue()
+
+
+def same(player: Path, files: list[bytes], channels: int = 3) -> set[int]:
+    """Compare errors, and the lines before them; return which errors there were."""
+    statuses = set()
+    for number, (file, answer) in enumerate(zip(files, played(player, files, channels, chunk=37), strict=True)):
+        status, lines = partly_decoded(file, channels)
+        assert (answer[0], answer[1].tobytes()) == (status, lines.tobytes()), number
+        statuses.add(status)
+    return statuses
+
+
+def mutated(rng: np.random.Generator, files: list[bytes], count: int) -> list[bytes]:
+    """Files with some bytes changed, left out, doubled, or exchanged for markers; sizes stay small."""
+    found = []
+    for _ in range(count):
+        data = bytearray(files[rng.integers(len(files))])
+        frame = bytes(data).index(b"\xff\xc0")
+        for _ in range(int(rng.integers(1, 5))):
+            at = int(rng.integers(2, len(data) - 2))
+            kind = rng.integers(5)
+            if kind == 0 and not frame + 5 <= at < frame + 9:
+                data[at] = int(rng.integers(256))
+            elif kind == 1 and not frame + 5 <= at < frame + 9:
+                data[at] ^= 1 << int(rng.integers(8))
+            elif kind == 2:
+                data[at:at] = bytes([0xFF, int(rng.integers(256))])
+            elif kind == 3 and at > frame + 20:
+                del data[at : at + int(rng.integers(1, 9))]
+            elif kind == 4:
+                data[at:at] = data[at : at + int(rng.integers(1, 40))]
+        found.append(bytes(data))
+    return found
+
+
+def test_files_that_end_anywhere(player: Path) -> None:
+    rng = np.random.default_rng(9)
+    files = [
+        saved(smooth(rng, 17, 19), subsampling=2, restart_marker_blocks=1),
+        encoded((12, 9), OTHERS["4:4:0"], rng, adobe=1),
+    ]
+    for file in files:
+        assert same(player, [file[:at] for at in range(len(file))]) == {0, ENDED, -13}
+
+
+def test_damaged_files(player: Path) -> None:
+    rng = np.random.default_rng(10)
+    files = pillows(rng, 12, 30) + [encoded((20, 20), sampling, rng, restart=2) for sampling in SAMPLINGS.values()]
+    assert same(player, mutated(rng, files, 1500)) >= {0, ENDED, DAMAGED, -16}
+    assert same(player, [bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {-13}
+    assert same(player, [b"\xff\xd8" + bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {DAMAGED}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(3))
+def test_many_damaged_files(seed: int, player: Path) -> None:
+    rng = np.random.default_rng([11, seed])
+    files = pillows(rng, 40, 40) + [encoded((30, 30), sampling, rng, restart=3) for sampling in SAMPLINGS.values()]
+    same(player, mutated(rng, files, 6000), 1 if seed == 2 else 3)
+
+
+def test_budgets_bands_and_readers(player: Path) -> None:
+    rng = np.random.default_rng(12)
+    file = saved(smooth(rng, 40, 50), subsampling=2, quality=90)
+    whole = decode(file)
+    for budget in range(0, len(file) + 3, 7):
+        (status, lines) = played(player, [file], budget=budget)[0]
+        assert (status, lines.tobytes()) == (partly_decoded(file, 3, budget)[0], whole[: len(lines)].tobytes())
+        assert status == (BUDGET if status else 0)
+    assert played(player, [file], budget=len(file))[0][0] == 0
+    needed = 64 * 16 + 2 * 32 * 8
+    assert played(player, [file], band=needed)[0][0] == 0 and played(player, [file], band=needed - 1)[0][0] == TOO_LARGE
+    assert played(player, [file], 1, band=64 * 16)[0][0] == 0 and played(player, [file], 1, band=64 * 16 - 1)[0][0] == TOO_LARGE
+    assert played(player, [file], chunk=-1)[0][0] == READ_FAILED
+
+
+@pytest.mark.shared
+@pytest.mark.sweep
+def test_photographs_are_libjpegs(shared: Path, player: Path, tmp_path: Path) -> None:
+    """Every photograph at hand as it is, with its Y, and encoded again at many qualities and samplings."""
+    right, rng = libjpeg(tmp_path), np.random.default_rng(13)
+    paths = [path for name in ("person_voc", "face_mask_voc") for path in sorted((shared / "data" / name / "images").iterdir())]
+    paths = [path for path in paths if path.suffix == ".jpg"]
+    counts = {"as they are": 0, "again": 0}
+    for path in paths:
+        file = path.read_bytes()
+        pixels = np.asarray(Image.open(path).convert("RGB"))
+        again = [saved(pixels, quality=int(rng.integers(1, 101)), subsampling=sampling) for sampling in range(3)]
+        ((status, y),) = played(player, [file], 1)
+        if status == 0:
+            image = Image.open(path)
+            image.draft("L", image.size)
+            assert np.array_equal(y[:, :, 0], np.asarray(image)), path.name
+            assert right is None or played(player, [file])[0][1].tobytes() == by_libjpeg(right, file), path.name
+            counts["as they are"] += 1
+        for sampling, encoded_again in enumerate(again):
+            ((status, lines),) = played(player, [encoded_again])
+            assert status == 0
+            if sampling == 0:
+                assert np.array_equal(lines, np.asarray(Image.open(io.BytesIO(encoded_again)))), path.name
+            assert right is None or lines.tobytes() == by_libjpeg(right, encoded_again), path.name
+            counts["again"] += 1
+    assert counts["as they are"] >= 300 and counts["again"] >= 900, counts

@@ -1,0 +1,162 @@
+"""Row sources: the C's bytes are those of Python, for random sizes, parts and formats; both do what is said of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from camera.built import PROGRAM, played, program, request
+from numpy.typing import NDArray
+
+from tinyweave.camera.pixels import FORMATS, PIXEL_BYTES, converted
+from tinyweave.camera.resize import axis_weights, resized
+from tinyweave.camera.row_source import RowSource, input_of, memory_bytes, pixel_values, row_source
+from tinyweave.ir import CompileError
+
+Trial = tuple[RowSource, tuple[int, int, int], NDArray[np.int8], bytes]
+
+
+def trial(rng: np.random.Generator, most: int) -> Trial:
+    """A random picture, a part of it, and an input, of sides up to `most`."""
+    form = FORMATS[rng.integers(len(FORMATS))]
+    width, height = (int(side) for side in rng.integers(1, most + 1, 2))
+    width += width % 2 if form in ("yuyv", "uyvy") else 0
+    columns, rows = int(rng.integers(1, width + 1)), int(rng.integers(1, height + 1))
+    if rng.integers(2):
+        columns, rows = width, height
+    left, top = int(rng.integers(width - columns + 1)), int(rng.integers(height - rows + 1))
+    source = RowSource(form, width, height, left, top, columns, rows)
+    out = [int(side) for side in rng.integers(1, most + 1, 2)]
+    if rng.integers(3) == 0:
+        out = [max(1, rows // int(rng.integers(1, 5))), columns * int(rng.integers(1, 4))]
+    shape = (out[0], out[1], int(rng.choice([1, 3])))
+    picture = rng.integers(0, 256, height * width * PIXEL_BYTES[form], np.uint8)
+    if rng.integers(4) == 0:
+        picture[:] = rng.choice([0, 255])
+    values = rng.permutation(np.arange(-128, 128)).astype(np.int8)
+    return source, shape, values, picture.tobytes()
+
+
+def compared(folder: Path, trials: list[Trial], rng: np.random.Generator) -> None:
+    built = program(folder, PROGRAM)
+    requests = [request(*t, at_once=int(rng.integers(1, t[1][0] + 1))) for t in trials]
+    have = np.frombuffer(played(built, requests), np.int8)
+    for source, shape, values, picture in trials:
+        want = input_of(source, picture, shape, values)
+        assert np.array_equal(have[: want.size], want.ravel()), (source.text(), shape)
+        have = have[want.size :]
+    assert not have.size
+
+
+def test_c_gives_the_same_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    compared(tmp_path, [*(trial(rng, 24) for _ in range(2000)), *(trial(rng, 300) for _ in range(20))], rng)
+
+
+@pytest.mark.sweep
+def test_c_gives_the_same_bytes_for_many_sizes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    compared(tmp_path, [*(trial(rng, 40) for _ in range(20000)), *(trial(rng, 700) for _ in range(60))], rng)
+
+
+def test_the_largest_sums_fit(tmp_path: Path) -> None:
+    """Where sums come nearest to 2^32: as many weights as are allowed, all pixels 255."""
+    values, rng = np.arange(-128, 128).astype(np.int8), np.random.default_rng(0)
+    trials: list[Trial] = [
+        (row_source("grey:4093x4096"), (1, 1, 1), values, b"\xff" * (4093 * 4096)),
+        (row_source("grey:3x4096"), (1, 2047, 1), values, b"\xff" * (3 * 4096)),
+    ]
+    compared(tmp_path, trials, rng)
+
+
+def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:
+    """A line resized by the definition, without any weights of ours."""
+    size = len(pixels)
+    found = []
+    for i in range(out):
+        if out <= size:
+            begin, end, total = Fraction(i * size, out), Fraction((i + 1) * size, out), Fraction(0)
+            for x in range(size):
+                total += max(Fraction(0), min(end, Fraction(x + 1)) - max(begin, Fraction(x))) * int(pixels[x])
+            found.append(total * out / size)
+        else:
+            at = min(max(Fraction((2 * i + 1) * size, 2 * out) - Fraction(1, 2), Fraction(0)), Fraction(size - 1))
+            low = at.__floor__()
+            part = at - low
+            found.append(int(pixels[low]) * (1 - part) + (part and int(pixels[low + 1]) * part))
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(7, 3), (3, 7), (8, 8), (12, 4), (5, 15), (1, 9), (9, 1), (64, 63), (63, 64)])
+def test_a_line_is_resized_as_defined(sizes: tuple[int, int]) -> None:
+    size, out = sizes
+    pixels = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    want = [(value + Fraction(1, 2)).__floor__() for value in exact(pixels, out)]
+    np.testing.assert_array_equal(resized(pixels[None, :, None], 1, out)[0, :, 0], want)
+    np.testing.assert_array_equal(resized(pixels[:, None, None], out, 1)[:, 0, 0], want)
+    assert len(set(axis_weights(size, out).sum(axis=1))) == 1
+
+
+def test_colours_are_pillows() -> None:
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    rgb = rng.integers(0, 256, (64, 64, 3), np.uint8)
+    grey = converted(rgb.reshape(64, -1), "rgb", 1)[:, :, 0]
+    np.testing.assert_array_equal(grey, np.asarray(image.fromarray(rgb).convert("L")))
+    np.testing.assert_array_equal(converted(rgb[:, :, ::-1].reshape(64, -1), "bgr", 3), rgb)
+    y, cb, cr = (rng.integers(0, 256, (64, 32), np.uint8) for _ in range(3))
+    want = np.asarray(image.fromarray(np.stack([y, cb, cr], axis=-1), "YCbCr").convert("RGB")).astype(np.int64)
+    yuyv = np.stack([y, cb, y, cr], axis=-1).reshape(64, -1)
+    uyvy = yuyv.reshape(64, -1, 2)[:, :, ::-1].reshape(64, -1)
+    for lines, form in ((yuyv, "yuyv"), (uyvy, "uyvy")):
+        have = converted(lines, form, 3).astype(np.int64)
+        assert np.abs(have[:, ::2] - want).max() <= 1 and np.array_equal(have[:, ::2], have[:, 1::2])
+
+
+def test_pixels_of_16_bits() -> None:
+    red, green, blue, grey = (np.array([[low, high]], np.uint8) for low, high in ((0, 0xF8), (0xE0, 7), (31, 0), (0x10, 0x84)))
+    colours = [converted(lines, "rgb565", 3).tolist() for lines in (red, green, blue, grey)]
+    assert colours == [[[[255, 0, 0]]], [[[0, 255, 0]]], [[[0, 0, 255]]], [[[132, 130, 132]]]]
+    assert converted(red[:, ::-1], "rgb565be", 3).tolist() == [[[255, 0, 0]]]
+
+
+def test_values_are_those_of_the_quantised_input() -> None:
+    np.testing.assert_array_equal(pixel_values(), np.arange(-128, 128))
+    np.testing.assert_array_equal(pixel_values(1 / 255, -128, 0, 1), np.arange(-128, 128))
+    assert pixel_values(2 / 255, 0, -1, 1)[[0, 127, 128, 255]].tolist() == [-128, 0, 0, 127]
+
+
+def test_sources_are_read_as_they_are_typed() -> None:
+    for text in ("jpeg:640x480", "rgb565:320x240", "yuyv:320x240:240x240+40+0", "grey:1x1"):
+        assert row_source(text).text() == text
+    source = row_source("yuyv:320x240:200x100+40+20")
+    assert (source.columns, source.rows, source.left, source.top) == (200, 100, 40, 20)
+    assert memory_bytes(source, (96, 96, 3)) == 4 * 96 * 3 + 200 * 3 + 640
+    assert memory_bytes(row_source("jpeg:640x480"), (120, 160, 3)) == 4 * 160 * 3 + 640 * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("png:3x3", "is no source of rows"),
+        ("jpeg", "is no source of rows"),
+        ("jpeg:0x3", "1 to 65535 pixels"),
+        ("jpeg:99999x3", "1 to 65535 pixels"),
+        ("rgb:8x8:4x4+5+0", "outside the picture"),
+        ("rgb:8x8:0x4+0+0", "outside the picture"),
+        ("yuyv:7x8", "must be even"),
+        ("rgb:8x8\n", "is no source of rows"),
+    ],
+)
+def test_bad_sources_are_refused(text: str, why: str) -> None:
+    with pytest.raises(CompileError, match=why):
+        row_source(text)
+
+
+def test_pictures_of_other_sizes_are_refused() -> None:
+    with pytest.raises(CompileError, match="11 bytes came, grey:3x4 has 12"):
+        input_of(row_source("grey:3x4"), bytes(11), (2, 2, 1), pixel_values())
+    with pytest.raises(CompileError, match="integers of 32 bits"):
+        resized(np.zeros((4093, 4095, 1), np.uint8), 4096, 4096)

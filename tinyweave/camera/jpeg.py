@@ -1,0 +1,346 @@
+"""Decodes baseline JPEG files: the pixels and the errors of tw_jpeg.c, in Python, written apart from it.
+
+In: the bytes of a file. Out: pixels, those of libjpeg's `islow` transform with colours repeated instead of interpolated; or the
+number of an error, whose text is a CompileError. The whole file and the whole picture are in memory here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError
+from .pixels import grey_of_rgb, rgb_of_ycc
+
+Ints = NDArray[np.int64]
+ENDED, BUDGET, NO_JPEG, DAMAGED, PROGRESSIVE, NOT_BASELINE, COLOURS, SAMPLING, SCANS = (
+    -10,
+    -12,
+    -13,
+    -14,
+    -15,
+    -16,
+    -17,
+    -18,
+    -19,
+)
+CONVERT = "convert it, e.g. with Pillow: Image.open(file).convert('RGB').save(file, 'JPEG')"
+ERRORS = {
+    ENDED: ("it ends before its picture does", "give the whole file"),
+    BUDGET: ("its picture needs more bytes than may be read", "allow more, or give a smaller file"),
+    NO_JPEG: ("it is no JPEG file", "give a baseline JPEG file"),
+    DAMAGED: ("it is damaged: it has a segment, a code or a value that no encoder writes", "give another file"),
+    PROGRESSIVE: ("it is a progressive JPEG file, which cannot be decoded by rows", CONVERT),
+    NOT_BASELINE: ("it is no baseline JPEG file: arithmetic codes, 12 bits, lossless or the like", CONVERT),
+    COLOURS: ("it has neither 1 nor 3 components", CONVERT),
+    SAMPLING: ("its blocks of one colour are not 1, 2 or 4 times as large as those of another", CONVERT),
+    SCANS: ("it has each colour in a scan of its own, so it cannot be decoded by rows", CONVERT),
+}
+MOST_DC, MOST_SUM = 2047, 16383  # as in tw_jpeg.c and tw_idct.c
+ZIGZAG = np.array(sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i // 8 + i % 8) % 2 else i % 8)))
+
+
+class _Refused(Exception):  # noqa: N818 - an outcome, its number is the C's
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass
+class _Component:
+    id: int
+    h: int
+    w: int
+    quantiser: int
+    tables: tuple[int, int] = (0, 0)
+    blocks: list[list[int]] = field(default_factory=list)  # coefficients in the file's order, times nothing
+
+
+def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
+    """Return the pixels [height, width, channels] of a file; 1 channel: Y, 3: red, green, blue. Raise CompileError."""
+    status, pixels = partly_decoded(data, channels)
+    if status:
+        why, what_to_do = ERRORS[status]
+        raise CompileError(f"the picture cannot be decoded: {why}", what_to_do)
+    return pixels
+
+
+def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
+    """Return 0 or the number of the error, and the lines [lines, width, channels] that come before it."""
+    file = _File(data, budget)
+    try:
+        file.read_head()
+    except _Refused as refused:
+        return refused.status, np.zeros((0, 0, channels), np.uint8)
+    status = 0
+    try:
+        file.read_picture()
+    except _Refused as refused:
+        status = refused.status
+    return status, file.lines(channels)
+
+
+class _File:
+    """What is known of a file. Numbers are read as the C reads them; an error is raised where it returns one."""
+
+    def __init__(self, data: bytes, budget: int):
+        self.data, self.budget, self.at = data, budget, 0
+        self.quantisers: dict[int, list[int]] = {}
+        self.codes: dict[tuple[int, int], dict[tuple[int, int], int]] = {}  # (class, number) -> (length, code) -> symbol
+        self.components: list[_Component] = []
+        self.height = self.width = self.restart_interval = self.whole_rows = 0
+        self.is_jfif, self.adobe = False, -1
+        self.bits, self.bit_count, self.marker = 0, 0, 0  # fewer than 8 bits between two calls
+
+    def byte(self) -> int:
+        if self.at >= self.budget:
+            raise _Refused(BUDGET)
+        if self.at >= len(self.data):
+            raise _Refused(ENDED)
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def read_head(self) -> None:
+        for wanted in (0xFF, 0xD8):
+            try:
+                byte = self.byte()
+            except _Refused as refused:
+                raise _Refused(NO_JPEG if refused.status == ENDED else refused.status) from None
+            if byte != wanted:
+                raise _Refused(NO_JPEG)
+        marker = 0
+        while marker != 0xDA:
+            if self.byte() != 0xFF:
+                raise _Refused(DAMAGED)
+            marker = 0xFF
+            while marker == 0xFF:
+                marker = self.byte()
+            self.read_segment(marker, self.byte() * 256 + self.byte() - 2)
+        h, w = (max(getattr(c, side) for c in self.components) for side in "hw")
+        if sum(c.h * c.w for c in self.components) > 10:
+            raise _Refused(DAMAGED)
+        if any(whole not in (part, 2 * part, 4 * part) for c in self.components for whole, part in ((h, c.h), (w, c.w))):
+            raise _Refused(SAMPLING)
+        self.mcu = h, w
+        self.mcu_rows, self.mcus = -(-self.height // (8 * h)), -(-self.width // (8 * w))
+
+    def read_segment(self, marker: int, left: int) -> None:
+        if left < 0:
+            raise _Refused(DAMAGED)
+        if marker == 0xDB:
+            self.read_quantisers(left)
+        elif marker == 0xC4:
+            self.read_codes(left)
+        elif marker == 0xC2:
+            raise _Refused(PROGRESSIVE)
+        elif 0xC0 < marker <= 0xCF and marker != 0xC8:
+            raise _Refused(NOT_BASELINE)
+        elif marker == 0xC0:
+            self.read_frame(left)
+        elif marker == 0xDA:
+            self.read_scan(left)
+        elif marker == 0xDD:
+            high, low = self.some(2, left)
+            self.restart_interval = high * 256 + low
+            if left != 2:
+                raise _Refused(DAMAGED)
+        elif 0xE0 <= marker <= 0xEF or marker == 0xFE:
+            segment = bytes(self.some(left, left))
+            if marker == 0xE0 and segment[:5] == b"JFIF\0":
+                self.is_jfif = True
+            elif marker == 0xEE and segment[:5] == b"Adobe" and len(segment) >= 12:
+                self.adobe = segment[11]
+        else:
+            raise _Refused(DAMAGED)
+
+    def some(self, count: int, left: int) -> list[int]:
+        """Return bytes of a segment that has only `left` more."""
+        values = [self.byte() for _ in range(min(count, left))]
+        if count > left:
+            raise _Refused(DAMAGED)
+        return values
+
+    def read_quantisers(self, left: int) -> None:
+        while left > 0:
+            number = self.byte()
+            if number > 3:
+                raise _Refused(DAMAGED)
+            self.quantisers[number] = self.some(64, left - 1)
+            left -= 65
+
+    def read_codes(self, left: int) -> None:
+        while left > 0:
+            number = self.byte()
+            left -= 1
+            if number & 0xEE:
+                raise _Refused(DAMAGED)
+            code, places = 0, list[tuple[int, int]]()
+            for length in range(1, 17):
+                (count,) = self.some(1, left)
+                left -= 1
+                code *= 2
+                places += [(length, code + i) for i in range(count)]
+                code += count
+                if code > 1 << length or len(places) > 256:
+                    raise _Refused(DAMAGED)
+            symbols = self.some(len(places), left)
+            left -= len(places)
+            self.codes[number >> 4, number & 1] = dict(zip(places, symbols, strict=True))
+
+    def read_frame(self, left: int) -> None:
+        if self.components:
+            raise _Refused(DAMAGED)
+        bits, *sizes, colours = self.some(6, left)
+        self.height, self.width = sizes[0] * 256 + sizes[1], sizes[2] * 256 + sizes[3]
+        if bits != 8 or not self.height:
+            raise _Refused(NOT_BASELINE)
+        if colours not in (1, 3):
+            raise _Refused(COLOURS)
+        if not self.width or left != 6 + 3 * colours:
+            raise _Refused(DAMAGED)
+        for _ in range(colours):
+            name, sampling, quantiser = (self.byte() for _ in range(3))
+            component = _Component(name, sampling & 15, sampling >> 4, quantiser)
+            if not (1 <= component.h <= 4 and 1 <= component.w <= 4 and quantiser <= 3):
+                raise _Refused(DAMAGED)
+            self.components.append(component)
+        if colours == 1:
+            self.components[0].h = self.components[0].w = 1
+
+    def read_scan(self, left: int) -> None:
+        (count,) = self.some(1, left)
+        if not self.components or count < 1 or left != 2 * count + 4:
+            raise _Refused(DAMAGED)
+        if count != len(self.components):
+            raise _Refused(SCANS)
+        for component in self.components:
+            name, tables = self.byte(), self.byte()
+            component.tables = tables >> 4, tables & 15
+            known = (0, tables >> 4) in self.codes and (1, tables & 15) in self.codes
+            if name != component.id or not known or component.quantiser not in self.quantisers:
+                raise _Refused(DAMAGED)
+        if [self.byte() for _ in range(3)] != [0, 63, 0]:
+            raise _Refused(DAMAGED)
+
+    def take(self, count: int) -> int:
+        """Return the next bits as a number."""
+        while self.bit_count < count:
+            if self.marker:
+                raise _Refused(DAMAGED)
+            byte = self.byte()
+            if byte == 0xFF:
+                while byte == 0xFF:
+                    byte = self.byte()
+                if byte:
+                    self.marker = byte
+                    continue
+                byte = 0xFF
+            self.bits = (self.bits << 8 | byte) & 0xFFFFFFFF
+            self.bit_count += 8
+        self.bit_count -= count
+        return self.bits >> self.bit_count & ((1 << count) - 1)
+
+    def symbol(self, codes: dict[tuple[int, int], int]) -> int:
+        code = 0
+        for length in range(1, 17):
+            code = code << 1 | self.take(1)
+            if (length, code) in codes:
+                return codes[length, code]
+        raise _Refused(DAMAGED)
+
+    def value(self, size: int) -> int:
+        number = self.take(size)
+        return number - (1 << size) + 1 if size and number < 1 << (size - 1) else number
+
+    def read_block(self, component: _Component, predicted: int) -> list[int]:
+        size = self.symbol(self.codes[0, component.tables[0]])
+        if size > 11:
+            raise _Refused(DAMAGED)
+        predicted += self.value(size)
+        if abs(predicted) > MOST_DC:
+            raise _Refused(DAMAGED)
+        block = [predicted] + [0] * 63
+        i = 1
+        while i < 64 and (symbol := self.symbol(self.codes[1, component.tables[1]])):
+            i, bits = i + (symbol >> 4), symbol & 15
+            if i > 63 or bits > 10 or (not bits and symbol != 0xF0):
+                raise _Refused(DAMAGED)
+            block[i] = self.value(bits)
+            i += 1
+        return block
+
+    def restart(self, number: int) -> None:
+        """Pass the marker behind which the bits begin anew."""
+        byte = self.byte()
+        if byte != 0xFF:
+            raise _Refused(DAMAGED)
+        while byte == 0xFF:
+            byte = self.byte()
+        if byte != 0xD0 + number % 8:
+            raise _Refused(DAMAGED)
+        self.bits = self.bit_count = 0
+
+    def read_picture(self) -> None:
+        done = 0
+        predicted = [0] * len(self.components)
+        for _ in range(self.mcu_rows):
+            for _ in range(self.mcus):
+                if self.restart_interval and done and done % self.restart_interval == 0:
+                    self.restart(done // self.restart_interval - 1)
+                    predicted = [0] * len(self.components)
+                for i, component in enumerate(self.components):
+                    for _ in range(component.h * component.w):
+                        component.blocks.append(self.read_block(component, predicted[i]))
+                        predicted[i] = component.blocks[-1][0]
+                done += 1
+            self.whole_rows += 1
+
+    def plane(self, component: _Component) -> NDArray[np.uint8]:
+        """Return a component's pixels [lines, columns] of all whole rows of MCUs, each as often as it stands for one."""
+        count = self.whole_rows * self.mcus * component.h * component.w
+        quantised = np.array(component.blocks[:count], np.int64).reshape(count, 64)
+        coefficients = np.zeros((count, 64), np.int64)
+        coefficients[:, ZIGZAG] = np.clip(quantised * np.array(self.quantisers[component.quantiser]), -MOST_DC, MOST_DC)
+        blocks = inverse_dct(coefficients.reshape(count, 8, 8))
+        blocks = blocks.reshape(self.whole_rows, self.mcus, component.h, component.w, 8, 8).transpose(0, 2, 4, 1, 3, 5)
+        plane = blocks.reshape(self.whole_rows * component.h * 8, self.mcus * component.w * 8)
+        return plane.repeat(self.mcu[0] // component.h, axis=0).repeat(self.mcu[1] // component.w, axis=1)
+
+    def lines(self, channels: int) -> NDArray[np.uint8]:
+        """Return the lines of all whole rows of MCUs."""
+        is_rgb = self.adobe == 0 if self.adobe >= 0 else [c.id for c in self.components] == [*b"RGB"]
+        is_rgb &= len(self.components) == 3 and not self.is_jfif
+        needed = self.components if is_rgb or channels == 3 else self.components[:1]
+        planes = [self.plane(component)[: self.height, : self.width] for component in needed]
+        if is_rgb:
+            rgb = np.stack(planes, axis=-1)
+            return rgb if channels == 3 else grey_of_rgb(rgb)
+        if len(planes) == 3:
+            y, cb, cr = (plane.astype(np.int64) for plane in planes)
+            return rgb_of_ycc(y, cb, cr)
+        return np.repeat(planes[0][:, :, None], channels, axis=2)
+
+
+def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
+    """Return the pixels [n, 8, 8] of coefficients [n, 8, 8]; libjpeg's islow (Loeffler, Ligtenberg and Moschytz 1989)."""
+    columns = (_transform(np.moveaxis(coefficients, 1, 0)) + (1 << 10)) >> 11
+    columns = np.moveaxis(np.clip(columns, -MOST_SUM, MOST_SUM), 0, 1)
+    rows = (_transform(np.moveaxis(columns, 2, 0)) + (1 << 17)) >> 18
+    return np.clip(np.moveaxis(rows, 0, 2) + 128, 0, 255).astype(np.uint8)
+
+
+def _transform(x: Ints) -> Ints:
+    """Return sums [8, ...] of the 8 values of lines [8, ...], with 13 more bits."""
+    common = (x[2] + x[6]) * 4433
+    even_2, even_3 = common - x[6] * 15137, common + x[2] * 6270
+    total, difference = (x[0] + x[4]) << 13, (x[0] - x[4]) << 13
+    even = np.stack([total + even_3, difference + even_2, difference - even_2, total - even_3])
+    last = (x[7] + x[3] + x[5] + x[1]) * 9633
+    outer, inner = (x[7] + x[1]) * -7373, (x[5] + x[3]) * -20995
+    left, right = (x[7] + x[3]) * -16069 + last, (x[5] + x[1]) * -3196 + last
+    odd = np.stack(
+        [x[1] * 12299 + outer + right, x[3] * 25172 + inner + left, x[5] * 16819 + inner + right, x[7] * 2446 + outer + left]
+    )
+    return np.concatenate([even + odd, (even - odd)[::-1]])

@@ -1,0 +1,65 @@
+"""Pixels of a camera as grey or red, green, blue: what `tw_convert_line` of tw_row_source.c computes, for whole pictures.
+
+In: lines as bytes, and their format. Out: pixels. Y, Cb, Cr are JFIF's (all values 0 .. 255), in libjpeg's integers; grey of
+red, green, blue is Pillow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+FORMATS = ("grey", "rgb", "bgr", "rgb565", "rgb565be", "yuyv", "uyvy")  # in the order of the C's TW_LINE_ numbers
+PIXEL_BYTES = {"grey": 1, "rgb": 3, "bgr": 3, "rgb565": 2, "rgb565be": 2, "yuyv": 2, "uyvy": 2}
+
+
+def rgb_of_ycc(y: Ints, cb: Ints, cr: Ints) -> Bytes:
+    """Return red, green, blue [..., 3] of Y, Cb, Cr [...]."""
+    b, r = cb - 128, cr - 128
+    red, green, blue = 91881 * r, -22554 * b - 46802 * r, 116130 * b
+    colours = [y + ((part + 32768) >> 16) for part in (red, green, blue)]
+    return np.clip(np.stack(colours, axis=-1), 0, 255).astype(np.uint8)
+
+
+def grey_of_rgb(rgb: Bytes) -> Bytes:
+    """Return grey [..., 1] of red, green, blue [..., 3]."""
+    weighted = rgb.astype(np.int64) @ np.array([19595, 38470, 7471]) + 32768
+    return (weighted >> 16).astype(np.uint8)[..., None]
+
+
+def converted(lines: Bytes, form: str, channels: int) -> Bytes:
+    """Return pixels [height, width, channels] of lines [height, bytes]; 1 channel: grey, 3: red, green, blue."""
+    if channels == 1 and form in ("yuyv", "uyvy"):
+        return lines[:, form == "uyvy" :: 2, None]
+    if channels == 1 and form == "grey":
+        return lines[:, :, None]
+    rgb = _RGB[form](lines)
+    return rgb if channels == 3 else grey_of_rgb(rgb)
+
+
+def _of_565(lines: Bytes, first: int) -> Bytes:
+    word = lines[:, 1 - first :: 2].astype(np.int64) * 256 + lines[:, first::2]
+    red, green, blue = word >> 11, word >> 5 & 63, word & 31
+    return np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], axis=-1).astype(np.uint8)
+
+
+def _of_422(lines: Bytes, luma: int) -> Bytes:
+    pairs = lines.reshape(len(lines), -1, 4).astype(np.int64)
+    cb, cr = (np.repeat(pairs[:, :, at], 2, axis=1) for at in (1 - luma, 3 - luma))
+    return rgb_of_ycc(pairs[:, :, luma::2].reshape(len(lines), -1), cb, cr)
+
+
+_RGB: dict[str, Callable[[Bytes], Bytes]] = {
+    "grey": lambda lines: np.repeat(lines[:, :, None], 3, axis=2),
+    "rgb": lambda lines: lines.reshape(len(lines), -1, 3),
+    "bgr": lambda lines: lines.reshape(len(lines), -1, 3)[:, :, ::-1],
+    "rgb565": lambda lines: _of_565(lines, 0),
+    "rgb565be": lambda lines: _of_565(lines, 1),
+    "yuyv": lambda lines: _of_422(lines, 0),
+    "uyvy": lambda lines: _of_422(lines, 1),
+}

@@ -1,0 +1,54 @@
+"""Resizes pictures in exact integers: what tw_resizer.c computes line by line, for whole pictures.
+
+An axis that shrinks takes the mean over what lies below an output pixel, with the share of each pixel as its weight; one that
+grows interpolates linearly between centres. A value is rounded once, floor(sum / total + 1/2), so the order of sums is free.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError
+
+MOST_SIDE, MOST_WEIGHTS = 4096, 1 << 24  # as in tw_resizer.h
+
+
+def axis_weights(size: int, out: int) -> NDArray[np.int64]:
+    """Return the weights [out, size] of an axis; each row sums up to the same total."""
+    step, units = size // gcd(size, out), out // gcd(size, out)
+    index, pixel = np.arange(out)[:, None], np.arange(size)[None, :]
+    if out > size:
+        at = np.clip((2 * index + 1) * step - units, 0, 2 * units * (size - 1))
+        return np.maximum(0, 2 * units - np.abs(at - 2 * units * pixel))
+    begin, end = np.maximum(index * step, pixel * units), np.minimum((index + 1) * step, (pixel + 1) * units)
+    return np.maximum(0, end - begin)
+
+
+def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
+    """Raise CompileError for sizes that cannot be resized to each other."""
+    if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
+        raise CompileError(
+            f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"
+        )
+    axes = ((height, rows), (width, columns))
+    totals = [2 * out // gcd(size, out) if out > size else size // gcd(size, out) for size, out in axes]
+    if totals[0] * totals[1] > MOST_WEIGHTS:
+        raise CompileError(
+            f"{width} x {height} pixels cannot become {columns} x {rows} in integers of 32 bits",
+            "crop, so that the sizes have a common factor",
+        )
+
+
+def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
+    """Return pixels [rows, columns, channels] of pixels [height, width, channels]."""
+    height, width, _ = pixels.shape
+    check_sizes(height, width, rows, columns)
+    down, across = axis_weights(height, rows), axis_weights(width, columns)
+    total = int(down[0].sum()) * int(across[0].sum())
+    # sums stay below 2^32, so doubles are exact, and multiply faster than integers do
+    sums = np.einsum("rh,hwc->rwc", down.astype(np.float64), pixels.astype(np.float64), optimize=True)
+    sums = np.einsum("rwc,kw->rkc", sums, across.astype(np.float64), optimize=True)
+    return ((sums.astype(np.int64) + total // 2) // total).astype(np.uint8)

@@ -1,0 +1,130 @@
+/* tw_resizer.c - resizes a picture line by line: see tw_resizer.h. */
+#include "tw_resizer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { MOST = 4096 };
+
+/* What an output position reads: `first` to `last`, all of weight `inner` but these two. */
+typedef struct { int32_t first, last; uint32_t first_weight, inner_weight, last_weight; } taps;
+
+static int32_t common_factor(int32_t a, int32_t b)
+{
+    while (b != 0) {
+        const int32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static tw_axis axis_of(int32_t in, int32_t out)
+{
+    const int32_t factor = common_factor(in, out);
+    tw_axis axis;
+    axis.in = in;
+    axis.out = out;
+    axis.step = in / factor;
+    axis.units = out / factor;
+    axis.total = out > in ? 2 * axis.units : axis.step;
+    return axis;
+}
+
+static taps taps_of(const tw_axis *axis, int32_t index)
+{
+    taps found;
+    if (axis->out > axis->in) { /* between two centres, in halves of an output pixel */
+        int32_t at = (2 * index + 1) * axis->step - axis->units;
+        const int32_t most = axis->total * (axis->in - 1);
+        at = at < 0 ? 0 : at > most ? most : at;
+        const int32_t part = at % axis->total;
+        found.first = at / axis->total;
+        found.last = found.first + (part != 0);
+        found.first_weight = (uint32_t)(axis->total - part);
+        found.inner_weight = 0;
+        found.last_weight = (uint32_t)part;
+    } else { /* an input pixel is `units` long, an output pixel `step` */
+        const int32_t begin = index * axis->step, end = begin + axis->step;
+        found.first = begin / axis->units;
+        found.last = (end - 1) / axis->units;
+        found.first_weight = (uint32_t)((found.first + 1) * axis->units - begin);
+        found.inner_weight = (uint32_t)axis->units;
+        found.last_weight = (uint32_t)(end - found.last * axis->units);
+        if (found.first == found.last) {
+            found.first_weight = (uint32_t)axis->step;
+        }
+    }
+    return found;
+}
+
+int32_t tw_resizer_begin(tw_resizer *resizer, int32_t height, int32_t width, int32_t out_height, int32_t out_width,
+                         int32_t channels, uint32_t *sums, uint8_t *line, uint8_t *other_line)
+{
+    const int32_t sizes[] = {height, width, out_height, out_width};
+    for (int32_t i = 0; i < 4; ++i) {
+        if (sizes[i] < 1 || sizes[i] > MOST) {
+            return -1;
+        }
+    }
+    resizer->rows = axis_of(height, out_height);
+    resizer->columns = axis_of(width, out_width);
+    if (resizer->rows.total > TW_RESIZER_MOST_WEIGHTS / resizer->columns.total) {
+        return -1;
+    }
+    resizer->channels = channels;
+    resizer->sums = sums;
+    resizer->lines[0] = line;
+    resizer->lines[1] = out_height > height ? other_line : line;
+    resizer->next_line = 0;
+    return 0;
+}
+
+/* Add a line, resized along its columns, `weight` times to the sums. */
+static void add_line(const tw_resizer *resizer, const uint8_t *line, uint32_t weight)
+{
+    const tw_axis *columns = &resizer->columns;
+    const int32_t channels = resizer->channels;
+    uint32_t *sum = resizer->sums;
+    for (int32_t column = 0; column < columns->out; ++column) {
+        const taps x = taps_of(columns, column);
+        for (int32_t channel = 0; channel < channels; ++channel) {
+            const uint8_t *pixel = line + x.first * channels + channel;
+            uint32_t inner = 0;
+            uint32_t whole = x.first_weight * *pixel;
+            if (x.last > x.first) {
+                for (int32_t at = x.first + 1; at < x.last; ++at) {
+                    pixel += channels;
+                    inner += *pixel;
+                }
+                pixel += channels;
+                whole += x.inner_weight * inner + x.last_weight * *pixel;
+            }
+            *sum++ += weight * whole;
+        }
+    }
+}
+
+int32_t tw_resizer_row(tw_resizer *resizer, int32_t row, tw_resizer_read read, void *user, const int8_t *values,
+                       int8_t *out)
+{
+    const taps y = taps_of(&resizer->rows, row);
+    const int32_t count = resizer->columns.out * resizer->channels;
+    const uint32_t total = (uint32_t)(resizer->rows.total * resizer->columns.total);
+    memset(resizer->sums, 0, (size_t)count * sizeof *resizer->sums);
+    for (int32_t line = y.first; line <= y.last; ++line) {
+        uint8_t *pixels = resizer->lines[line % 2];
+        while (resizer->next_line <= line) {
+            const int32_t failed = read(user, resizer->next_line, resizer->lines[resizer->next_line % 2]);
+            if (failed != 0) {
+                return failed;
+            }
+            resizer->next_line++;
+        }
+        add_line(resizer, pixels, line == y.first ? y.first_weight : line == y.last ? y.last_weight : y.inner_weight);
+    }
+    for (int32_t i = 0; i < count; ++i) {
+        out[i] = values[(resizer->sums[i] + total / 2) / total];
+    }
+    return 0;
+}
