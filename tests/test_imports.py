@@ -72,6 +72,7 @@ MAY_IMPORT = {
     },
     "results": {"ir", "notebook", "devices", "passes", "planning", "quantize", "simulate"},
     "api": {
+        "camera",
         "lazy",
         "results",
         "files",
@@ -112,6 +113,7 @@ MAY_IMPORT = {
     "cli": {
         "lazy",
         "api",
+        "codegen",
         "results",
         "toolchain",
         "report",

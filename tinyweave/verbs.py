@@ -83,15 +83,17 @@ def compile(
     *,
     planned: Plan | None = None,
     kernel_prefix: str = "",
+    source: str | None = None,
+    pixels: str | None = None,
     **changes: Any,
 ) -> list[Path]:
     """Write the C of a model into a folder; return the files that were written.
 
     Other files of the folder stay; what an earlier call wrote there and is no longer part of it is removed. planned: emit this
-    plan instead of planning.
+    plan instead of planning. source, pixels: C that brings the input of a camera or a JPEG file, see docs/CAMERA.md.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
-    emitted = api.source(loaded, planned, "", target, kernel_prefix=kernel_prefix)
+    emitted = api.source(loaded, planned, "", target, kernel_prefix=kernel_prefix, row_source=source, pixels=pixels)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
         api.write(emitted, written.scratch)
     return [Path(folder) / name for name in emitted.files]
@@ -108,12 +110,15 @@ def export(
     package_version: str = "1.0.0",
     inputs: Sequence[Sample] = (),
     kernel_prefix: str = "",
+    source: str | None = None,
+    pixels: str | None = None,
     **changes: Any,
 ) -> list[Path]:
     """Write a model, or several, as a project or library of another build system; return the files that were written.
 
     format: "cmake" and others, see docs/EXPORT.md. package: its name, that of the model where there is one. inputs: samples of
-    the first model that the example runs. Other files of the folder stay, as `compile` leaves them.
+    the first model that the example runs. source, pixels: as of `compile`. Other files of the folder stay, as `compile`
+    leaves them.
     """
     api.check_format(format)
     one = isinstance(models, (Model, str, Path))
@@ -129,6 +134,8 @@ def export(
         options=_typed(device, _changed(options, changes)),
         kernel_prefix=kernel_prefix,
         inputs=list(map(_arrays, inputs)),
+        row_source=source,
+        pixels=pixels,
     )
     files = api.export_files(made, format)
     origins = {model.name: (model.path.name, model.sha256) for model in loaded}

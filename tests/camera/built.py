@@ -74,15 +74,18 @@ int main(void)
 """
 
 
-def program(folder: Path, text: str, *flags: str) -> Path:
-    """Compile a main with the camera's C, strictly and with sanitizers."""
+def program(folder: Path, text: str, *flags: str, sanitizers: bool = True) -> Path:
+    """Compile a main with the camera's C, strictly, and so that nothing that C leaves open is done unnoticed."""
     compiler = toolchain.host()
     main = folder / "main.c"
     main.write_text(text)
     for path in SOURCES:
         toolchain.compile_c(compiler, [*c99(compiler.name), "-O2", "-c", path, "-o", folder / "strict.o"])
     built = folder / "main"
-    toolchain.compile_c(compiler, ["-std=c99", "-O1", "-g", *SANITIZERS, *flags, f"-I{HERE}", main, *SOURCES, "-o", built])
+    toolchain.compile_c(
+        compiler,
+        ["-std=c99", "-O1", "-g", *(SANITIZERS if sanitizers else ()), *flags, f"-I{HERE}", main, *SOURCES, "-o", built],
+    )
     return built
 
 

@@ -202,17 +202,17 @@ def test_files_that_end_anywhere(player: Path) -> None:
 def test_damaged_files(player: Path) -> None:
     rng = np.random.default_rng(10)
     files = pillows(rng, 12, 30) + [encoded((20, 20), sampling, rng, restart=2) for sampling in SAMPLINGS.values()]
-    assert same(player, mutated(rng, files, 1500)) >= {0, ENDED, DAMAGED, -16}
+    assert same(player, mutated(rng, files, 1000)) >= {0, ENDED, DAMAGED, -16}
     assert same(player, [bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {-13}
     assert same(player, [b"\xff\xd8" + bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {DAMAGED}
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_many_damaged_files(seed: int, player: Path) -> None:
     rng = np.random.default_rng([11, seed])
     files = pillows(rng, 40, 40) + [encoded((30, 30), sampling, rng, restart=3) for sampling in SAMPLINGS.values()]
-    same(player, mutated(rng, files, 6000), 1 if seed == 2 else 3)
+    same(player, mutated(rng, files, 5000), 1 if seed else 3)
 
 
 def test_budgets_bands_and_readers(player: Path) -> None:
@@ -232,28 +232,27 @@ def test_budgets_bands_and_readers(player: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.sweep
-def test_photographs_are_libjpegs(shared: Path, player: Path, tmp_path: Path) -> None:
-    """Every photograph at hand as it is, with its Y, and encoded again at many qualities and samplings."""
-    right, rng = libjpeg(tmp_path), np.random.default_rng(13)
-    paths = [path for name in ("person_voc", "face_mask_voc") for path in sorted((shared / "data" / name / "images").iterdir())]
-    paths = [path for path in paths if path.suffix == ".jpg"]
-    counts = {"as they are": 0, "again": 0}
-    for path in paths:
-        file = path.read_bytes()
-        pixels = np.asarray(Image.open(path).convert("RGB"))
-        again = [saved(pixels, quality=int(rng.integers(1, 101)), subsampling=sampling) for sampling in range(3)]
+def test_photographs_are_libjpegs(shared: Path, tmp_path: Path) -> None:
+    """Hundreds of photographs as they are, their Y alone, and encoded again at many qualities and samplings."""
+    player, right, rng = program(tmp_path, PLAYER, "-O2", sanitizers=False), libjpeg(tmp_path), np.random.default_rng(13)
+    folders = [(shared / "data" / name / "images", step) for name, step in (("person_voc", 1), ("face_mask_voc", 2))]
+    paths = [path for folder, step in folders for path in sorted(folder.glob("*.jpg"))[::step]]
+    photographs = [path.read_bytes() for path in paths]
+    heads = played(player, photographs, 1, every=10_000)
+    baseline = [file for file, (status, _) in zip(photographs, heads, strict=True) if status == 0]
+    assert len(baseline) >= 300
+    for number, file in enumerate(photographs):
+        with Image.open(io.BytesIO(file)) as image:
+            pixels, sampling = np.asarray(image.convert("RGB")), number % 3
+        again = saved(pixels, quality=int(rng.integers(1, 101)), subsampling=sampling)
+        ((status, lines),) = played(player, [again])
+        assert status == 0
+        if sampling == 0:
+            assert np.array_equal(lines, np.asarray(Image.open(io.BytesIO(again)))), paths[number].name
+        assert right is None or lines.tobytes() == by_libjpeg(right, again), paths[number].name
+    for number, file in enumerate(baseline):
         ((status, y),) = played(player, [file], 1)
-        if status == 0:
-            image = Image.open(path)
+        with Image.open(io.BytesIO(file)) as image:
             image.draft("L", image.size)
-            assert np.array_equal(y[:, :, 0], np.asarray(image)), path.name
-            assert right is None or played(player, [file])[0][1].tobytes() == by_libjpeg(right, file), path.name
-            counts["as they are"] += 1
-        for sampling, encoded_again in enumerate(again):
-            ((status, lines),) = played(player, [encoded_again])
-            assert status == 0
-            if sampling == 0:
-                assert np.array_equal(lines, np.asarray(Image.open(io.BytesIO(encoded_again)))), path.name
-            assert right is None or lines.tobytes() == by_libjpeg(right, encoded_again), path.name
-            counts["again"] += 1
-    assert counts["as they are"] >= 300 and counts["again"] >= 900, counts
+            assert status == 0 and np.array_equal(y[:, :, 0], np.asarray(image)), number
+        assert right is None or played(player, [file])[0][1].tobytes() == by_libjpeg(right, file), number

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .quantisation import convert_qat as convert_qat
     from .quantisation import prepare_qat as prepare_qat
     from .quantisation import quantize as quantize
+    from .row_sources import row_source_bytes as row_source_bytes
     from .runs import boards_that_fit as boards_that_fit
     from .runs import compare_boards as compare_boards
     from .runs import deploy as deploy
@@ -63,6 +64,7 @@ __getattr__ = attributes(
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
+        "row_sources": "row_source_bytes",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
         "second_emulator": "board_for",
     },

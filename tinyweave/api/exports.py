@@ -35,17 +35,19 @@ def package(
     commands: Sequence[str] = (),
     kernel_prefix: str = "",
     inputs: Sequence[Sequence[np.ndarray]] = (),
+    row_source: str | None = None,
+    pixels: str | None = None,
 ) -> Package:
     """Return planned models as a package. inputs: samples of the first model for the example; else one random sample each.
 
     name: that of the model where there is one. command: for the README; commands: of each model, for its C. options:
-    those of the plan and the device, as they are typed.
+    those of the plan and the device, as they are typed. row_source, pixels: as `source` takes them.
     """
     if name is None and len(models) > 1:
         raise CompileError("several models make one package", "name it with --package")
     chosen, version = checked_name(models[0].name if name is None else name), checked_version(version)
     sources = [
-        source(model, plan, said, device, kernel_prefix=kernel_prefix)
+        source(model, plan, said, device, kernel_prefix=kernel_prefix, row_source=row_source, pixels=pixels)
         for model, plan, said in zip(models, plans, commands or [""] * len(models), strict=True)
     ]
     packaged = [

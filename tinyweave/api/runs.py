@@ -28,15 +28,35 @@ from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
 from ..simulate.run import StepPart
 from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, plan
+from .row_sources import row_source_files
 
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too much of
 Count = TypeVar("Count")
 
 
-def source(model: Model, plan: Plan, command: str = "", device: Device | None = None, *, kernel_prefix: str = "") -> Source:
-    """Return the C of a plan; with a prefix, the names of its kernels begin with that."""
+def source(
+    model: Model,
+    plan: Plan,
+    command: str = "",
+    device: Device | None = None,
+    *,
+    kernel_prefix: str = "",
+    row_source: str | None = None,
+    pixels: str | None = None,
+) -> Source:
+    """Return the C of a plan; with a prefix, the names of its kernels begin with that.
+
+    row_source, pixels: what brings the input, see `row_source_files`, whose C lies beside the model then.
+    """
     origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
-    return emit(plan, model.name, origin, kernel_prefix)
+    emitted = emit(plan, model.name, origin, kernel_prefix)
+    beside = row_source_files(model, row_source, pixels) if row_source else {}
+    if pixels and not row_source:
+        raise CompileError("--pixels says what the pixels of a --source are", "give --source, too")
+    own = tuple(name for name in beside if name.startswith(f"{model.name}_source."))
+    if clash := sorted(set(beside) & set(emitted.files)):
+        raise CompileError(f"two files would be called {clash[0]}", "rename the model")
+    return Source(emitted.name, (*emitted.own, *own), {**emitted.files, **beside})
 
 
 def together(sources: Sequence[Source]) -> dict[str, str]:

@@ -64,10 +64,15 @@ def row_source(text: str) -> RowSource:
     return RowSource(match[1], width, height, left, top, columns, rows)
 
 
-def pixel_values(scale: float = 1.0, zero_point: int = -128, black: float = 0.0, white: float = 255.0) -> NDArray[np.int8]:
-    """Return what a network takes for pixels 0 .. 255; black, white: the numbers that 0 and 255 stand for."""
+def pixel_values(
+    scale: float = 1.0, zero_point: int = -128, black: float = 0.0, white: float = 255.0, lowest: int = -128
+) -> NDArray[np.int8]:
+    """Return the bytes that a network takes for pixels 0 .. 255.
+
+    black, white: the numbers that 0 and 255 stand for. lowest: of the input's type, -128 for int8, 0 for uint8.
+    """
     real = black + (white - black) * np.arange(256) / 255
-    return np.clip(np.round(real / scale) + zero_point, -128, 127).astype(np.int8)
+    return np.clip(np.round(real / scale) + zero_point, lowest, lowest + 255).astype(np.int64).astype(np.uint8).view(np.int8)
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -3,11 +3,7 @@
 
 enum { FACTOR_BITS = 13, GUARD_BITS = 2, MOST = 16383 };
 
-static int32_t rounded(int32_t value, int32_t bits)
-{
-    const int32_t sum = value + (1 << (bits - 1));
-    return sum >= 0 ? sum >> bits : -((-sum + (1 << bits) - 1) >> bits);
-}
+static int32_t rounded(int32_t value, int32_t bits) { return (value + (1 << (bits - 1))) >> bits; }
 
 /* Eight values of one line, `step` apart, to 8 sums with FACTOR_BITS more bits. */
 static void transform(const int16_t *in, int32_t step, int32_t *out)

@@ -23,12 +23,13 @@ enum {
     TW_JPEG_NO_JPEG = -13,     /* the file does not begin as a JPEG file does */
     TW_JPEG_DAMAGED = -14,     /* a segment, a code or a value that no encoder writes */
     TW_JPEG_PROGRESSIVE = -15, /* a progressive file */
-    TW_JPEG_NOT_BASELINE = -16, /* arithmetic codes, 12 bits, lossless, extended or hierarchical files, or no height */
+    TW_JPEG_NOT_BASELINE = -16, /* arithmetic codes, 12 bits, lossless, extended or hierarchical, or no height */
     TW_JPEG_COLOURS = -17,     /* neither 1 nor 3 components: CMYK and the like */
     TW_JPEG_SAMPLING = -18,    /* blocks of a colour are not 1, 2 or 4 times as large as those of another */
     TW_JPEG_SCANS = -19,       /* each colour in a scan of its own */
     TW_JPEG_TOO_LARGE = -20,   /* the band has not enough bytes for a picture of this width */
-    TW_JPEG_ORDER = -21        /* lines were asked for out of order, or beyond the last one */
+    TW_JPEG_ORDER = -21,       /* lines were asked for out of order, or beyond the last one */
+    TW_JPEG_OTHER_SIZE = -22   /* the picture has not the size that was expected; of NAME_source_begin */
 };
 
 #ifndef TW_JPEG_INPUT_BYTES

@@ -6,8 +6,8 @@
 
 static uint8_t clipped(int32_t value) { return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value); }
 
-/* A right shift that rounds down, whatever the compiler does with negative numbers. */
-static int32_t shifted(int32_t value) { return value >= 0 ? value >> 16 : -((-value + 0xFFFF) >> 16); }
+/* A value above -2^24 by 2^16, rounded down; only what is not negative is shifted. */
+static int32_t shifted(int32_t value) { return ((value + (1 << 24)) >> 16) - (1 << 8); }
 
 void tw_rgb_of_ycc(int32_t y, int32_t cb, int32_t cr, uint8_t *rgb)
 {

@@ -37,6 +37,7 @@ from .options import (
     edge_options,
     schedule_options,
     scheduled,
+    source_options,
     with_options,
 )
 
@@ -173,7 +174,7 @@ def plan(
 
 
 @app.command(name="compile")
-@with_options(*SHARED)
+@with_options(*SHARED, source_options)
 def compile_model(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL...", help="A .tflite, .onnx or .pt2 file, or several that share one folder.")
@@ -207,7 +208,14 @@ def compile_model(
         plans = [steps.make_plan(model, board, limits, chosen) for model in loaded]
     options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
     sources = [
-        api.source(model, planned, command_line("compile", [path], chosen, **options), board, kernel_prefix=kernel_prefix or "")
+        steps.source_of(
+            model,
+            planned,
+            command_line("compile", [path], chosen, **options),
+            board=board,
+            chosen=chosen,
+            kernel_prefix=kernel_prefix,
+        )
         for model, planned, path in zip(loaded, plans, models, strict=True)
     ]
     emitted, folder = api.together(sources), out or Path("out") / loaded[0].name
@@ -217,7 +225,8 @@ def compile_model(
         for source in sources:
             api.write(source, written.scratch)
     entries = [
-        records.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+        records.record(model, plan=planned, device=board, limits=limits, row_source=chosen["source"])
+        for model, planned in zip(loaded, plans, strict=True)
     ]
     if as_json:
         steps.warn_of_changed(folder, written)
@@ -238,6 +247,7 @@ def compile_model(
         for record in entries:
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
         print("models that do not run at the same time can share one arena, as large as the largest")
+    steps.say_row_sources(entries)
     for record in entries:
         if record["fits"] is False:
             text.show_verdict(screen, record)

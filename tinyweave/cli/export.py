@@ -11,7 +11,7 @@ from .. import __version__
 from ..lazy import lazy
 from . import steps
 from .commands import app
-from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, with_options
+from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, source_options, with_options
 
 if TYPE_CHECKING:
     from .. import api, files, ir, manifest
@@ -27,7 +27,7 @@ FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or
 
 
 @app.command()
-@with_options(*SHARED)
+@with_options(*SHARED, source_options)
 def export(
     models: Annotated[
         list[Path], typer.Argument(metavar="MODEL...", help="A .tflite, .onnx or .pt2 file, or several that make one package.")
@@ -65,6 +65,7 @@ def export(
     more = {"format": form, "inputs": inputs, "package": package}
     more |= {"package_version": None if package_version == VERSION else package_version}
     command = command_line("export", models, chosen, **more, **options)
+    planned_with = {key: value for key, value in chosen.items() if key not in ("source", "pixels")}
     made = api.package(
         loaded,
         plans,
@@ -72,16 +73,19 @@ def export(
         version=package_version,
         device=board,
         command=command,
-        options=" ".join(command_line("", [], chosen).split(" ")[2:]),
+        options=" ".join(command_line("", [], planned_with).split(" ")[2:]),
         commands=[command_line("compile", [path], chosen, **options) for path in models],
         kernel_prefix=kernel_prefix or "",
         inputs=arrays,
+        row_source=chosen["source"],
+        pixels=chosen["pixels"],
     )
     contents, folder = api.export_files(made, form), out or Path("out") / f"{made.name}_{form.replace('-', '_')}"
     with manifest.generated_folder(folder, command, steps.origins(loaded), is_nested=True) as written:
         files.write_below(written.scratch, contents)
     entries = [
-        records.record(model, plan=planned, device=board, limits=limits) for model, planned in zip(loaded, plans, strict=True)
+        records.record(model, plan=planned, device=board, limits=limits, row_source=chosen["source"])
+        for model, planned in zip(loaded, plans, strict=True)
     ]
     if as_json:
         steps.warn_of_changed(folder, written)
@@ -98,6 +102,7 @@ def export(
     steps.say_removed(folder, written)
     if len(entries) > 1:
         print("the example has an arena for each model; those that do not run at the same time can share one")
+    steps.say_row_sources(entries)
     for record in entries:
         if record["fits"] is False:
             text.show_verdict(screen, record)

@@ -114,6 +114,18 @@ KernelPrefix = Annotated[
 SecondEmulator = Annotated[
     bool, typer.Option("--second-emulator", help="Also run it as complete firmware on a board that QEMU plays.")
 ]
+RowSource = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="SPEC",
+        help="Add C that brings the input: jpeg:640x480, rgb565:320x240, yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
+    ),
+]
+Pixels = Annotated[
+    str | None,
+    typer.Option("--pixels", metavar="LOW..HIGH", help="With --source: what black and white are to the network, as 0..1."),
+]
 PlanFile = Annotated[
     Path | None,
     typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),
@@ -142,8 +154,13 @@ def edge_options(*, io: Io = "model", layout: Layout = "model") -> None:
     """List the options that say what the network's inputs and outputs look like."""
 
 
+def source_options(*, source: RowSource = None, pixels: Pixels = None) -> None:
+    """List the options that say where the network's input comes from."""
+
+
 SHARED = (target_options, schedule_options, edge_options)
 DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
+DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
 DEFAULTS |= {"samples": SAMPLES, "seed": SEED}
 NOTHING_TWICE = ("layer", "unfused", "stream2d")  # schedules without work that --max-mac-overhead could allow
 

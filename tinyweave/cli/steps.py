@@ -14,7 +14,7 @@ from ..lazy import lazy
 from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, target_options
 
 if TYPE_CHECKING:
-    from .. import api, devices, files, ir, manifest, planning, results
+    from .. import api, codegen, devices, files, ir, manifest, planning, results
     from ..report import columns, figure, front, front_figure, schema, text
     from ..report import record as records
 else:
@@ -50,6 +50,27 @@ def make_plan(
 ) -> planning.Plan:
     core = board.core if board else api.DEFAULT_CORE
     return api.plan(model, limits=limits, core=core, progress=progress, **scheduled(chosen))
+
+
+def source_of(
+    model: results.Model,
+    plan: planning.Plan,
+    command: str,
+    *,
+    board: devices.Device | None,
+    chosen: Options,
+    kernel_prefix: str | None,
+) -> codegen.Source:
+    """Return the C of a model, and of what brings its input, if --source says that."""
+    about = {"row_source": chosen["source"], "pixels": chosen["pixels"]}
+    return api.source(model, plan, command, board, kernel_prefix=kernel_prefix or "", **about)
+
+
+def say_row_sources(entries: Sequence[dict[str, Any]]) -> None:
+    """Print the RAM of what brings the models' inputs, where --source asked for it."""
+    for record in entries:
+        if (size := record["ram"]["row_source"]) is not None:
+            print(f"row source: {columns.size(size)} more, the struct of {record['model']['name']}_source.h")
 
 
 def advise(

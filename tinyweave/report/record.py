@@ -41,8 +41,9 @@ def record(
     limits: results.Limits | None = None,
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
+    row_source: str | None = None,
 ) -> Record:
-    """Return everything that is known of one model, ready for json.dumps."""
+    """Return everything that is known of one model, ready for json.dumps. row_source: what brings its input, as it is typed."""
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     by_shape = api.layer_cycles_needed(plan, device) if plan else {}
@@ -52,7 +53,8 @@ def record(
     arena = sum(plan.arena.values()) if plan else None
     limits = limits or results.Limits(None, None)
     memories = limits.memories(plan.arena) if plan else None
-    rest = profile.static + profile.stack if profile else 0
+    beside = api.row_source_bytes(model, row_source) if row_source else None
+    rest = (profile.static + profile.stack if profile else 0) + (beside or 0)
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
     needed = api.flash_need(plan, device) if plan else None
     estimate = needed if needed and not profile else None
@@ -92,6 +94,7 @@ def record(
             "memories": dict(plan.arena) if plan else None,
             "static": profile.static if profile else None,
             "stack": profile.stack if profile else None,
+            "row_source": beside,
             "streamed_inputs": list(plan.streamed_inputs) if plan else None,
             "streamed_outputs": list(plan.streamed_outputs) if plan else None,
             "streamed": list(plan.streamed_inputs) if plan else None,  # this and the next: old names, to go with 0.2

@@ -1,0 +1,230 @@
+"""The C beside a model: it compiles without a warning, brings the input of Python, has the RAM that is said; errors too."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.strict import CPP, c99
+from cases.tiny import activation, constant, graph, ramp
+
+import tinyweave as tw
+from tinyweave import api, ops, toolchain
+from tinyweave.camera.emit import ram_bytes
+from tinyweave.camera.row_source import input_of, pixel_values, row_source
+from tinyweave.cli import main
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph, Op
+from tinyweave.simulate.emulated import flags_for
+
+PAGE = (Path(__file__).parents[2] / "docs" / "CAMERA.md").read_text()
+RUN = r"""
+#include <stdio.h>
+#include <string.h>
+#include "vww.h"
+#include "vww_source.h"
+static uint8_t sram[VWW_SRAM_BYTES] __attribute__((aligned(VWW_ALIGN)));
+static uint8_t picture[1 << 20];
+static int32_t at, size;
+#ifdef A_FILE
+static int32_t read_it(void *user, uint8_t *destination, int32_t count)
+{
+    (void)user;
+    count = count < size - at ? count : size - at;
+    memcpy(destination, picture + at, (size_t)count);
+    at += count;
+    return count;
+}
+#define BEGIN(source) vww_source_begin(source, read_it, NULL, 1000000)
+#else
+static int32_t read_it(void *user, int32_t line, uint8_t *destination)
+{
+    (void)user;
+    memcpy(destination, picture + line * LINE_BYTES, LINE_BYTES);
+    return 0;
+}
+#define BEGIN(source) vww_source_begin(source, read_it, NULL)
+#endif
+int main(void)
+{
+    const vww_memory memory = {.sram = {sram, sizeof sram}};
+    static vww_source source;
+    const vww_io io = {.read_rows = tw_row_source_rows, .user = &source.rows};
+    size = (int32_t)fread(picture, 1, sizeof picture, stdin);
+    int failed = vww_init(&memory);
+    for (int again = 0; again < 2 && !failed; ++again) {
+        at = 0;
+        failed = BEGIN(&source);
+#if VWW_INPUT_0_STREAMED
+        failed = failed ? failed : vww_invoke(&memory, &io);
+#else
+        (void)io;
+        failed = failed ? failed : tw_row_source_rows(&source.rows, 0, 0, VWW_INPUT_0_DIM_1, vww_input(&memory, 0));
+        failed = failed ? failed : vww_invoke(&memory, NULL);
+#endif
+    }
+    if (failed) {
+        printf("%d", failed);
+        return 1;
+    }
+    fwrite(vww_output(&memory, 0), 1, VWW_OUTPUT_0_BYTES, stdout);
+    return 0;
+}
+"""
+
+
+def network(channels: int = 3, zero_point: int = -128) -> Graph:
+    """A convolution of a small image."""
+    tensors = [
+        activation("image", (1, 10, 12, channels), 1 / 255, zero_point),
+        constant("weights", ramp((4, 3, 3, channels)), (0.01,) * 4, 0),
+        constant("bias", np.array([100, -50, 0, 7], np.int32), (float(np.float32(1 / 255) * np.float32(0.01)),) * 4, 0),
+        activation("map", (1, 4, 5, 4), 0.02, -10),
+    ]
+    window = {"stride": (2, 2), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "activation": "relu"}
+    return graph("vww", tensors, [Op("conv", "conv_2d", ("image", "weights", "bias"), ("map",), window)], ("image",), ("map",))
+
+
+def model(folder: Path, channels: int = 3, zero_point: int = -128) -> Path:
+    path = folder / "vww.tflite"
+    path.write_bytes(to_tflite(network(channels, zero_point)))
+    return path
+
+
+def ran(folder: Path, picture: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
+    """The C of the folder with RUN, compiled strictly, on a picture."""
+    (folder / "main.c").write_text(RUN)
+    compiler = toolchain.host()
+    ours = sorted(folder.glob("*.c"))
+    toolchain.compile_c(
+        compiler, [*c99(compiler.name), "-DTW_PLAIN_C", "-O1", *flags, f"-I{folder}", *ours, "-o", folder / "run"]
+    )
+    return subprocess.run([folder / "run"], input=picture, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "channels", "streamed", "pixels"),
+    [("yuyv:40x30:24x20+9+5", 3, True, None), ("rgb565be:14x12", 1, False, "-1..1"), ("grey:6x5", 3, True, "0..1")],
+)
+def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: bool, pixels: str | None) -> None:
+    source = row_source(spec)
+    path, folder = model(tmp_path, channels, 0 if pixels == "-1..1" else -128), tmp_path / "c"
+    tw.compile(path, folder, source=spec, pixels=pixels, stream_inputs=streamed)
+    size = {"yuyv": 2, "rgb565be": 2, "grey": 1}[source.form] * source.width
+    picture = np.random.default_rng(0).integers(0, 256, size * source.height, np.uint8).tobytes()
+    loaded = api.load(path)
+    tensor = loaded.graph.tensors["image"]
+    low, high = map(float, pixels.split("..")) if pixels else (0, 1)
+    values = pixel_values(tensor.scale, tensor.zero_point, low, high)
+    image = input_of(source, picture, (10, 12, channels), values)
+    done = ran(folder, picture, f"-DLINE_BYTES={size}")
+    assert done.stdout == ops.run(loaded.graph, {"image": image[None]})["map"].tobytes()
+    header = [f"-I{folder}", "-fsyntax-only", folder / "vww_source.h"]
+    toolchain.compile_c(toolchain.host(), [*CPP, *header])
+
+
+def test_a_jpeg_file(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    path, folder = model(tmp_path), tmp_path / "c"
+    tw.compile(path, folder, source="jpeg:40x30", stream_inputs=True)
+    for size, wrong in (((40, 30), b""), ((41, 30), b"-22")):
+        pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
+        image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG")
+        done = ran(folder, stream.getvalue(), "-DA_FILE")
+        if wrong:
+            assert done.stdout == wrong
+        else:
+            want = input_of(row_source("jpeg:40x30"), stream.getvalue(), (10, 12, 3), pixel_values())
+            assert done.stdout == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
+    assert ran(folder, stream.getvalue()[:200], "-DA_FILE").stdout == b"-10"
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("spec", "channels"), [("jpeg:70x30", 3), ("jpeg:640x480", 1), ("uyvy:42x30:9x9+1+1", 3), ("grey:7x5", 1)]
+)
+def test_the_struct_has_the_bytes_that_are_said(tmp_path: Path, spec: str, channels: int) -> None:
+    path = model(tmp_path, channels)
+    tw.compile(path, tmp_path / "c", source=spec)
+    size = ram_bytes(row_source(spec), (10, 12, channels))
+    assert size == api.row_source_bytes(api.load(path), spec)
+    (tmp_path / "size.c").write_text(
+        f'#include "vww_source.h"\nextern char right[sizeof(vww_source) == {size} ? 1 : -1];\n'
+        f"extern char lines[TW_ROW_SOURCE_BYTES(TW_LINE_GREY, 7, 5, 7, 10, 12, 1) == {48 + 14} ? 1 : -1];\n"
+    )
+    compiler = toolchain.arm()
+    flags = [*flags_for("cortex-m7", compiler), f"-I{tmp_path / 'c'}", "-fsyntax-only"]
+    toolchain.compile_c(compiler, [*flags, tmp_path / "size.c"])
+
+
+def test_the_report_counts_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = model(tmp_path)
+    command = ["compile", str(path), "--source", "jpeg:640x480", "-o", str(tmp_path / "c")]
+    assert main([*command, "--json", "--ram", "16k"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    size = record["ram"]["row_source"]
+    assert size == ram_bytes(row_source("jpeg:640x480"), (10, 12, 3)) and record["fits"] is False
+    assert record["excess"]["ram"] == record["ram"]["arena"] + size - 16 * 1024
+    assert main(command) == 0
+    assert f"row source: {size:,} B" in capsys.readouterr().out
+    assert main(["compile", str(path), "--json", "-o", str(tmp_path / "d")]) == 0
+    assert json.loads(capsys.readouterr().out)["ram"]["row_source"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--source", "png:3x3"], "'png:3x3' is no source of rows; write jpeg:640x480"),
+        (["--source", "grey:5000x5"], "cannot become 12 x 10"),
+        (["--pixels", "0..1"], "--pixels says what the pixels of a --source are; give --source, too"),
+        (["--source", "grey:8x8", "--pixels", "0-1"], "--pixels 0-1 is no range"),
+        (["--source", "grey:8x8", "--pixels", "1..1"], "--pixels 1..1 is no range"),
+    ],
+)
+def test_bad_sources_are_told_in_a_line(words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "c"
+    for verb in (["compile"], ["export", "--format", "cmake"]):
+        assert main([*verb, str(model(tmp_path)), *words, "-o", str(out)]) == 2
+        said = capsys.readouterr().err
+        assert why in said and said.count("\n") == 1 and not out.exists()
+
+
+def test_other_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = model(tmp_path, 4)
+    assert main(["compile", str(path), "--source", "rgb:20x20", "-o", str(tmp_path / "c")]) == 2
+    assert "the input has 4" in capsys.readouterr().err
+
+
+@pytest.mark.emulator
+def test_the_page_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model(tmp_path)
+    (words,) = re.findall(r"^tinyweave (.*)$", PAGE, re.MULTILINE)
+    assert main(words.split()) == 0, capsys.readouterr().err
+    (code,) = re.findall(r"```c\n(.*?)```", PAGE, re.DOTALL)
+    folder = tmp_path / "firmware" / "vww"
+    declared = "static int32_t sd_card_read(void *file, uint8_t *to, int32_t count) { (void)file; (void)to; return count; }\n"
+    (folder / "look.c").write_text("#include <stdint.h>\nint look(void *file);\n" + declared + code)
+    compiler = toolchain.host()
+    toolchain.compile_c(compiler, [*c99(compiler.name), "-c", f"-I{folder}", folder / "look.c", "-o", tmp_path / "look.o"])
+
+
+def test_exports_compile_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "c"
+    words = ["--format", "cmake", "--device", "mps2-an500", "--source", "jpeg:64x48", "-o", str(out)]
+    assert main(["export", str(model(tmp_path)), *words]) == 0
+    lists = (out / "CMakeLists.txt").read_text()
+    assert all(f"src/{name}" in lists for name in ("vww_source.c", "vww_source.h", "tw_jpeg.c", "tw_jpeg_head.c", "tw_idct.c"))
+    assert "--source" in (out / "tinyweave.json").read_text() and "--source" not in profile_command(out)
+
+
+def profile_command(folder: Path) -> str:
+    """What the README says about the profile, whose verb knows no --source."""
+    return "\n".join(line for line in (folder / "README.md").read_text().splitlines() if "tinyweave profile" in line)
