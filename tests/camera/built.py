@@ -53,6 +53,10 @@ int main(void)
         lines = data;
         failed |= tw_row_source_begin(&source, &picture, read_line, NULL, memory, head[11] - 1) != -1; /* too few */
         failed |= tw_row_source_begin(&source, &picture, read_line, NULL, memory, head[11]) != 0;
+        expected = head[3];
+        failed |= tw_row_source_rows(&source, 0, 1, 1, out) != -1;                   /* not in order */
+        failed |= tw_row_source_rows(&source, 0, 0, head[7] + 1, out) != -1;         /* too many */
+        failed |= failed || tw_row_source_rows(&source, 0, 0, 1, out) != 0;          /* row 0 begins anew below */
         for (int32_t first = 0; first < head[7] && !failed;) {
             const int32_t count = first + head[10] > head[7] ? head[7] - first : head[10];
             if (first == 0) {
