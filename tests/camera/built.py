@@ -77,6 +77,34 @@ int main(void)
 }
 """
 
+# says of each tw_picture, with a memory of so many bytes that lies so many behind a multiple of 4, whether it is refused
+BEGINS = r"""
+#include <stdio.h>
+#include "tw_row_source.h"
+
+static int32_t read_line(void *user, int32_t line, uint8_t *destination)
+{
+    (void)user;
+    (void)line;
+    (void)destination;
+    return -1;
+}
+
+int main(void)
+{
+    static uint32_t memory[1 << 16];
+    static int8_t values[256];
+    int32_t h[12];
+    while (fread(h, sizeof h, 1, stdin) == 1) {
+        const tw_picture picture = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], values};
+        tw_row_source source;
+        void *place = h[11] < 0 ? NULL : (uint8_t *)memory + h[11];
+        printf("%d\n", (int)tw_row_source_begin(&source, &picture, read_line, NULL, place, h[10]));
+    }
+    return 0;
+}
+"""
+
 
 def program(folder: Path, text: str, *flags: str, sanitizers: bool = True) -> Path:
     """Compile a main with the camera's C, strictly, and so that nothing that C leaves open is done unnoticed."""

@@ -191,8 +191,9 @@ def encoded(
     ids: bytes = b"\x01\x02\x03",
     loud: float = 60,
     quantiser: int = 4,
+    drift: int = 0,
 ) -> bytes:
-    """A file of random coefficients. size: height, width; sampling: h, w of each component."""
+    """A file of random coefficients. size: height, width; sampling: h, w of each component; drift: of DC, if not random."""
     codes = {number: _codes(counts, symbols) for number, counts, symbols in code_tables()}
     h, w = (1, 1) if len(sampling) == 1 else (max(s[0] for s in sampling), max(s[1] for s in sampling))
     rows, columns = -(-size[0] // (8 * h)), -(-size[1] // (8 * w))
@@ -206,6 +207,7 @@ def encoded(
             for _ in range(1 if len(sampling) == 1 else down * across):
                 sizes = loud / (1 + np.arange(64))
                 block = np.clip(np.round(rng.normal(0, sizes)), -1023, 1023).astype(int)
+                block[0] = predicted[i] + drift if drift else block[0]
                 bits += _block(block, block[0] - predicted[i], codes[0], codes[16])
                 predicted[i] = block[0]
     scan += _stuffed(bits)

@@ -207,6 +207,24 @@ def test_damaged_files(player: Path) -> None:
     assert same(player, [b"\xff\xd8" + bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {DAMAGED}
 
 
+def test_a_dc_that_leaves_its_range(player: Path) -> None:
+    """No value overflows where differences add up without end."""
+    files = [encoded((8, 32), [(1, 1)], np.random.default_rng(15), drift=drift) for drift in (500, 511, 512, -500, -512, 2047)]
+    assert [played(player, [file])[0][0] for file in files] == [0, 0, DAMAGED, 0, DAMAGED, DAMAGED]
+    assert same(player, files) == {0, DAMAGED}
+
+
+def test_bytes_before_a_restart_marker(player: Path) -> None:
+    """One byte too many is seen, whether or not bits of the byte before it are left."""
+    file = encoded((64, 64), COLOURS["4:4:4"], np.random.default_rng(14), restart=1)
+    begin = file.index(b"\xff\xda")
+    markers = [at for at in range(begin, len(file)) if file[at] == 0xFF and 0xD0 <= file[at + 1] <= 0xD7]
+    assert len(markers) == 63
+    files = [file[:at] + extra + file[at:] for at in markers for extra in (b"\0", b"\x55")]
+    assert same(player, files) == {DAMAGED}
+    assert same(player, [file[:at] + b"\xff" + file[at:] for at in markers[:5]]) == {0}
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(2))
 def test_many_damaged_files(seed: int, player: Path) -> None:

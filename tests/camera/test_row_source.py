@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from camera.built import PROGRAM, played, program, request
+from camera.built import BEGINS, PROGRAM, played, program, request
 from numpy.typing import NDArray
 
 from tinyweave.camera.pixels import FORMATS, PIXEL_BYTES, converted
@@ -69,6 +70,47 @@ def test_the_largest_sums_fit(tmp_path: Path) -> None:
         (row_source("grey:3x4096"), (1, 2047, 1), values, b"\xff" * (3 * 4096)),
     ]
     compared(tmp_path, trials, rng)
+
+
+def test_pictures_that_cannot_be_are_refused_in_c(tmp_path: Path) -> None:
+    """Each number of a good one, a part of a YUYV picture, in turn: the last values that are good, the first that are not."""
+    good = [5, 20, 30, 3, 4, 15, 25, 6, 7, 3, 1 << 17, 0]
+    needed = 4 * 7 * 3 + 25 * 3 + 60
+    trials: list[tuple[int, int, int]] = [
+        (0, -1, -1),
+        (0, 6, 0),
+        (0, 7, -1),
+        (1, 18, 0),
+        (1, 17, -1),
+        (1, 65536, -1),
+        (2, 29, -1),
+    ]
+    trials += [(2, 28, -1), (2, 65536, -1), (3, 5, 0), (3, 6, -1), (3, -1, -1), (4, 5, 0), (4, 6, -1), (4, -1, -1), (5, 17, 0)]
+    trials += [
+        (5, 18, -1),
+        (5, 0, -1),
+        (6, 26, 0),
+        (6, 27, -1),
+        (6, 0, -1),
+        (7, 0, -1),
+        (7, 4096, 0),
+        (7, 4097, -1),
+        (8, 0, -1),
+    ]
+    trials += [
+        (8, 4096, 0),
+        (8, 4097, -1),
+        (9, 1, 0),
+        (9, 2, -1),
+        (9, 4, -1),
+        (10, needed, 0),
+        (10, needed - 1, -1),
+        (11, 4, 0),
+    ]
+    trials += [(11, 2, -1), (11, -1, -1)]
+    heads = [[value if i == at else number for i, number in enumerate(good)] for at, value, _ in trials]
+    said = played(program(tmp_path, BEGINS), [struct.pack("<12i", *head) for head in (good, *heads)]).split()
+    assert [int(word) for word in said] == [0, *(status for _, _, status in trials)]
 
 
 def exact(pixels: NDArray[np.uint8], out: int) -> list[Fraction]:

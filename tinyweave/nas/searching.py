@@ -24,6 +24,7 @@ from ..ir import CompileError
 from ..manifest import generated_folder
 from ..progress import Progress, silent
 from ..results import Deployment
+from ..tasks import listening
 from ..tasks.dataset import SCALE, Dataset
 from ..tasks.features import LogMel
 from . import halving
@@ -237,7 +238,7 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
 def prepared_in_c(data: Dataset) -> dict[str, str]:
     """Return the C that makes the network's input of what a microphone gives, by file name; other samples need none."""
     features = data.preparation.get("features")
-    return LogMel(**features).c_files() if features else {}
+    return LogMel(**features).c_files() | listening.c_files() if features else {}
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

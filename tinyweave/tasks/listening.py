@@ -1,0 +1,43 @@
+"""Sound as it comes: which features the network sees at each hop, and what its smoothed scores say; the C that does the same.
+
+In: samples, scores. Out: windows of features as training has them, detections. Smoothing is that of Chen, Parada and Heigold
+(2014), the mean of the last scores, without their confidence over several words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .features import HERE, LogMel
+
+SILENCE = -128  # the features before the first frame, and the scores before the first step
+
+
+def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
+    """Return what the network sees after each frame of a recording [samples]: [hops, frames, bands]."""
+    features = setting.of(samples)
+    padded = np.concatenate([np.full((frames - 1, setting.bands), SILENCE, np.int8), features])
+    return np.stack([padded[at : at + frames] for at in range(len(features))])
+
+
+def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int) -> list[int]:
+    """Return the class that is detected at each step of scores [steps, classes], or -1.
+
+    steps: of which the mean is taken. threshold: that it must reach. pause: steps after a detection that say nothing.
+    """
+    padded = np.concatenate([np.full((steps - 1, scores.shape[1]), SILENCE), scores.astype(np.int64)])
+    found, silent = list[int](), 0
+    for at in range(len(scores)):
+        sums = padded[at : at + steps].sum(axis=0)
+        best = int(sums.argmax())
+        is_heard = silent == 0 and sums[best] >= threshold * steps
+        silent = pause if is_heard else max(0, silent - 1)
+        found.append(best if is_heard else -1)
+    return found
+
+
+def c_files() -> dict[str, str]:
+    """Return the C of the ring and of the smoothing, by file name; the ring needs that of `LogMel.c_files`."""
+    names = ("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
+    return {name: (HERE / name).read_text() for name in names}
