@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from cases.strict import c99
 from numpy.typing import NDArray
 
 from tinyweave import toolchain
@@ -106,18 +105,14 @@ int main(void)
 """
 
 
-def program(folder: Path, text: str, *flags: str, sanitizers: bool = True) -> Path:
-    """Compile a main with the camera's C, strictly, and so that nothing that C leaves open is done unnoticed."""
+def program(folder: Path, text: str, *, sanitizers: bool = True) -> Path:
+    """Compile a main with the camera's C, so that nothing that C leaves open is done unnoticed."""
     compiler = toolchain.host()
-    main = folder / "main.c"
-    main.write_text(text)
-    for path in SOURCES:
-        toolchain.compile_c(compiler, [*c99(compiler.name), "-O2", "-c", path, "-o", folder / "strict.o"])
+    flags = ["-std=c99", "-O1", "-g", *(SANITIZERS if sanitizers else ())]
+    (folder / "main.c").write_text(text)
+    objects = toolchain.objects(compiler, flags, [*SOURCES, *HERE.glob("*.h")])
     built = folder / "main"
-    toolchain.compile_c(
-        compiler,
-        ["-std=c99", "-O1", "-g", *(SANITIZERS if sanitizers else ()), *flags, f"-I{HERE}", main, *SOURCES, "-o", built],
-    )
+    toolchain.compile_c(compiler, [*flags, f"-I{HERE}", folder / "main.c", *objects, "-o", built])
     return built
 
 

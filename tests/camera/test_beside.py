@@ -96,15 +96,16 @@ def model(folder: Path, channels: int = 3, zero_point: int = -128) -> Path:
     return path
 
 
-def ran(folder: Path, picture: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
-    """The C of the folder with RUN, compiled strictly, on a picture."""
+def built(folder: Path, *flags: str) -> Path:
+    """The C of the folder with RUN, compiled strictly."""
     (folder / "main.c").write_text(RUN)
-    compiler = toolchain.host()
-    ours = sorted(folder.glob("*.c"))
-    toolchain.compile_c(
-        compiler, [*c99(compiler.name), "-DTW_PLAIN_C", "-O1", *flags, f"-I{folder}", *ours, "-o", folder / "run"]
-    )
-    return subprocess.run([folder / "run"], input=picture, capture_output=True, check=False)
+    compiler, ours = toolchain.host(), sorted(folder.glob("*.c"))
+    toolchain.compile_c(compiler, [*c99(compiler.name), "-DTW_PLAIN_C", *flags, f"-I{folder}", *ours, "-o", folder / "run"])
+    return folder / "run"
+
+
+def said(program: Path, picture: bytes) -> bytes:
+    return subprocess.run([program], input=picture, capture_output=True, check=False).stdout
 
 
 @pytest.mark.parametrize(
@@ -122,8 +123,9 @@ def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: b
     low, high = map(float, pixels.split("..")) if pixels else (0, 1)
     values = pixel_values(tensor.scale, tensor.zero_point, low, high)
     image = input_of(source, picture, (10, 12, channels), values)
-    done = ran(folder, picture, f"-DLINE_BYTES={size}")
-    assert done.stdout == ops.run(loaded.graph, {"image": image[None]})["map"].tobytes()
+    assert (
+        said(built(folder, f"-DLINE_BYTES={size}"), picture) == ops.run(loaded.graph, {"image": image[None]})["map"].tobytes()
+    )
     (folder / "header.cpp").write_text('#include "vww_source.h"\n')
     toolchain.compile_c(toolchain.host(), [*CPP, "-c", folder / "header.cpp", "-o", tmp_path / "header.o"])
 
@@ -132,16 +134,17 @@ def test_a_jpeg_file(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     path, folder = model(tmp_path), tmp_path / "c"
     tw.compile(path, folder, source="jpeg:40x30", stream_inputs=True)
+    program = built(folder, "-DA_FILE")
     for size, wrong in (((40, 30), b""), ((41, 30), b"-22")):
         pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG")
-        done = ran(folder, stream.getvalue(), "-DA_FILE")
+        output = said(program, stream.getvalue())
         if wrong:
-            assert done.stdout == wrong
+            assert output == wrong
         else:
             want = input_of(row_source("jpeg:40x30"), stream.getvalue(), (10, 12, 3), pixel_values())
-            assert done.stdout == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
-    assert ran(folder, stream.getvalue()[:200], "-DA_FILE").stdout == b"-10"
+            assert output == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
+    assert said(program, stream.getvalue()[:200]) == b"-10"
 
 
 @pytest.mark.emulator
@@ -190,8 +193,8 @@ def test_bad_sources_are_told_in_a_line(words: list[str], why: str, tmp_path: Pa
     out = tmp_path / "c"
     for verb in (["compile"], ["export", "--format", "cmake"]):
         assert main([*verb, str(model(tmp_path)), *words, "-o", str(out)]) == 2
-        said = capsys.readouterr().err
-        assert why in said and said.count("\n") == 1 and not out.exists()
+        error = capsys.readouterr().err
+        assert why in error and error.count("\n") == 1 and not out.exists()
 
 
 def test_other_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

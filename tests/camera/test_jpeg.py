@@ -252,7 +252,7 @@ def test_budgets_bands_and_readers(player: Path) -> None:
 @pytest.mark.sweep
 def test_photographs_are_libjpegs(shared: Path, tmp_path: Path) -> None:
     """Hundreds of photographs as they are, their Y alone, and encoded again at many qualities and samplings."""
-    player, right, rng = program(tmp_path, PLAYER, "-O2", sanitizers=False), libjpeg(tmp_path), np.random.default_rng(13)
+    player, right, rng = program(tmp_path, PLAYER, sanitizers=False), libjpeg(tmp_path), np.random.default_rng(13)
     folders = [(shared / "data" / name / "images", step) for name, step in (("person_voc", 1), ("face_mask_voc", 2))]
     paths = [path for folder, step in folders for path in sorted(folder.glob("*.jpg"))[::step]]
     photographs = [path.read_bytes() for path in paths]

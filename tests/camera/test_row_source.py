@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from camera.built import BEGINS, PROGRAM, played, program, request
+from camera.built import BEGINS, PROGRAM, SOURCES, played, program, request
+from cases.strict import c99
 from numpy.typing import NDArray
 
+from tinyweave import toolchain
 from tinyweave.camera.pixels import FORMATS, PIXEL_BYTES, converted
 from tinyweave.camera.resize import axis_weights, resized
 from tinyweave.camera.row_source import RowSource, input_of, memory_bytes, pixel_values, row_source
@@ -53,13 +55,19 @@ def compared(folder: Path, trials: list[Trial], rng: np.random.Generator) -> Non
 
 def test_c_gives_the_same_bytes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    compared(tmp_path, [*(trial(rng, 24) for _ in range(2000)), *(trial(rng, 300) for _ in range(20))], rng)
+    compared(tmp_path, [*(trial(rng, 24) for _ in range(1200)), *(trial(rng, 300) for _ in range(20))], rng)
 
 
 @pytest.mark.sweep
 def test_c_gives_the_same_bytes_for_many_sizes(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     compared(tmp_path, [*(trial(rng, 40) for _ in range(20000)), *(trial(rng, 700) for _ in range(60))], rng)
+
+
+def test_the_c_has_no_warnings(tmp_path: Path) -> None:
+    compiler = toolchain.host()
+    for path in SOURCES:
+        toolchain.compile_c(compiler, [*c99(compiler.name), "-O1", "-c", path, "-o", tmp_path / "strict.o"])
 
 
 def test_the_largest_sums_fit(tmp_path: Path) -> None:
