@@ -30,7 +30,7 @@ static int32_t read_bytes(void *user, uint8_t *destination, int32_t count)
 {
     file *f = user;
     if (f->chunk < 0 && f->at > 300) {
-        return f->chunk; /* fails, by a number below 0 or one that is too large */
+        return f->chunk == -1 ? -1 : count + 1; /* fails, by a number below 0 or one that is too large */
     }
     int32_t most = f->size - f->at < count ? f->size - f->at : count;
     most = f->chunk > 0 && f->chunk < most ? f->chunk : most;

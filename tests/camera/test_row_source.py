@@ -175,6 +175,10 @@ def test_pixels_of_16_bits() -> None:
 def test_values_are_those_of_the_quantised_input() -> None:
     np.testing.assert_array_equal(pixel_values(), np.arange(-128, 128))
     np.testing.assert_array_equal(pixel_values(1 / 255, -128, 0, 1), np.arange(-128, 128))
+    np.testing.assert_array_equal(pixel_values(1 / 255, 0, 0, 1, lowest=0).view(np.uint8), np.arange(256))
+    np.testing.assert_array_equal(
+        pixel_values(1 / 255, 128, -1, 1, lowest=0).view(np.uint8)[[0, 64, 127, 255]], [0, 1, 127, 255]
+    )
     assert pixel_values(2 / 255, 0, -1, 1)[[0, 127, 128, 255]].tolist() == [-128, 0, 0, 127]
 
 

@@ -306,7 +306,8 @@ class _File:
         blocks = inverse_dct(coefficients.reshape(count, 8, 8))
         blocks = blocks.reshape(self.whole_rows, self.mcus, component.h, component.w, 8, 8).transpose(0, 2, 4, 1, 3, 5)
         plane = blocks.reshape(self.whole_rows * component.h * 8, self.mcus * component.w * 8)
-        return plane.repeat(self.mcu[0] // component.h, axis=0).repeat(self.mcu[1] // component.w, axis=1)
+        repeated = plane.repeat(self.mcu[0] // component.h, axis=0).repeat(self.mcu[1] // component.w, axis=1)
+        return np.asarray(repeated, np.uint8)
 
     def lines(self, channels: int) -> NDArray[np.uint8]:
         """Return the lines of all whole rows of MCUs."""
@@ -328,7 +329,7 @@ def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
     columns = (_transform(np.moveaxis(coefficients, 1, 0)) + (1 << 10)) >> 11
     columns = np.moveaxis(np.clip(columns, -MOST_SUM, MOST_SUM), 0, 1)
     rows = (_transform(np.moveaxis(columns, 2, 0)) + (1 << 17)) >> 18
-    return np.clip(np.moveaxis(rows, 0, 2) + 128, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.moveaxis(rows, 0, 2) + 128, 0, 255), np.uint8)
 
 
 def _transform(x: Ints) -> Ints:

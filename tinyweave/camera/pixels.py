@@ -23,13 +23,13 @@ def rgb_of_ycc(y: Ints, cb: Ints, cr: Ints) -> Bytes:
     b, r = cb - 128, cr - 128
     red, green, blue = 91881 * r, -22554 * b - 46802 * r, 116130 * b
     colours = [y + ((part + 32768) >> 16) for part in (red, green, blue)]
-    return np.clip(np.stack(colours, axis=-1), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.stack(colours, axis=-1), 0, 255), np.uint8)
 
 
 def grey_of_rgb(rgb: Bytes) -> Bytes:
     """Return grey [..., 1] of red, green, blue [..., 3]."""
     weighted = rgb.astype(np.int64) @ np.array([19595, 38470, 7471]) + 32768
-    return (weighted >> 16).astype(np.uint8)[..., None]
+    return np.asarray(weighted >> 16, np.uint8)[..., None]
 
 
 def converted(lines: Bytes, form: str, channels: int) -> Bytes:

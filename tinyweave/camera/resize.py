@@ -22,9 +22,9 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
     index, pixel = np.arange(out)[:, None], np.arange(size)[None, :]
     if out > size:
         at = np.clip((2 * index + 1) * step - units, 0, 2 * units * (size - 1))
-        return np.maximum(0, 2 * units - np.abs(at - 2 * units * pixel))
+        return np.asarray(np.maximum(0, 2 * units - np.abs(at - 2 * units * pixel)), np.int64)
     begin, end = np.maximum(index * step, pixel * units), np.minimum((index + 1) * step, (pixel + 1) * units)
-    return np.maximum(0, end - begin)
+    return np.asarray(np.maximum(0, end - begin), np.int64)
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
@@ -51,4 +51,4 @@ def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.ui
     # sums stay below 2^32, so doubles are exact, and multiply faster than integers do
     sums = np.einsum("rh,hwc->rwc", down.astype(np.float64), pixels.astype(np.float64), optimize=True)
     sums = np.einsum("rwc,kw->rkc", sums, across.astype(np.float64), optimize=True)
-    return ((sums.astype(np.int64) + total // 2) // total).astype(np.uint8)
+    return np.asarray((sums.astype(np.int64) + total // 2) // total, np.uint8)
