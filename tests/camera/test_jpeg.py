@@ -207,6 +207,24 @@ def test_damaged_files(player: Path) -> None:
     assert same(player, [b"\xff\xd8" + bytes(rng.integers(0, 256, 300, np.uint8)) for _ in range(50)]) == {DAMAGED}
 
 
+def test_every_number_of_a_head(player: Path) -> None:
+    """Each byte that is no code's or quantiser's own, with values at the ends of what may stand there; sizes stay."""
+    file = encoded((8, 8), COLOURS["4:2:2"], np.random.default_rng(16), restart=1, adobe=1)
+    files, at = [], 2
+    while file[at - 2 : at] != b"\xff\xda":
+        marker, length = file[at + 1], file[at + 2] * 256 + file[at + 3]
+        sizes = range(at + 5, at + 9) if marker == 0xC0 else ()
+        places = [place for place in range(at, min(at + 2 + length, at + 22)) if place not in sizes]
+        for place in places:
+            for value in {0, 1, 2, 3, 4, 5, 0x10, 0x11, 0x12, 0x20, 0x22, 0x31, 0x51, 0xFF, file[place] + 1 & 255}:
+                files.append(file[:place] + bytes([value]) + file[place + 1 :])
+        at += 2 + length
+        if marker == 0xDA:
+            break
+    assert len(files) > 1000
+    assert same(player, files) >= {0, ENDED, DAMAGED, -16, -17, -18}
+
+
 def test_a_dc_that_leaves_its_range(player: Path) -> None:
     """No value overflows where differences add up without end."""
     files = [encoded((8, 32), [(1, 1)], np.random.default_rng(15), drift=drift) for drift in (500, 511, 512, -500, -512, 2047)]
