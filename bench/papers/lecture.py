@@ -15,7 +15,7 @@ import plans
 from plans import KIB, model_of
 
 from tinyweave import api
-from tinyweave.explorer.networks import blocks_of
+from tinyweave.explorer import networks
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
 from tinyweave.papers.chain import ChainLayer, macs, square
 from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
@@ -27,7 +27,7 @@ HEAD = 5  # blocks of MobileNetV2 that make the map of 28 x 28
 
 def five_layers(side: int = 96) -> list[ChainLayer]:
     """3x3 convolutions on a grey image."""
-    return layers(blocks_of("five_layers", side, 1.0)[0])
+    return layers(networks.five_layers(side)[0])
 
 
 def flash_budget(net: Sequence[ChainLayer], bits: int = 8) -> int:

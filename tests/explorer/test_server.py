@@ -47,7 +47,7 @@ def test_foreign_hosts_and_origins_are_refused(client: Any) -> None:
     assert client.get("/").status_code == 200
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
     for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-        for path in ("/fast", "/exact", "/model?suffix=.tflite", "/own"):
+        for path in ("/fast", "/exact", "/front", "/rung", "/model?suffix=.tflite", "/own"):
             assert client.post(path, content=json.dumps(ASKED), headers=headers).status_code == 403, (path, headers)
     assert (
         client.post("/fast", content=json.dumps(ASKED), headers={"Origin": LOCAL, "Sec-Fetch-Site": "same-origin"}).status_code
@@ -67,6 +67,9 @@ def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
         for path in ("/fast", "/exact"):
             answer = client.post(path, content=content)
             assert answer.status_code == 400 and "\n" not in answer.json()["error"], content[:40]
+    for content in (b"99", b"-1", b"true", b"1.0", b'"1"', b"null"):
+        answer = client.post("/rung", content=content)
+        assert answer.status_code == 400 and "no such network" in answer.json()["error"], content
     whole = json.dumps(ASKED).ljust(server.MAX_QUESTION)
     assert client.post("/fast", content=whole).status_code == 200
     assert "larger than 16,384 bytes" in client.post("/fast", content=whole + " ").json()["error"]
@@ -173,10 +176,12 @@ def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path
 
 # turns every knob, presses every preset, and writes what the server was then asked into the page
 USER = """
-const questions = [], answer = ANSWER;
+const questions = [], rungs = [], answer = ANSWER;
 window.fetch = async (path, { body }) => {
+  if (String(path) === "rung") rungs.push(JSON.parse(body));
   if (String(path) === "exact") questions.push(JSON.parse(body));
-  const value = { own: [], exact: answer, front: FRONT }[String(path)] ?? null;
+  const rung = { arenas: [90001, 80001, 70001], constants: 60001 };
+  const value = { own: [], exact: answer, front: FRONT, rung }[String(path)] ?? null;
   return { ok: true, json: async () => value };
 };
 """
@@ -231,6 +236,13 @@ const put = async (id, value) => {
   seen.starBest = star();
   await put("schedule", "layer");
   seen.starLayer = star();
+  const line = () => [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("MCUNet, for 512 kB"));
+  const shown = () => [...line().children].map((cell) => cell.textContent);
+  seen.rungBefore = shown();
+  document.querySelector("button#ladder").click();
+  await pause();
+  seen.rung = shown();
+  seen.rungs = rungs;
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 })();
@@ -274,11 +286,11 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
         assert found[key] == expected, key
     for preset in PRESETS:
         asked = found["presets"][preset["title"]]
-        assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule"))
+        assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule", "grid"))
         assert asked["ram"] == preset["ram"] << 10 and question(asked)
     sides = [int(re.search(r"★: (\d+) x", found[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
     assert sides[0] >= sides[1], "more SRAM: no smaller images"
-    assert found["three"] == found["asked"] == ["mobilenet_v2", "proxyless", "tinynas"]
+    assert found["three"] == found["asked"] == ["mobilenet_v2", "proxyless", "mcunet_320kb"]
     fastest = next(point for point in front["front"]["points"] if point["arena"] <= 48 << 10)
     assert f"{fastest['arena']:,} B" in found["fastest"] and "fastest takes" in found["fastest"]
     least = front["front"]["points"][-1]["arena"]
@@ -286,6 +298,9 @@ def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
     assert found["gone"] is True
     for key, column in (("starBest", 1), ("starLayer", 0)):  # the best plan with its image in RAM; layer by layer
         assert f"★: {best_place(column, 320 << 10)}," in found[key], key
+    assert found["rungBefore"] == ["MCUNet, for 512 kB", "160", "409,600", "1,710,232", "–", "–"]
+    planned = ["90,001", "80,001", "70,001", "1,710,232", "60,001", "–", "–"]
+    assert found["rung"] == ["MCUNet, for 512 kB", "160", "409,600", *planned] and found["rungs"] == [0, 1, 2, 3, 4]
     assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
 
 

@@ -11,6 +11,8 @@ from cases.mobile import bottlenecks, fusion_chains, narrow_mobilenet, published
 from tinyweave import ops
 from tinyweave.nas.arch import blocks, layers, macs
 from tinyweave.nas.network import to_graph
+from tinyweave.nas.published import mcunet_320kb, mcunet_512kb, proxyless_mobile
+from tinyweave.nas.resnet import resnet
 from tinyweave.ops import macs_original
 from tinyweave.passes import run_passes
 from tinyweave.planning.order.search import each_its_own, file_order, live_bytes
@@ -40,6 +42,22 @@ def test_a_published_network(shared: Path) -> None:
     graph, _ = run_passes(to_graph("mcunet_320kb", blocks(arch), arch.classes), float_io=False)
     assert macs_original(graph) == macs(arch) == 81_785_520
     assert max(live_bytes(graph, file_order(graph), each_its_own(graph))) == 309_760 + 44 * 44 * 16 == 340_736
+
+
+@pytest.mark.shared
+def test_networks_in_our_own_words_are_those_that_were_published(shared: Path) -> None:
+    for name, made in (("320kb-1mb", mcunet_320kb()), ("512kb-2mb", mcunet_512kb())):
+        assert made == published(shared / "nets" / "mcunet" / f"mcunet-{name}_imagenet.json")
+    assert proxyless_mobile() == published(shared / "nets" / "mcunet" / "proxyless_mobile.json")
+
+
+@pytest.mark.parametrize("depth", [18, 50])
+def test_a_resnet_computes_something_in_every_layer(depth: int) -> None:
+    graph = resnet(depth, 64, 0.25)
+    image = np.random.default_rng(0).integers(-128, 128, graph.tensors["image"].shape, np.int8)
+    values = ops.run(graph, {"image": image}, keep=True)
+    assert all(values[op.outputs[0]].std() > 5 for op in graph.ops)
+    assert graph.tensors[graph.outputs[0]].shape == (1, 1000)
 
 
 @pytest.mark.shared

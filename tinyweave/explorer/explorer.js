@@ -4,7 +4,7 @@ const state = { network: "mobilenet_v2", resolution: 144, width: 0.5, schedule: 
 const networks = { ...data.networks };
 const place = { front: h("div"), three: h("div", { class: "several" }), answer: h("div"), layers: h("div"), plan: h("div"), table: h("div"), map: h("div"), told: h("p", { class: "faint", "aria-live": "polite" }) };
 const controls = {};
-const THREE = ["mobilenet_v2", "proxyless", "tinynas"];
+const THREE = ["mobilenet_v2", "proxyless", "mcunet_320kb"];
 const HALO = 0.12; // what the lecture adds to a patch
 let turn = 0, busy = false, waiting = false, shownFront = null, shownRecord = null;
 
@@ -49,7 +49,7 @@ const fits = (count) => (count <= state.ram * 1024 ? h("span", { class: "verdict
 function drawFast(found) {
   const rule = state.schedule === "patch" && state.grid ? (found.layer * (1 + HALO)) / state.grid ** 2 : null;
   place.answer.replaceChildren(h("div", { class: "cards" },
-    card("Least RAM, by the fast form", kib(found.arena), known(found.arena) ? fits(found.arena) : "not known of such channels"),
+    card("Least RAM, by the fast form", kib(found.arena), known(found.arena) ? fits(found.arena) : "not known of such a network"),
     card("Layer by layer, as the papers count", kib(found.layer), fits(found.layer)),
     rule ? card("The lecture's rule for these patches", kib(rule), h("div", { class: "parts" }, "the peak, and 12 % for halos, by the number of patches; layers behind the patches are left out")) : [],
     card("Work", `${rounded(found.macs / 1e6)} M MACs`), card("Weights", kib(found.weights))));
@@ -159,16 +159,50 @@ function drawMap() {
   drawnMap.redraw();
 }
 
+/** Draw machines by what they have, and below them networks by what they need, on one scale. */
 function ladder() {
-  const most = Math.log10(Math.max(...data.ladder.map((each) => each.storage)));
+  const { ladder: machines, rungs } = data, planned = rungs.map(() => null), high = 44;
+  const smallest = machines.at(-1), [least, most] = [16 << 10, Math.max(...machines.map((each) => each.storage))].map(Math.log10);
+  const rows = () => [
+    ...machines.map((each) => ({ name: each.name, bars: [[each.ram, "input", `${human(each.ram)} memory`], [each.storage, "scratch", `${human(each.storage)} storage`]] })),
+    ...rungs.map((each, index) => {
+      const plan = planned[index], ram = plan?.arenas?.[2] ?? each.formula.layer;
+      return { name: each.title, bars: [[ram, "output", `${human(ram)} RAM${plan ? ", planned" : ", by formula"}`, each.formula.layer], [each.formula.weights, "scratch", `${human(each.formula.weights)} weights`]] };
+    }),
+  ];
   const draw = (width) => {
-    const name = Math.min(210, width * 0.4), right = width - 90, x = (value) => name + ((right - name) * Math.log10(value)) / most;
-    return s("svg", { width, height: data.ladder.length * 44 + 4, viewBox: `0 0 ${width} ${data.ladder.length * 44 + 4}`, role: "img", "aria-label": "Memory of machines, on a logarithmic scale" },
-      data.ladder.flatMap((each, index) => [text(name - 8, index * 44 + 20, short(each.name, name - 12), { "text-anchor": "end" }),
-        ...[["ram", "input", 0], ["storage", "scratch", 16]].flatMap(([key, colour, down]) => [s("rect", { x: name, y: index * 44 + 4 + down, width: x(each[key]) - name, height: 14, style: `fill:var(--${colour})` }),
-          text(x(each[key]) + 6, index * 44 + 15 + down, `${human(each[key])} ${key === "ram" ? "memory" : "storage"}`, { class: "faint" })])]));
+    const all = rows(), tall = all.length * high + 26, name = Math.min(210, width * 0.36), right = width - 122;
+    const x = (value) => name + ((right - name) * (Math.log10(value) - least)) / (most - least);
+    return s("svg", { width, height: tall, viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": "Memory of machines and of networks, on a logarithmic scale" },
+      all.flatMap((each, index) => {
+        const top = index * high + (index < machines.length ? 0 : 18);
+        return [text(name - 8, top + 20, short(each.name, name - 12), { "text-anchor": "end" }),
+          ...each.bars.flatMap(([count, colour, words, before], at) => [
+            before && before > count ? s("rect", { class: "whole", x: name, y: top + 4 + 16 * at, width: x(before) - name, height: 14 }) : [],
+            s("rect", { x: name, y: top + 4 + 16 * at, width: Math.max(2, x(count) - name), height: 14, style: `fill:var(--${colour})` }),
+            text(x(Math.max(count, before ?? 0)) + 6, top + 15 + 16 * at, words, { class: "faint" })])];
+      }),
+      [["ram", 4], ["storage", 20]].map(([key, down]) => s("path", { class: "limit", d: `M${x(smallest[key])} ${(machines.length - 1) * high + down}V${tall}` })));
   };
-  return figure("ladder", draw, h("figcaption", {}, "Logarithmic; the MCUNet thesis, table 1.1."));
+  const below = h("div"), whole = figure("ladder", draw, h("figcaption", {}, "Logarithmic. Machines: the MCUNet thesis, table 1.1; dashed, what the smallest has of memory and of storage. Networks in int8: RAM by the papers' formula, the largest layer's input and output; as planned it takes its place, and the formula stays outlined."));
+  const show = () => below.replaceChildren(table([
+    ["network", (each) => each.title], ["image", (each) => each.resolution, { number: true }],
+    ["RAM by formula", (each) => each.formula.layer, { number: true }], ["layer by layer", (each) => each.planned?.arenas?.[0], { number: true }],
+    ["best plan", (each) => each.planned?.arenas?.[1], { number: true }], ["image by rows", (each) => each.planned?.arenas?.[2], { number: true }],
+    ["weights", (each) => each.formula.weights, { number: true }], ["constants as planned", (each) => each.planned?.constants, { number: true }],
+    ["RAM printed, kB", (each) => each.printed && each.printed[0] / 1e3, { number: true }], ["Flash printed, kB", (each) => each.printed && each.printed[1] / 1e3, { number: true }],
+    ["", (each) => each.planned?.error],
+  ], rungs.map((each, index) => ({ ...each, planned: planned[index] }))));
+  const plan = h("button", { id: "ladder", onclick: async () => {
+    plan.disabled = true;
+    for (const index of rungs.keys()) {
+      planned[index] = await post("rung", String(index)).catch((error) => ({ error: error.message }));
+      whole.redraw();
+      show();
+    }
+  } }, "plan these networks");
+  show();
+  return [whole, plan, below, h("p", { class: "faint" }, "Bytes. The formula leaves skips out, which lie beside a layer's input and output; a plan holds them, and still needs less. Printed: table 1.1 of the thesis, its float figures divided by four. No plan makes weights smaller.")];
 }
 
 function human(count) {
@@ -236,7 +270,7 @@ function begin() {
   document.getElementById("page").replaceChildren(
     h("h1", {}, "What does this network need?"),
     h("p", {}, "Turn a knob: the fast form answers at once, and the planner's own plan takes its place. Nothing leaves this machine."),
-    h("div", { class: "tools" }, data.presets.map((preset) => h("button", { "data-preset": preset.title, onclick: () => set({ network: preset.network, resolution: preset.resolution, width: preset.width, schedule: preset.schedule, grid: preset.grid ?? 0, stream: false, overhead: 1, ram: preset.ram }) }, preset.title))),
+    h("div", { class: "tools" }, data.presets.map((preset) => h("button", { "data-preset": preset.title, onclick: () => set({ network: preset.network, resolution: preset.resolution, width: preset.width, schedule: preset.schedule, grid: preset.grid, stream: false, overhead: 1, ram: preset.ram }) }, preset.title))),
     h("div", { class: "controls" },
       choice("network", "network", Object.entries(networks).map(([name, each]) => [name, each.title])),
       slider("resolution", "resolution", ...data.resolutions, 16, " px"), slider("width", "width", ...data.widths, 0.05, " x"),

@@ -1,6 +1,6 @@
-"""List the networks that the explorer has by itself, its presets, and the memory of other machines.
+"""List the networks that the explorer has by itself, its presets, and the memory ladder: machines, and what networks need.
 
-In: a name, a resolution, a width. Out: blocks. Weights are random: RAM and time do not depend on them.
+In: a name, a resolution, a width. Out: layers, graphs. Weights are random: RAM and time do not depend on them.
 """
 
 from __future__ import annotations
@@ -9,64 +9,121 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..nas.arch import Arch, Block, blocks, mobilenet_v2, rounded
-from ..nas.published import mnasnet_b1, proxyless_mobile
+from ..ir import Graph
+from ..nas.arch import Arch, Block, blocks, layers, mobilenet_v2, rounded
+from ..nas.network import to_graph
+from ..nas.published import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
+from ..nas.resnet import CLASSES, resnet, resnet_layers
 from ..nas.space import MOBILE, arch_of, sampled
-from ..papers.chain import square
+from ..papers.chain import ChainLayer, square
 
 IMAGENET = 1000  # classes
 FIVE_LAYERS = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
+Blocks = tuple[list[Block], int | None]
 
 
 class BuiltIn(NamedTuple):
-    """A network. title: for people. arch: returns it at a resolution and a width; None for one that is no Arch."""
+    """A network. title: for people. blocks: returns its blocks at a resolution and a width, and its classes, None for no
+    classifier; None for a ResNet, which has another kind of blocks. depth: of a ResNet."""
 
     title: str
-    arch: Callable[[int, float], Arch] | None
     resolution: int
     width: float
+    blocks: Callable[[int, float], Blocks] | None = None
+    depth: int = 0
 
 
-def of_space(side: int, width: float) -> Arch:
+class LadderNetwork(NamedTuple):
+    """A network of the memory ladder. printed: its RAM and weights in int8, bytes, as the thesis prints them, None where it
+    does not."""
+
+    title: str
+    network: str
+    resolution: int
+    width: float
+    printed: tuple[float, float] | None = None
+
+
+def _blocks_of(arch: Callable[[int, float], Arch]) -> Callable[[int, float], Blocks]:
+    def found(side: int, width: float) -> Blocks:
+        made = arch(side, width)
+        return blocks(made), made.classes
+
+    return found
+
+
+def _of_space(side: int, width: float) -> Arch:
     """Return one network of the space, the same at every resolution and width but for its channels."""
     return arch_of(MOBILE, sampled(MOBILE, random.Random(0), (side, side), width), IMAGENET)
 
 
+def five_layers(side: int = 96, width: float = 1.0) -> Blocks:
+    """Return the lecture's example, 3x3 convolutions of a grey image."""
+    found: list[Block] = []
+    for c_in, c_out, stride in FIVE_LAYERS:
+        at, channels = (found[-1].layers[-1].h_out, found[-1].layers[-1].c_out) if found else (side, c_in)
+        found.append(Block((square(at, channels, rounded(c_out * width), 3, stride),)))
+    return found, None
+
+
 NETWORKS = {
-    "five_layers": BuiltIn("The lecture's five layers", None, 96, 1.0),
-    "mobilenet_v2": BuiltIn("MobileNetV2", lambda side, width: mobilenet_v2(side, width, IMAGENET), 224, 1.0),
-    "proxyless": BuiltIn("ProxylessNAS, for phones", proxyless_mobile, 176, 0.3),
-    "mnasnet": BuiltIn("MnasNet-B1", mnasnet_b1, 96, 0.35),
-    "tinynas": BuiltIn("A network of TinyNAS' mobile space", of_space, 144, 0.5),
+    "five_layers": BuiltIn("The lecture's five layers", 96, 1.0, five_layers),
+    "mobilenet_v2": BuiltIn("MobileNetV2", 224, 1.0, _blocks_of(lambda side, width: mobilenet_v2(side, width, IMAGENET))),
+    "proxyless": BuiltIn("ProxylessNAS, for phones", 176, 0.3, _blocks_of(proxyless_mobile)),
+    "mnasnet": BuiltIn("MnasNet-B1", 96, 0.35, _blocks_of(mnasnet_b1)),
+    "mcunet_320kb": BuiltIn("MCUNet, for 320 kB", 176, 1.0, _blocks_of(mcunet_320kb)),
+    "mcunet_512kb": BuiltIn("MCUNet, for 512 kB", 160, 1.0, _blocks_of(mcunet_512kb)),
+    "tinynas": BuiltIn("A network of TinyNAS' mobile space", 144, 0.5, _blocks_of(_of_space)),
+    "resnet18": BuiltIn("ResNet-18", 224, 1.0, depth=18),
+    "resnet50": BuiltIn("ResNet-50", 224, 1.0, depth=50),
 }
 RESOLUTIONS = (32, 256)  # least and most, in steps of 16
 WIDTHS = (0.1, 1.5)
 PRESETS = tuple(
-    {"title": title, "network": network, "resolution": resolution, "width": width, "schedule": schedule, "ram": ram}  # KiB
-    for title, network, resolution, width, schedule, ram in (
-        ("MobileNetV2, as for phones", "mobilenet_v2", 224, 1.0, "layer", 320),
-        ("MCUNet: made small", "tinynas", 128, 0.5, "layer", 320),
-        ("MCUNetV2: by patches", "tinynas", 144, 0.5, "patch", 80),
-        ("The same by the best plan", "tinynas", 144, 0.5, "best", 80),
+    {
+        "title": title, "network": network, "resolution": resolution, "width": width, "schedule": schedule, "grid": grid,
+        "ram": ram,  # KiB
+    }
+    for title, network, resolution, width, schedule, grid, ram in (
+        ("The lecture's five layers", "five_layers", 96, 1.0, "layer", 0, 64),
+        ("MobileNetV2, as for phones", "mobilenet_v2", 224, 1.0, "layer", 0, 320),
+        ("MCUNet: made small", "tinynas", 128, 0.5, "layer", 0, 320),
+        ("MCUNetV2: by 2 x 2 patches", "tinynas", 144, 0.5, "patch", 2, 80),
+        ("The same by the best plan", "tinynas", 144, 0.5, "best", 0, 80),
     )
-)
+)  # fmt: skip
 # bytes for activations, and for weights; the MCUNet thesis, table 1.1
 LADDER = (
-    {"name": "cloud: NVIDIA V100", "ram": 16 << 30, "storage": 10**12},
-    {"name": "phone: iPhone 11", "ram": 4 << 30, "storage": 64 * 10**9},
-    {"name": "microcontroller: STM32F746", "ram": 320 << 10, "storage": 1 << 20},
-    {"name": "microcontroller: STM32F412", "ram": 256 << 10, "storage": 1 << 20},
+    {"name": "NVIDIA V100, cloud", "ram": 16 << 30, "storage": 10**12},
+    {"name": "iPhone 11, phone", "ram": 4 << 30, "storage": 64 * 10**9},
+    {"name": "STM32F746, microcontroller", "ram": 320 << 10, "storage": 1 << 20},
+    {"name": "STM32F412, microcontroller", "ram": 256 << 10, "storage": 1 << 20},
+)
+# table 1.1, whose figures for float are divided by 4 here, and figure 5-1
+RUNGS = (
+    LadderNetwork("ResNet-50", "resnet50", 224, 1.0, (7.2e6 / 4, 102e6 / 4)),
+    LadderNetwork("ResNet-18", "resnet18", 224, 1.0),
+    LadderNetwork("MobileNetV2", "mobilenet_v2", 224, 1.0, (1.7e6, 3.4e6)),
+    LadderNetwork("MobileNetV2 x 0.75", "mobilenet_v2", 224, 0.75),
+    LadderNetwork("MCUNet, for 512 kB", "mcunet_512kb", 160, 1.0),
 )
 
 
-def blocks_of(name: str, resolution: int, width: float) -> tuple[list[Block], int | None]:
-    """Return the blocks of a network, and its classes, None for no classifier."""
-    make = NETWORKS[name].arch
-    if make is not None:
-        arch = make(resolution, width)
-        return blocks(arch), arch.classes
-    found: list[Block] = []
-    for c_in, c_out, stride in FIVE_LAYERS:
-        side, channels = (found[-1].layers[-1].h_out, found[-1].layers[-1].c_out) if found else (resolution, c_in)
-        found.append(Block((square(side, channels, rounded(c_out * width), 3, stride),)))
-    return found, None
+def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
+    """Return the blocks of a network, and its classes, None for no classifier; nothing of a ResNet."""
+    make = NETWORKS[name].blocks
+    return make(resolution, width) if make else None
+
+
+def layers_of(name: str, resolution: int, width: float) -> tuple[list[ChainLayer], int]:
+    """Return the convolutions of a network, and how many classes it has."""
+    found = blocks_of(name, resolution, width)
+    if found:
+        return layers(found[0]), found[1] or 0
+    return resnet_layers(NETWORKS[name].depth, resolution, width), CLASSES
+
+
+def graph_of(name: str, resolution: int, width: float) -> Graph:
+    """Return a network as a graph of random weights."""
+    found = blocks_of(name, resolution, width)
+    return to_graph(name, *found) if found else resnet(NETWORKS[name].depth, resolution, width)

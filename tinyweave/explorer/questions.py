@@ -6,6 +6,7 @@ In: a question as JSON, which anybody may have sent. Out: plain values for the p
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,20 +15,20 @@ from typing import Any
 from .. import api
 from ..devices import all_devices, find
 from ..ir import CompileError
-from ..nas.arch import macs, weights
-from ..nas.arena import arena
+from ..nas.arena import arena_of
 from ..nas.costs import model_of
-from ..nas.network import to_graph
-from ..nas.stage_one import layer_bytes
+from ..papers.chain import macs
+from ..papers.patches import peak_bytes
 from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
 from ..report.record import record
 from ..report.tables import plan_layers
 from ..results import Limits, Model
-from .networks import NETWORKS, RESOLUTIONS, WIDTHS, blocks_of
+from .networks import NETWORKS, RESOLUTIONS, RUNGS, WIDTHS, blocks_of, graph_of, layers_of
 
 SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
 BY_ROWS = ("best", "msf", "stream2d")  # their first stage takes an input that comes by rows
+LADDER_CORE = "cortex-m7"  # of the ladder's larger microcontroller
 MOST_RAM = 4 << 20  # bytes
 MOST_OVERHEAD = 2.0
 GRIDS = (0, 2, 3, 4)  # patches along a side; 0: searched
@@ -89,18 +90,38 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
 def fast(asked: Asked) -> dict[str, Any] | None:
     """Return in milliseconds what is known without a graph, None where that is nothing.
 
-    arena: of the plan with the least RAM that computes nothing twice, by nas/ram_model.py; layer: input and output of the
-    largest layer, as the thesis counts it.
+    arena: of the plan with the least RAM that computes nothing twice, by nas/ram_model.py, None where that is not known; with
+    what `by_formula` says.
     """
-    network = NETWORKS.get(asked.network)
-    if network is None or network.arch is None:
+    if asked.network not in NETWORKS:
         return None
-    arch = network.arch(asked.resolution, asked.width)
-    try:
-        least = arena(arch, stream_inputs=asked.stream)
-    except CompileError:
-        least = None
-    return {"arena": least, "layer": layer_bytes(arch), "macs": macs(arch), "weights": weights(arch)}
+    setting = asked.network, asked.resolution, asked.width
+    found, least = blocks_of(*setting), None
+    if found:
+        with suppress(CompileError):
+            least = arena_of(*found, stream_inputs=asked.stream)
+    return {"arena": least, **by_formula(*setting)}
+
+
+def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
+    """Return what papers count of a network: input and output of its largest layer, without skips; its weights, its work."""
+    layers, classes = layers_of(network, resolution, width)
+    dense = layers[-1].c_out * classes
+    weights = sum(layer.macs_per_pixel for layer in layers) + dense
+    return {"layer": peak_bytes(layers), "macs": macs(layers) + dense, "weights": weights}
+
+
+def rung(number: int) -> dict[str, Any]:
+    """Return what a network of the memory ladder needs as planned, with kernels of a Cortex-M7.
+
+    arenas: layer by layer; of the best plan that computes nothing twice; of that with its image by rows.
+    """
+    network = RUNGS[number]
+    model = model_of(graph_of(network.network, network.resolution, network.width))
+    ways: list[dict[str, Any]] = [{"schedule": "layer"}, {}, {"stream_inputs": True}]
+    plans = [api.plan(model, optimize="size", core=LADDER_CORE, **way) for way in ways]
+    arenas = [sum(plan.arena.values()) for plan in plans]
+    return {"arenas": arenas, "constants": api.flash_need(plans[-1]).constants}
 
 
 def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
@@ -146,8 +167,7 @@ def _model(asked: Asked, given: str | None) -> Model:
 
 @lru_cache(maxsize=8)
 def _built(network: str, resolution: int, width: float) -> Model:
-    blocks, classes = blocks_of(network, resolution, width)
-    return model_of(to_graph(network, blocks, classes))
+    return model_of(graph_of(network, resolution, width))
 
 
 @lru_cache(maxsize=4)

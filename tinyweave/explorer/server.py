@@ -22,7 +22,7 @@ from ..files import read_file
 from ..ir import CompileError
 from ..report.page import filled
 from . import questions
-from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, WIDTHS
+from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS
 
 HERE = Path(__file__).parent
 HOSTS = ["127.0.0.1", "localhost"]
@@ -85,6 +85,11 @@ def page() -> str:
         },
         "presets": PRESETS,
         "ladder": LADDER,
+        "rungs": [
+            {"title": each.title, "formula": questions.by_formula(each.network, each.resolution, each.width)}
+            | {"resolution": each.resolution, "printed": each.printed}
+            for each in RUNGS
+        ],
         "resolutions": RESOLUTIONS,
         "widths": WIDTHS,
         "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
@@ -135,6 +140,12 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         work = questions.front if request.url.path == "/front" else questions.exact
         return JSONResponse(await planner.ask(work, asked, str(path) if path else None))
 
+    async def rung(request: Request) -> Response:
+        number = json.loads(await body(request, MAX_QUESTION))
+        if type(number) is not int or number not in range(len(RUNGS)):
+            raise CompileError("there is no such network on the ladder", questions.WHAT_TO_DO)
+        return JSONResponse(await planner.ask(questions.rung, number))
+
     async def model(request: Request) -> Response:
         suffix = request.query_params.get("suffix", "")
         if suffix not in SUFFIXES:
@@ -174,6 +185,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         Route("/fast", guarded(answer), methods=["POST"]),
         Route("/exact", guarded(answer), methods=["POST"]),
         Route("/front", guarded(answer), methods=["POST"]),
+        Route("/rung", guarded(rung), methods=["POST"]),
         Route("/model", guarded(model), methods=["POST"]),
         Route("/own", guarded(own), methods=["POST"]),
     ]

@@ -5,6 +5,7 @@ The network is that of `network.to_graph` as the passes leave it, in which no ch
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ..ir import CompileError
@@ -24,6 +25,11 @@ def arena(arch: Arch, *, stream_inputs: bool = False) -> int:
     return ram_model.least_bytes(steps_of(arch), streamed_inputs=stream_inputs)
 
 
+def arena_of(blocks: Sequence[Block], classes: int | None, *, stream_inputs: bool = False) -> int:
+    """Return the same of blocks, with or without a mean and a classifier behind them; arguments as for `network.to_graph`."""
+    return ram_model.least_bytes(_checked(blocks, classes), streamed_inputs=stream_inputs)
+
+
 def macs(arch: Arch) -> int:
     """Return multiply-accumulates that this plan executes, borders clipped."""
     return steps.macs(steps_of(arch))
@@ -31,15 +37,21 @@ def macs(arch: Arch) -> int:
 
 def steps_of(arch: Arch) -> list[Step]:
     """Return the network op by op; CompileError where channels are no multiple of a word."""
-    if arch.image[0] != arch.image[1] or not all(layer.is_square for layer in blocks(arch)[0].layers):
-        raise CompileError(f"the image is {arch.image[0]} x {arch.image[1]}", "give a square one: others are planned as graphs")
-    chain = [step for block in blocks(arch) for step in _steps(block)]
+    return _checked(blocks(arch), arch.classes)
+
+
+def _checked(blocks: Sequence[Block], classes: int | None) -> list[Step]:
+    stem = blocks[0].layers
+    if not all(layer.is_square for layer in stem):
+        raise CompileError(f"the image is {stem[0].h} x {stem[0].w}", "give a square one: others are planned as graphs")
+    chain = [step for block in blocks for step in _steps(block)]
     for step in chain:
         if step.c_out % WORD:
             raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
     last = chain[-1]
-    chain.append(Step("mean", last.side_out, last.c_out, last.c_out))
-    return [*chain, Step("fully_connected", 1, last.c_out, arch.classes)] if arch.classes else chain
+    if classes is not None:
+        chain.append(Step("mean", last.side_out, last.c_out, last.c_out))
+    return [*chain, Step("fully_connected", 1, last.c_out, classes)] if classes else chain
 
 
 @lru_cache(maxsize=1 << 16)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Op, Quant, Tensor, verify
-from ..ops.window import same_padding
+from ..ops.window import Padding, same_padding
 from ..papers.chain import ChainLayer
 from .arch import Block
 
@@ -58,6 +58,22 @@ class Growth:
         ]
         return self.op(kind, inputs, shape, quant, **attrs)
 
+    def padded(self, x: str, padding: Padding) -> str:
+        """Return a map with rows and columns of zeros around it."""
+        _, h, w, channels = self.tensors[x].shape
+        amounts = np.array([(0, 0), *padding, (0, 0)], np.int32)
+        whole = (1, h + sum(padding[0]), w + sum(padding[1]), channels)
+        return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
+
+    def classified(self, x: str, classes: int) -> str:
+        """Return the mean of each channel of a map and, for more than 0 classes, a classifier of it."""
+        channels = self.tensors[x].shape[-1]
+        axes = self.constant("axes", np.array([1, 2], np.int32))
+        x = self.op("mean", (x, axes), (1, channels), self.tensors[x].quant, keep_dims=False)
+        attrs = {"activation": "none", "keep_num_dims": False}
+        dense = ("fully_connected", x, (classes, channels), (1, classes), self.quant())
+        return self.filtered(*dense, **attrs) if classes else x
+
     def layer(self, x: str, layer: ChainLayer, activation: str) -> str:
         kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
         filters = (1, *layer.kernel, layer.c_out) if layer.depthwise else (layer.c_out, *layer.kernel, layer.c_in)
@@ -65,10 +81,7 @@ class Growth:
         sides = zip((layer.h, layer.w), layer.kernel, layer.stride, strict=True)
         padding = layer.padding
         if padding != tuple(same_padding(*side) for side in sides):  # .tflite has SAME and VALID only
-            amounts = np.array([(0, 0), *padding, (0, 0)], np.int32)
-            whole = (1, layer.h + sum(padding[0]), layer.w + sum(padding[1]), layer.c_in)
-            x = self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
-            padding = ((0, 0), (0, 0))
+            x, padding = self.padded(x, padding), ((0, 0), (0, 0))
         attrs = {"stride": layer.stride, "dilation": (1, 1), "padding": padding, "activation": activation}
         return self.filtered(kind, x, filters, shape, quant, **attrs)
 
@@ -78,7 +91,7 @@ def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, see
 
     With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
     """
-    first, last = blocks[0].layers[0], blocks[-1].layers[-1]
+    first = blocks[0].layers[0]
     g = Growth((1, first.h, first.w, first.c_in), seed)
     x = "image"
     for block in blocks:
@@ -88,9 +101,5 @@ def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, see
         if block.residual:
             x = g.op("add", (skip, x), g.tensors[x].shape, g.quant(), activation="none")
     if classes is not None:
-        axes = g.constant("axes", np.array([1, 2], np.int32))
-        x = g.op("mean", (x, axes), (1, last.c_out), g.tensors[x].quant, keep_dims=False)
-    if classes:
-        attrs = {"activation": "none", "keep_num_dims": False}
-        x = g.filtered("fully_connected", x, (classes, last.c_out), (1, classes), g.quant(), **attrs)
+        x = g.classified(x, classes)
     return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))

@@ -1,8 +1,8 @@
 """Networks that others have published, as architectures of any image and width, with random weights to come.
 
-Here: ProxylessNAS' network for phones and MnasNet-B1, which has no squeeze-and-excitation. All channels are multiplied by the
-width, those of the last convolution too. MobileNetV2 is in `arch`.
-Sources: arXiv 1812.00332, 1807.11626, and the code of their models.
+Here: ProxylessNAS' network for phones, MnasNet-B1, which has no squeeze-and-excitation, and MCUNet's two largest. All channels
+are multiplied by the width, those of the last convolution too. MobileNetV2 is in `arch`, ResNets are in `resnet`.
+Sources: arXiv 1812.00332, 1807.11626, 2007.10319, and the code of their models.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from .arch import Arch, Group, rounded
 
 CLASSES, STEM, LAST = 1000, 32, 1280
+Table = tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
 # per group: channels, stride of the first block, kernel and expansion of each block
-PROXYLESS_MOBILE = (
+PROXYLESS_MOBILE: Table = (
     (16, 1, (3,), (1,)),
     (32, 2, (5, 3), (3, 3)),
     (40, 2, (7, 3, 5, 5), (3, 3, 3, 3)),
@@ -20,7 +21,7 @@ PROXYLESS_MOBILE = (
     (192, 2, (7, 7, 7, 7), (6, 6, 3, 3)),
     (320, 1, (7,), (6,)),
 )
-MNASNET_B1 = (
+MNASNET_B1: Table = (
     (16, 1, (3,), (1,)),
     (24, 2, (3, 3, 3), (3, 3, 3)),
     (40, 2, (5, 5, 5), (3, 3, 3)),
@@ -28,6 +29,24 @@ MNASNET_B1 = (
     (96, 1, (3, 3), (6, 6)),
     (192, 2, (5, 5, 5, 5), (6, 6, 6, 6)),
     (320, 1, (3,), (6,)),
+)
+MCUNET_320KB: Table = (
+    (8, 1, (3,), (1,)),
+    (16, 2, (7, 3, 7, 5), (3, 5, 5, 4)),
+    (24, 2, (5, 5, 5), (5, 5, 5)),
+    (40, 2, (3, 7, 5), (5, 6, 4)),
+    (48, 1, (5, 7, 3), (5, 5, 5)),
+    (96, 2, (3, 7, 3), (6, 5, 4)),
+    (160, 1, (7,), (5,)),
+)
+MCUNET_512KB: Table = (
+    (16, 1, (3,), (1,)),
+    (24, 2, (7, 3, 5), (3, 5, 4)),
+    (40, 2, (7, 3, 7), (5, 4, 4)),
+    (80, 2, (7, 3, 7), (3, 3, 3)),
+    (96, 1, (3, 5, 5), (4, 3, 3)),
+    (192, 2, (7, 7, 5), (4, 3, 3)),
+    (320, 1, (5,), (4,)),
 )
 
 
@@ -41,6 +60,16 @@ def mnasnet_b1(resolution: int = 224, width: float = 1.0) -> Arch:
     return _scaled(MNASNET_B1, resolution, width)
 
 
-def _scaled(table: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...], resolution: int, width: float) -> Arch:
+def mcunet_320kb(resolution: int = 176, width: float = 1.0) -> Arch:
+    """Return MCUNet's network for 320 kB of SRAM and 1 MB of Flash, which has no convolution before the mean."""
+    return _scaled(MCUNET_320KB, resolution, width, stem=16, last=0)
+
+
+def mcunet_512kb(resolution: int = 160, width: float = 1.0) -> Arch:
+    """Return MCUNet's network for 512 kB of SRAM and 2 MB of Flash, which has no convolution before the mean."""
+    return _scaled(MCUNET_512KB, resolution, width, stem=32, last=0)
+
+
+def _scaled(table: Table, resolution: int, width: float, *, stem: int = STEM, last: int = LAST) -> Arch:
     groups = tuple(Group(rounded(channels * width), *rest) for channels, *rest in table)
-    return Arch((resolution, resolution, 3), rounded(STEM * width), groups, rounded(LAST * width), CLASSES)
+    return Arch((resolution, resolution, 3), rounded(stem * width), groups, rounded(last * width) if last else 0, CLASSES)

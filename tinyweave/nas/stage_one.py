@@ -17,8 +17,9 @@ from typing import Literal
 import numpy as np
 
 from ..ops.window import Size
+from ..papers.patches import peak_bytes
 from ..progress import Progress, silent
-from .arch import Arch, blocks, macs, weights
+from .arch import Arch, blocks, layers, macs, weights
 from .arena import arena
 from .space import SearchSpace, arch_of, sampled
 
@@ -67,9 +68,7 @@ def layer_bytes(arch: Arch) -> int:
 
     The thesis counts so; skips are left out.
     """
-    layers = [layer for block in blocks(arch) for layer in block.layers]
-    pairs = ((layer.in_bytes, layer.out_bytes, layer.depthwise) for layer in layers)
-    return max(max(read, made) if depthwise else read + made for read, made, depthwise in pairs)
+    return peak_bytes(layers(blocks(arch)))
 
 
 def fits(arch: Arch, limits: StageLimits) -> bool:
