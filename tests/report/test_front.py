@@ -45,6 +45,8 @@ def record(model) -> Record:
 def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Record) -> None:
     points, others = record["points"], {each["schedule"]: each for each in record["schedules"]}
     for point, plan in zip(points, api.front(model), strict=True):
+        live = [(step, plan.live(step)) for step, stage in enumerate(plan.stages) for _ in stage.ops]
+        assert [(layer["step"], layer["live"]) for layer in point["layers"]] == live
         assert (point["arena"], point["gap"]) == (sum(plan.arena.values()), plan.gap)
         assert point["constants"] >= constant_bytes(plan.graph, plan.variants) > 0
         cycles = api.cycles_needed(plan, BOARD)

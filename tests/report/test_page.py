@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from cases.maps import segmentation
 import tinyweave as tw
 from tinyweave import planning
 from tinyweave.cli import main
+from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 from tinyweave.report import schema
@@ -79,7 +80,10 @@ def test_what_deploy_prints_meets_the_schema_and_its_page_has_all_of_it(
     assert set(record["digests"]) | {"report.html", "report.md", "report.json", "tinyweave.json"} == {
         x.name for x in out.iterdir()
     }
-    assert data_of((out / "report.html").read_text())["entries"][0]["record"] == record
+    (entry,) = data_of((out / "report.html").read_text())["entries"]
+    assert [board["name"] for board in record["room"]] == record["boards"]
+    assert entry["record"] == record and min(each["arena"] for each in entry["front"]["points"]) <= record["ram"]["arena"]
+    assert faults(entry["front"], "front") == ""
     profiled = printed(capsys, "profile", chain, "--device", "stm32f412")
     assert faults(profiled, "record") == ""
 
@@ -298,18 +302,29 @@ seen.right = drawn(".kept").map((box) => side(box, "x") + side(box, "width"));
 seen.boxesRight = drawn(".whole").map((box) => side(box, "x") + side(box, "width"));
 seen.dots = all("svg circle[tabindex]", section("What RAM costs in time")).length;
 seen.chosen = all("svg circle:not([tabindex])", section("What RAM costs in time")).length;
-const cells = all("tr", section("Side by side")).map((row) => [...row.children].map((cell) => cell.textContent));
+const fits = section("What fits into how much RAM"), budget = fits?.querySelector("input[type=range]");
+const budgetOf = (count) => {
+  budget.value = count;
+  budget.dispatchEvent(new Event("input"));
+  const rows = all("tbody tr", fits).map((row) => [...row.children].map((cell) => cell.textContent));
+  const said = [fits.querySelector(".verdict").textContent, all("p", fits).at(-1).textContent];
+  return { said, rows, bars: all("svg .bar, svg .peak", fits).length, value: Number(budget.value) };
+};
+seen.budgets = budget ? [0, ...BUDGETS, 1e9].map(budgetOf) : null;
+const cellsOf = (what, of) => all(what, of).map((row) => [...row.children].map((cell) => cell.textContent));
+const cells = cellsOf("tr", section("Side by side"));
 seen.compared = Object.fromEntries(cells.map(([name, ...values]) => [name, values]));
+seen.boards = cellsOf("tbody tr", section("Boards with room for it"));
 seen.edges = all("tbody tr", layers).map((row) => row.className.replace("cursor", "").trim());
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
 """
 
 
-def shown(text: str, folder: Path, width: int = 1200) -> dict[str, Any]:
+def shown(text: str, folder: Path, width: int = 1200, budgets: Sequence[int] = ()) -> dict[str, Any]:
     """What a reader sees of a page in a browser, as READER writes it down."""
-    file = folder / "page.html"
-    file.write_text(text.replace("</body>", f"<script>setTimeout(() => {{{READER}}}, 500);</script></body>"))
+    file, reader = folder / "page.html", READER.replace("BUDGETS", json.dumps(budgets))
+    file.write_text(text.replace("</body>", f"<script>setTimeout(() => {{{reader}}}, 500);</script></body>"))
     page = browse(file.as_uri(), folder, 2000, width)
     assert "<title>broken" not in page
     return seen(page)
@@ -317,7 +332,9 @@ def shown(text: str, folder: Path, width: int = 1200) -> dict[str, Any]:
 
 def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     plan, front = records["plan"], records["front"]
-    found = shown(page([Entry(plan, front)]), tmp_path)
+    points, unit = front["points"], 64  # bytes by which the budget moves
+    budgets = [-(-point["arena"] // unit) * unit for point in points]
+    found = shown(page([Entry(plan, front)]), tmp_path, budgets=budgets)
     assert {"Memory over time", "Fused stages", "What RAM costs in time", "Layers", "Proof", "Again"} <= set(found["heads"])
     assert found["boxes"] == len(plan["buffers"])
     for text, buffer in zip((found["first"], found["second"]), plan["buffers"], strict=False):
@@ -337,6 +354,42 @@ def test_a_reader_sees_every_buffer_and_walks_through_them(records: dict[str, di
     for number, _ in rings:  # at last the last rows are kept
         assert abs(found["right"][number] - found["boxesRight"][number]) <= 1 and found["end"][number] > found["begin"][number]
     assert found["dots"] == len(front["points"]) and found["chosen"] == 1
+    check_budgets(found["budgets"], front)
+    check_boards(found["boards"], plan)
+
+
+def check_budgets(found: Sequence[dict[str, Any]], front: dict[str, Any]) -> None:
+    """Hold what is said of budgets, the least and the largest among them, against the plans of a front."""
+    points, others = front["points"], [each for each in front["schedules"] if "arena" in each]
+    assert len(found) == len(points) + 2 and found[0]["value"] < points[-1]["arena"]
+    assert found[-1]["value"] > max(each["arena"] for each in (*points, *others))
+    for each in found:
+        fitting = [point for point in points if point["arena"] <= each["value"]]
+        chosen, (verdict, about) = (fitting or points[-1:])[0], each["said"]
+        peak = max(chosen["layers"], key=lambda layer: layer["live"])
+        too_many = f"✗ No plan fits: {points[-1]['arena'] - each['value']:,} B too many."
+        assert verdict.endswith(f" ms, in {chosen['arena']:,} B.") if fitting else verdict == too_many
+        assert f"runs from {points[-1]['arena']:,} B on" in about and about.endswith(f"{peak['name']}, {peak['live']:,} B.")
+        assert each["bars"] == len(chosen["layers"])
+        plans = {"best": chosen} | {other["schedule"]: other for other in others}
+        assert [row[0] for row in each["rows"]] == list(plans)
+        for name, fits, arena, *_, bottleneck in each["rows"]:
+            plan = plans[name]
+            over = plan["arena"] - each["value"]
+            assert arena == f"{plan['arena']:,}" and fits == ("✓" if over <= 0 else f"✗ {over:,} B too many")
+            assert bottleneck == max(plan["layers"], key=lambda layer: layer["live"])["name"]
+
+
+def check_boards(found: Sequence[list[str]], plan: dict[str, Any]) -> None:
+    """Hold the table against the boards that there are: each with room is there, with what this plan leaves of it."""
+    arena, flash = plan["ram"]["arena"], plan["flash"]["estimate"][1]
+    boards = {each.name: each for each in all_devices() if each.ram >= arena and (each.flash or flash) >= flash}
+    assert 10 < len(boards) < len(all_devices()) and {row[0] for row in found} == set(boards)
+    assert [boards[row[0]].ram for row in found] == sorted(board.ram for board in boards.values())
+    for name, core, _, ram, ram_limit, rom, rom_limit in found:
+        board = boards[name]
+        assert core == board.core and ram.startswith(f"{board.ram - arena:,} (") and ram_limit == f"{board.ram:,}"
+        assert board.flash is None or (rom.startswith(f"{board.flash - flash:,} (") and rom_limit == f"{board.flash:,}")
 
 
 def test_a_narrow_screen_and_hostile_names_break_nothing(records: dict[str, dict[str, Any]], tmp_path: Path) -> None:

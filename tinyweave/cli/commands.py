@@ -397,7 +397,8 @@ def deploy(
         record = records.deployment_record(done)
         record["command"] = command
         record["digests"] = manifest.digests(written.scratch)
-        (written.scratch / "report.html").write_text(page.page([page.Entry(record)]), encoding="utf-8")
+        entry = page.Entry(record, steps.front_of(loaded, board, limits, chosen) if chosen["schedule"] == "best" else None)
+        (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if as_json:

@@ -43,7 +43,6 @@ async function ask() {
   document.body.dataset.settled = String(turn); // for whoever waits until the page stands still
 }
 
-const kib = (count) => (known(count) ? `${rounded(count / 1024)} KiB` : "–");
 const fits = (count) => (count <= state.ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - state.ram * 1024)} too many`));
 
 function drawFast(found) {
@@ -65,7 +64,7 @@ function drawExact(found) {
   const fit = h("p", { id: "verdict", class: `verdict ${record.ram.arena <= room ? "yes" : "no"}` },
     record.ram.arena <= room ? `✓ In ${kib(room)} this is the fastest plan; the network ${from}.` : `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`);
   place.answer.replaceChildren(fit, cards(record));
-  place.layers.replaceChildren(h("h2", {}, "What each layer needs"), layerBars(record, layer));
+  place.layers.replaceChildren(h("h2", {}, "What each layer needs"), layerBars("layers", record.layers, layer, () => room));
   place.plan.replaceChildren(
     ...[section("Memory over time", [entry], () => true, memoryMap), section("Fused stages", [entry], () => record.stages.length, () => record.stages.map((stage) => stageFigure(record, stage)))].filter((part) => part));
   place.table.replaceChildren(section("Layers", [entry], () => true, layersTable));
@@ -103,31 +102,13 @@ async function compareThree() {
   for (const network of THREE) {
     try {
       const { entry, layer } = await post("exact", JSON.stringify({ ...JSON.parse(asked()), network }));
-      parts.push(h("div", { "data-network": network }, h("h3", {}, networks[network].title), layerBars(entry.record, layer)));
+      parts.push(h("div", { "data-network": network }, h("h3", {}, networks[network].title), layerBars(network, entry.record.layers, layer, () => state.ram * 1024)));
     } catch (error) {
       parts.push(h("div", {}, h("h3", {}, networks[network].title), h("p", {}, error.message)));
     }
   }
   place.three.replaceChildren(...parts);
   figures.forEach((again) => again());
-}
-
-/** Draw bars by layer: its bytes as planned, over those that it needs by itself; the budget is a line. */
-function layerBars(record, alone) {
-  const rows = record.layers, budget = state.ram * 1024, most = Math.max(1, ...rows.map((row) => Math.max(row.live, alone[row.name] ?? 0)));
-  const top = Math.max(most, Math.min(budget, most * 1.3));
-  const draw = (width) => {
-    const right = width - 8, column = (right - LEFT) / rows.length, bottom = 236, y = (at) => bottom - (226 * at) / top;
-    const bars = rows.flatMap((row, index) => {
-      const x = LEFT + index * column, before = alone[row.name] ?? 0, words = `${row.name}: ${bytes(row.live)}; by itself ${bytes(before)}`;
-      return [s("rect", { class: "whole", x: x + 0.5, y: y(before), width: Math.max(0.5, column - 1), height: bottom - y(before) }, s("title", {}, words)),
-        s("rect", { class: row.live === record.peak.bytes ? "peak" : "bar", x: x + 0.5, y: y(row.live), width: Math.max(0.5, column - 1), height: bottom - y(row.live) }, s("title", {}, words))];
-    });
-    const line = budget <= top ? [s("path", { class: "limit", d: `M${LEFT} ${y(budget)}H${right}` }), text(right, y(budget) - 4, `budget ${kib(budget)}`, { class: "mark", "text-anchor": "end" })] : [];
-    return s("svg", { width, height: bottom + 6, viewBox: `0 0 ${width} ${bottom + 6}`, role: "img", "aria-label": "Bytes that each layer needs" }, grid(top, y, right), bars, line, s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }));
-  };
-  const peak = rows.find((row) => row.live === record.peak.bytes);
-  return figure("layers", draw, h("figcaption", {}, `Filled: as planned; outlined: each layer by itself. The bottleneck is ${peak.name}, ${bytes(peak.live)}.`));
 }
 
 /** Draw the map of TinyNAS' stage one: which images and widths leave room for good networks, from networks that were planned. */

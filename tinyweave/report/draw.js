@@ -24,6 +24,7 @@ const s = (tag, attributes = {}, ...children) => fill(document.createElementNS(S
 const text = (x, y, words, attributes = {}) => s("text", { x, y, ...attributes }, words);
 const known = (value) => value !== null && value !== undefined;
 const grouped = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : "–");
+const kib = (value) => (known(value) ? `${rounded(value / 1024)} KiB` : "–");
 const bytes = (value) => (known(value) ? `${grouped(value)} B` : "–");
 const short = (words, width) => (words.length * LETTER <= width ? words : width < 3 * LETTER ? "" : `${words.slice(0, Math.floor(width / LETTER) - 1)}…`);
 

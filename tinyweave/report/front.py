@@ -23,6 +23,7 @@ from .columns import clean, rounded
 from .published import published
 from .record import Record, foreseen, overhead
 from .schema import VERSION
+from .tables import plan_layers
 from .words import without_text
 
 Standing = Mapping[str, Plan | CompileError]
@@ -57,6 +58,7 @@ def front_record(
             "slowdown": round(cost / unit, 4) if unit else 1.0,
             **known,
             "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
+            "layers": [{"step": layer.step, "name": layer.name, "live": layer.live} for layer in plan_layers(plan)],
         }
 
     others = [

@@ -277,14 +277,15 @@ function frontFigure(entry) {
     lines.push(s("path", { class: "steps", d: `${path}H${right}` }));
     for (const each of near) {
       lines.push(s("rect", { class: "other", x: x(time(each)) - 4, y: y(each.arena) - 4, width: 8, height: 8, onpointerenter: () => told.replaceChildren(h("b", {}, `schedule ${each.schedule}: `), said(each)) }),
-        text(x(time(each)) + 8, y(each.arena) - 6, each.schedule, { class: "faint" }));
+        text(x(time(each)) + (x(time(each)) > right - 60 ? -8 : 8), y(each.arena) - 6, each.schedule, { class: "faint", "text-anchor": x(time(each)) > right - 60 ? "end" : "start" }));
     }
     const dots = front.points.map((point) => {
       const tell = () => told.replaceChildren(h("b", {}, isChosen(point) ? "the plan of this report: " : ""), `${said(point)}. ${point.gap ? `No plan of this space takes fewer cycles in ${bytes(point.arena - point.gap)}.` : "No plan of this space takes fewer cycles in as many bytes."}`);
       return s("circle", { class: "bar", cx: x(time(point)), cy: y(point.arena), r: 5, role: "img", "aria-label": said(point), onfocus: tell, onpointerenter: tell });
     });
     const isChosen = (point) => point.arena === record.ram.arena && point.macs === record.macs;
-    const chosen = front.points.filter(isChosen).map((point) => s("circle", { cx: x(time(point)), cy: y(point.arena), r: 10, style: "fill:none;stroke:var(--mark);stroke-width:2" }));
+    const own = { ...record.plan, arena: record.ram.arena, slowdown: record.plan.cycles_at_least / front.points[0].cycles_at_least };
+    const chosen = [front.points.find(isChosen) ?? own].filter((point) => Number.isFinite(time(point)) && x(time(point)) <= right && point.arena <= largest).map((point) => s("circle", { cx: x(time(point)), cy: y(point.arena), r: 10, style: "fill:none;stroke:var(--mark);stroke-width:2" }));
     walkable(dots);
     return s("svg", { width, height: bottom + 40, viewBox: `0 0 ${width} ${bottom + 40}`, role: "group", "aria-label": "RAM over time" }, lines, chosen, dots);
   };
@@ -330,6 +331,16 @@ function searchFigure(entry) {
     h("p", { class: "faint" }, `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
     tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
   ];
+}
+
+/** What is left of each board's RAM and Flash. */
+function boardsTable(record) {
+  const { room } = record, percent = (part) => (known(part.left) && part.limit ? ` (${Math.round((100 * part.left) / part.limit)} %)` : ""), number = { number: true, always: true };
+  const left = (key, name) => [`${name} left, B`, (board) => board[key].left, { ...number, show: (value, board) => `${grouped(value)}${percent(board[key])}` }];
+  const columns = [["board", (board) => board.name], ["core", (board) => board.core], ["MHz", (board) => board.clock_hz && board.clock_hz / 1e6, { number: true }],
+    left("ram", "RAM"), ["RAM, B", (board) => board.ram.limit, { number: true }], left("flash", "Flash"), ["Flash, B", (board) => board.flash.limit, { number: true }]];
+  const how = known(record.ram.total) ? "As measured; stack and code differ a little from core to core." : "Estimated: the arena alone, without stack and static data, and Flash by its upper estimate. deploy measures them.";
+  return [h("p", { class: "faint" }, how), room.length ? h("div", { class: "boards" }, table(columns, room)) : h("p", {}, "None of the listed boards has room for it.")];
 }
 
 function reproduce(record) {
@@ -384,6 +395,7 @@ function report(page, entries) {
       section("Fused stages", entries, (entry) => entry.record.stages.length, (entry) => entry.record.stages.map((stage) => stageFigure(entry.record, stage)),
         "A fused stage computes its layers row by row, so that of each map inside only some rows are ever in RAM: the filled part of its box. Play, or the slider, shows which, turn by turn of its loop; grey rows were computed, read, and are gone."),
       section("What RAM costs in time", entries, (entry) => entry.front, frontFigure),
+      section("What fits into how much RAM", entries, (entry) => entry.front, budgetExplorer, "Of these plans, which were made with the report: move the budget, and see which are left. The explorer of the command line plans anew for every knob."),
       section("What each technique saves", entries, (entry) => entry.record.plan.ablation, (entry) => {
         const rows = Object.entries(entry.record.plan.ablation);
         return h("div", { class: "narrow" }, table([["", ([name]) => name], ["arena, B", ([, arena]) => arena, { number: true, bar: true }]], rows));
@@ -392,7 +404,7 @@ function report(page, entries) {
       section("The search", entries, (entry) => entry.search, searchFigure),
       section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
       section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
-      section("Boards with room for it", entries, (entry) => entry.record.boards?.length, (entry) => h("p", {}, entry.record.boards.join(", "))),
+      section("Boards with room for it", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
       section("What would make it fit", entries, (entry) => entry.record.advice?.length, (entry) => entry.record.advice.map((each) => [h("p", {}, `${bytes(each.ram)}${known(each.latency_ms) ? `, ${rounded(each.latency_ms)} ms` : ""}${each.fits ? ": fits" : ""}`), h("pre", {}, each.command)])),
       section("Again", entries, () => true, (entry) => reproduce(entry.record)),
     ].filter((part) => part),

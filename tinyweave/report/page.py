@@ -1,4 +1,4 @@
-"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, draw.js, page.js and the records.
+"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, the scripts and the records.
 
 In: records, as `plan`, `profile` and `deploy` print them, with what else is known of their models. Out: HTML. The script draws;
 the sentences are those of the terminal, and are put beside each record here.
@@ -43,7 +43,7 @@ def filled(title: str, script: str, data: Record, connect: str = "'none'") -> st
         "CONNECT": connect,
         "TITLE": escape(title),
         "CSS": (PARTS / "page.css").read_text(encoding="utf-8"),
-        "SCRIPT": "".join((PARTS / name).read_text(encoding="utf-8") for name in ("draw.js", "page.js")) + script,
+        "SCRIPT": "".join((PARTS / name).read_text(encoding="utf-8") for name in ("draw.js", "budget.js", "page.js")) + script,
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),  # no name ends the script
     }
     before, *rest = (PARTS / "page.html").read_text(encoding="utf-8").split("@")

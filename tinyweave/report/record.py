@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__, api, results
 from ..codegen.model import buffer_labels
-from ..devices import Device
+from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
 from ..planning import Plan
@@ -134,6 +134,7 @@ def record(
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
+        "room": _room(profile.ram, profile.flash) if profile else _room(arena or 0, estimate.upper_bound) if estimate else None,
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
@@ -298,16 +299,10 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
-    sizes = {"ram": board.profile.ram, "flash": board.profile.flash}
-    caps = {"ram": board.limits.ram, "flash": board.limits.flash}
-    parts = {
-        key: {"total": sizes[key], "limit": caps[key], "left": None if (cap := caps[key]) is None else cap - sizes[key]}
-        for key in sizes
-    }
     device = board.device
     return (
-        {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "fits": board.fits}
-        | parts
+        _standing(device, board.profile.ram, board.profile.flash)
+        | {"fits": board.fits}
         | {
             "measured_on": board.profile.core,
             "instructions": board.profile.instructions,
@@ -316,6 +311,21 @@ def _fit(board: results.Fit) -> Record:
             "compiler": board.profile.compiler,
         }
     )
+
+
+def _standing(device: Device, ram: int, flash: int) -> Record:
+    """Return what a device has for so many bytes, and what is then left."""
+    parts = {
+        key: {"total": size, "limit": limit, "left": None if limit is None else limit - size}
+        for key, size, limit in (("ram", ram, device.ram), ("flash", flash, device.flash))
+    }
+    return {"name": device.name, "core": device.core, "clock_hz": device.clock_hz} | parts
+
+
+def _room(ram: int, flash: int) -> list[Record]:
+    """Return the listed devices that hold so many bytes, the one with the least RAM first, and what is left on each."""
+    found = [_standing(device, ram, flash) for device in sorted(all_devices(), key=lambda device: device.ram)]
+    return [each for each in found if all((each[key]["left"] or 0) >= 0 for key in ("ram", "flash"))]
 
 
 def device_record(device: Device) -> Record:
