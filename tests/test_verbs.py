@@ -61,7 +61,11 @@ def test_the_page_about_pytorch_says_what_happens(tmp_path: Path, monkeypatch: p
 
 
 def test_the_lesson_says_what_happens() -> None:
-    assert run_page("LESSON.md") == 6
+    assert run_page("LESSON.md") == 17
+    text = (ROOT / "docs" / "LESSON.md").read_text()
+    assert re.findall(r"^\*\*(\d)\. .*\?\*\*", text, re.MULTILINE) == list("123456789")
+    table, figures = text.partition("## The cheat sheet")[2], ast.literal_eval(BLOCK.findall(text)[-1][1])
+    assert len(figures) == 5 and all(f" {figure} " in table.partition("```")[0] for figure in figures)
 
 
 @pytest.mark.emulator
