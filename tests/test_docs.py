@@ -19,12 +19,15 @@ from cases.ops import Case
 
 from tinyweave.cli import main
 from tinyweave.cli.commands import app
+from tinyweave.explorer.networks import five_layers
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.nas.network import to_graph
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
-RUN = ("DEPLOY.md", "LOOK.md", "RAM.md", "FIRMWARE.md")  # the commands of other pages are run by tests of their own
+# the commands of other pages are run by tests of their own
+RUN = ("DEPLOY.md", "LOOK.md", "RAM.md", "FIRMWARE.md", "PAPERS.md")
 ENDLESS = ("explore",)
 
 
@@ -65,7 +68,7 @@ def test_the_commands_of_a_page_do_what_they_say(
     """Small networks stand in for those of the page."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("webbrowser.open", lambda address: True)
-    chain, other = tiny.chain(), tiny.residual()
+    chain, other = tiny.chain(), to_graph("vww", *five_layers(32, 0.5))
     Path("kws.tflite").write_bytes(to_tflite(chain))
     Path("vww.tflite").write_bytes(to_tflite(other))
     Path("kws_float.tflite").write_bytes(to_tflite(float_case(Case("chain", chain, [])).graph))

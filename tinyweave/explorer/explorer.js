@@ -6,7 +6,7 @@ const place = { front: h("div"), three: h("div", { class: "several" }), answer: 
 const controls = {};
 const THREE = ["mobilenet_v2", "proxyless", "mcunet_320kb"];
 const HALO = 0.12; // what the lecture adds to a patch
-let turn = 0, busy = false, waiting = false, shownFront = null, shownRecord = null;
+let turn = 0, busy = false, waiting = false, shownFront = null, shownRecord = null, shownFast = null;
 
 async function post(path, body, type = "application/json") {
   const response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
@@ -24,6 +24,7 @@ async function ask() {
   drawMap();
   drawFront();
   const known = await post("fast", asked()).catch((error) => ({ error: error.message }));
+  if (mine === turn) shownFast = null;
   if (mine === turn && known && !known.error) drawFast(known);
   waiting = true;
   if (busy) return;
@@ -45,13 +46,18 @@ async function ask() {
 
 const fits = (count) => (count <= state.ram * 1024 ? h("span", { class: "verdict yes" }, "✓ fits") : h("span", { class: "verdict no" }, `✗ ${bytes(count - state.ram * 1024)} too many`));
 
-function drawFast(found) {
+/** Return what the papers' rules say, which stays beside the plan. */
+function byRule(found) {
   const rule = state.schedule === "patch" && state.grid ? (found.layer * (1 + HALO)) / state.grid ** 2 : null;
+  return [card("By formula: the largest input and output", kib(found.layer), fits(found.layer)),
+    rule ? card("The lecture's rule for these patches", kib(rule), fits(rule), h("div", { class: "parts" }, "the peak, and 12 % for halos, by the number of patches; layers behind the patches are left out")) : []];
+}
+
+function drawFast(found) {
+  shownFast = found;
   place.answer.replaceChildren(h("div", { class: "cards" },
     card("Least RAM, by the fast form", kib(found.arena), known(found.arena) ? fits(found.arena) : "not known of such a network"),
-    card("Layer by layer, as the papers count", kib(found.layer), fits(found.layer)),
-    rule ? card("The lecture's rule for these patches", kib(rule), h("div", { class: "parts" }, "the peak, and 12 % for halos, by the number of patches; layers behind the patches are left out")) : [],
-    card("Work", `${rounded(found.macs / 1e6)} M MACs`), card("Weights", kib(found.weights))));
+    byRule(found), card("Work", `${rounded(found.macs / 1e6)} M MACs`), card("Weights", kib(found.weights))));
   place.told.textContent = "The fast form's answer; the plan is on its way.";
 }
 
@@ -63,7 +69,7 @@ function drawExact(found) {
   const room = state.ram * 1024, from = `runs from ${bytes(least)} (${kib(least)}) of arena on`;
   const fit = h("p", { id: "verdict", class: `verdict ${record.ram.arena <= room ? "yes" : "no"}` },
     record.ram.arena <= room ? `✓ In ${kib(room)} this is the fastest plan; the network ${from}.` : `✗ It does not fit into ${kib(room)}: by this schedule the network ${from}.`);
-  place.answer.replaceChildren(fit, cards(record));
+  place.answer.replaceChildren(fit, cards(record), shownFast ? h("div", { class: "cards", id: "rules" }, byRule(shownFast)) : "");
   place.layers.replaceChildren(h("h2", {}, "What each layer needs"), layerBars("layers", record.layers, layer, () => room));
   place.plan.replaceChildren(
     ...[section("Memory over time", [entry], () => true, memoryMap), section("Fused stages", [entry], () => record.stages.length, () => record.stages.map((stage) => stageFigure(record, stage)))].filter((part) => part));
