@@ -123,8 +123,10 @@ def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
     shape, given = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
     if given == shape or (values.ndim == 1 and values.size == tensor.elements):
         return values.reshape(tensor.shape)
-    if len(tensor.shape) == 4 and values.shape[-3:] == (tensor.shape[3], *tensor.shape[1:3]) and values.size == tensor.elements:
-        return np.moveaxis(values.reshape(values.shape[-3:]), 0, -1).reshape(tensor.shape)
+    if len(tensor.shape) == 4 and tensor.shape[0] == 1:  # a map of rows and columns, or of steps, which has one row
+        first = tensor.shape[3], *tensor.shape[1:3]
+        if given == tuple(e for e in first if e != 1):
+            return np.moveaxis(values.reshape(first), 0, -1).reshape(tensor.shape)
     raise CompileError(
         f"{what} has the shape {list(values.shape)}, the input is {list(tensor.shape)}",
         "give that shape, or several along a leading axis",

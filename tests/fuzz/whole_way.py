@@ -1,0 +1,31 @@
+"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be LiteRT's."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from cases.from_torch import trained
+from fuzz.torch_networks import network
+
+import tinyweave as tw
+
+SAMPLES, COMPARED = 4, 2
+JUDGED = "LiteRT's reference kernels"
+
+
+def whole_way(seed: int, core: str, kinds: Counter[str]) -> str | None:
+    """What goes wrong with the network of a seed, None for nothing; `kinds` counts the ops of its int8 form."""
+    module, example = network(seed)
+    samples = np.random.default_rng(seed).standard_normal((SAMPLES, *example.shape)).astype(np.float32)
+    loaded = tw.load(trained(module, seed), example, name=f"network_{seed}")
+    small = tw.quantize(loaded, samples, method="minmax").model
+    kinds.update(op.kind for op in small.graph.ops)
+    left = {op.kind for op in small.graph.ops} & {"transpose"}
+    left |= {tensor.name for tensor in small.graph.tensors.values() if tensor.dtype == "float32"}
+    if left:
+        return f"left in the int8 network: {', '.join(sorted(left))}"
+    found = tw.verify(small, core, samples=COMPARED)
+    if not found.ok:
+        return found.first_difference or f"the arena that was touched is {dict(found.touched)}"
+    return None if found.reference.startswith(JUDGED) else f"only equal to the {found.reference}"
