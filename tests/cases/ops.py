@@ -249,6 +249,11 @@ def _table(rng: Rng, out_quant: Quant | None = None) -> Iterator[Drawn]:
         yield f"scale{x.scale:.3g}", [x], out, {}
 
 
+def _gelu(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, operands, out, _) in enumerate(_table(rng)):
+        yield f"{about}-{number % 2}", operands, out, {"approximate": bool(number % 2)}
+
+
 def _quantize(rng: Rng) -> Iterator[Drawn]:
     pairs = [("float32", "int8"), ("float32", "uint8"), ("float32", "int16"), ("int8", "uint8"), ("uint8", "int8")]
     pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16")]
@@ -741,6 +746,7 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
                 yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
+NOT_IN_LITERT = {"elu"}  # among its reference kernels; others of its own have it
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "add": _sum,
     "arg_max": _arg_max,
@@ -759,6 +765,8 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     "fully_connected": fully_connected,
     "gather": _gather,
     "gather_nd": _gather_nd,
+    "elu": _table,
+    "gelu": _gelu,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
     "log_softmax": _log_softmax,

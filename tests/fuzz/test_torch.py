@@ -1,4 +1,7 @@
-"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times."""
+"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times.
+
+Some go the whole way: to int8, C and an emulated core. `bench/torch_networks.py` sends as many as are wanted.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'
 
 from cases.from_torch import distances, trained
 from fuzz.torch_networks import network
+from fuzz.whole_way import whole_way
 
 from tinyweave.importers.aten import OPS, QUANTISED
 from tinyweave.importers.torch import exported
@@ -38,6 +42,14 @@ def test_every_op_is_there_often(litert: ModuleType) -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
         seen += ops_where_close(seed, litert)
-    elsewhere = {*QUANTISED, "bmm", "matmul", "scaled_dot_product_attention"}  # see test_quantised and test_attention
+    # see test_quantised, test_attention and test_torch
+    elsewhere = {*QUANTISED, "elu", "bmm", "matmul", "scaled_dot_product_attention"}
     rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < OF_EACH}
     assert not rare
+
+
+@pytest.mark.emulator
+@pytest.mark.litert
+@pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1000, 1030))])
+def test_a_random_network_goes_the_whole_way(seed: int, emulator: None) -> None:
+    assert whole_way(seed, "cortex-m4", Counter()) is None

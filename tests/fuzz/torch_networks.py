@@ -112,7 +112,7 @@ def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
         and rng.random() < 0.5
     ):
         return made.use(nn.ReLU(inplace=True))  # elsewhere another layer may read what it overwrites
-    others = [nn.Hardtanh(-0.5, 2), nn.GELU("tanh"), nn.LeakyReLU(rng.random()), nn.PReLU(shape[1])]
+    others = [nn.Hardtanh(-0.5, 2), nn.GELU(("none", "tanh")[shape[1] % 2]), nn.LeakyReLU(rng.random()), nn.PReLU(shape[1])]
     last = 1 if len(shape) > 2 else -1
     others += [nn.Softmax(last), nn.LogSoftmax(last), *([nn.Dropout2d()] if len(shape) == 4 else [])]
     return made.use(rng.choice([*(name() for name in names), *others]))

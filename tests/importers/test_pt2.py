@@ -171,7 +171,7 @@ def set_large(program: Any) -> None:
 
 
 def set_unknown(program: Any) -> None:
-    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.aten.elu.default"
+    program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.aten.softplus.default"
 
 
 def set_zeros(program: Any) -> None:
@@ -190,7 +190,7 @@ def set_zeros(program: Any) -> None:
         ({"weights": set_negative}, "not a readable .pt2 file: -4 as an extent"),
         ({"graph": set_dynamic}, "'x': has the dynamic extent s77; export it with fixed shapes"),
         ({"graph": set_large}, "elements"),
-        ({"graph": set_unknown}, "elu (in conv): TFLite has no op for it here"),
+        ({"graph": set_unknown}, "softplus (in conv): TFLite has no op for it here"),
         ({"graph": set_zeros}, "makes a constant of the shape [1048576, 1048576]"),
         ({"weight": b"\0\0\xc0\x7f" * 108}, "'conv.weight': holds values that are not finite"),
         ({"order": b"big"}, "high byte first"),

@@ -472,7 +472,12 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("tw_arg_max_s8_s64", ("arg_max",), "tw_arg_max", ("int8", "int64"), has_part=False, distance=distance.reduced),
     Variant("tw_softmax_s8", ("softmax",), "tw_softmax", distance=distance.elementwise),
     Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
-    Variant("tw_lookup_s8", ("logistic", "tanh", "leaky_relu", "hard_swish"), "tw_lookup", distance=distance.elementwise),
+    Variant(
+        "tw_lookup_s8",
+        ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu"),
+        "tw_lookup",
+        distance=distance.elementwise,
+    ),
     Variant(
         "tw_requantize_s8_s8", ("quantize", "relu", "relu6", "relu_n1_to_1"), "tw_requantization", distance=distance.elementwise
     ),

@@ -1,11 +1,13 @@
-"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, relu_n1_to_1, logistic, tanh.
+"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, relu_n1_to_1, logistic,
+tanh, elu, gelu.
 
-Source: TFLite reference_integer_ops add.h, mul.h; activations.cc, where logistic and tanh are tables of 256 results of float32
-arithmetic.
+Source: TFLite reference_integer_ops add.h, mul.h; activations.cc, where the last four are tables of 256 results of float32
+arithmetic; reference/gelu.h.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,6 +39,8 @@ from .spec import (
     windows_one_to_one,
 )
 from .window import ONE_TO_ONE, Windows
+
+Real = NDArray[np.float32]
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 
@@ -84,17 +88,41 @@ def relu_rescale(graph: Graph, op: Op) -> Rescale:
 
 
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
-    """Return what a logistic or tanh gives for the inputs -128 .. 127, in this order."""
+    """Return what a logistic, tanh, elu or gelu gives for the inputs -128 .. 127, in this order."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
-    # the C library's float32 results are the float64 ones, rounded
-    if op.kind == "tanh":
-        value = np.tanh(real.astype(np.float64)).astype(np.float32)
-    else:
-        with np.errstate(over="ignore"):
-            value = np.float32(1) / (np.float32(1) + np.exp(-real.astype(np.float64)).astype(np.float32))
+    with np.errstate(over="ignore"):
+        value = TABLES[op.kind](op, real)
     scaled = round_half_away(value * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
     return np.asarray(np.clip(scaled, -128, 127), np.int8)
+
+
+# the C library's float32 results are the float64 ones, rounded
+
+
+def _logistic(op: Op, x: Real) -> Real:
+    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)))
+
+
+def _tanh(op: Op, x: Real) -> Real:
+    return np.tanh(x.astype(np.float64)).astype(np.float32)
+
+
+def _elu(op: Op, x: Real) -> Real:
+    return np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x)
+
+
+def _gelu(op: Op, x: Real) -> Real:
+    """Return x times the part of a normal distribution below x, by erfc or, if `approximate`, by tanh."""
+    if op.attrs["approximate"]:
+        inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
+        return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(op, inner)))
+    below = erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
+    return np.asarray(np.float32(0.5) * x * below)
+
+
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
+TABLES = {"elu": _elu, "gelu": _gelu, "logistic": _logistic, "tanh": _tanh}
 
 
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -176,4 +204,6 @@ SPECS = (
     _unary("relu_n1_to_1", reference_relu, bounds_fit),
     _unary("logistic", reference_table, logistic_output_is_256th),
     _unary("tanh", reference_table),
+    _unary("elu", reference_table),
+    _unary("gelu", reference_table),
 )

@@ -141,6 +141,13 @@ def _leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(np.where(x > 0, x, x * np.float32(op.attrs["alpha"])))
 
 
+def _gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = _operand(arrays)
+    if op.attrs["approximate"]:
+        return _finish(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+    return _finish(0.5 * x * elementwise.erfc(-x * np.sqrt(0.5)))
+
+
 def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(_operand(arrays).mean(axis=reduce.axes(graph, op)).reshape(reduce.infer(graph, op)[0]))
 
@@ -200,7 +207,9 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "batch_matmul": _batch_matmul,
     "conv_2d": _conv_2d,
     "depthwise_conv_2d": _depthwise_conv_2d,
+    "elu": _unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
     "fully_connected": _fully_connected,
+    "gelu": _gelu,
     "hard_swish": _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
     "leaky_relu": _leaky_relu,
     "log_softmax": _log_softmax,

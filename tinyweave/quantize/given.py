@@ -30,6 +30,8 @@ ALL: Range = (-inf, inf)
 AVERAGING = ("average_pool_2d", "resize_bilinear")  # tied kinds that make numbers between those that they read
 # what a function of one element can give
 IMAGES: Mapping[str, Range] = {
+    "elu": (-1.0, inf),
+    "gelu": (-0.1701, inf),
     "hard_swish": (-0.375, inf),
     "logistic": (0.0, 1.0),
     "relu": (0.0, inf),

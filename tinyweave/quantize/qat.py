@@ -33,7 +33,7 @@ VIEWS = frozenset(("expand_dims", "reshape", "squeeze"))
 LIMITS = {"none": None, "relu": (0.0, None), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 ROUNDED_TWICE = frozenset(("conv_2d", "depthwise_conv_2d", "mean", "mul"))  # first to a few bits behind the point
 # kinds whose kernels are integer arithmetic of their own, on one value each
-BY_TABLE = frozenset(("hard_swish", "leaky_relu", "logistic", "relu", "relu6", "relu_n1_to_1", "tanh"))
+BY_TABLE = frozenset(("elu", "gelu", "hard_swish", "leaky_relu", "logistic", "relu", "relu6", "relu_n1_to_1", "tanh"))
 Inputs = list[Tensor]  # activations [samples, *shape], constants [*shape], those left out are not there
 
 
@@ -349,7 +349,9 @@ KINDS: dict[str, Callable[[Graph, Op, Inputs], Tensor]] = {
     "add": _binary(torch.add),
     "conv_2d": _convolved,
     "depthwise_conv_2d": _convolved,
+    "elu": _unary(functional.elu),
     "fully_connected": _dense,
+    "gelu": lambda graph, op, arrays: functional.gelu(arrays[0], approximate="tanh" if op.attrs["approximate"] else "none"),
     "hard_swish": _unary(functional.hardswish),
     "leaky_relu": lambda graph, op, arrays: functional.leaky_relu(arrays[0], op.attrs["alpha"]),
     "logistic": _unary(torch.sigmoid),

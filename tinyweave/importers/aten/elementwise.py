@@ -105,11 +105,13 @@ def silu(b: Builder, x: Map) -> Map:
 
 
 def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
-    if approximate != "tanh":
-        raise Unsupported("it needs erf; use nn.GELU(approximate='tanh')")
-    cube = binary("mul")(b, binary("mul")(b, x, x), x)
-    inner = binary("mul")(b, binary("add")(b, x, binary("mul")(b, cube, 0.044715)), np.sqrt(2 / np.pi))
-    return binary("mul")(b, binary("mul")(b, x, 0.5), binary("add")(b, b.like("tanh", inner), 1.0))
+    return b.like("gelu", x, approximate=approximate == "tanh")
+
+
+def elu(b: Builder, x: Map, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Map:
+    if (alpha, scale, input_scale) != (1, 1, 1):
+        raise Unsupported("its negative side is scaled; only alpha 1 is supported")
+    return b.like("elu", x)
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:

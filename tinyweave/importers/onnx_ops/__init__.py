@@ -74,6 +74,7 @@ MAPPED: Mapping[str, Function] = {
     "Flatten": flatten,
     "GRU": recurrent("gru", (1, 0, 2), ("Sigmoid", "Tanh")),
     "Gather": gather,
+    "Elu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha),
     "Gelu": elementwise.gelu,
     "Gemm": gemm,
     "GlobalAveragePool": whole("mean"),

@@ -1,0 +1,51 @@
+"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be LiteRT's.
+
+In: how many. Out: the seed of each network that fails or is refused, with the reason, at once; at the end how many ops of
+each kind, and exit code 1 where any failed. `--first SEED --count 1` runs one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in place of this folder, whose fuzz.py would hide the other
+
+from fuzz.whole_way import whole_way
+
+from tinyweave import api
+
+
+def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
+    """What is wrong with the network of this seed, None for nothing."""
+    try:
+        return whole_way(seed, core, kinds)
+    except Exception:
+        return traceback.format_exc(limit=-4)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--core", default=api.DEFAULT_CORE, help="the emulated core")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")  # of torch's exporter
+    kinds: Counter[str] = Counter()
+    failed, begun, seeds = 0, time.monotonic(), range(options.first, options.first + options.count)
+    for seed in seeds:
+        if reason := failure(seed, options.core, kinds):
+            failed += 1
+            print(f"seed {seed}: {reason}", flush=True)
+    print(f"{len(seeds)} networks in {time.monotonic() - begun:.0f} s, seeds {seeds[0]} to {seeds[-1]}: {failed} failed")
+    print(f"{kinds.total()} ops of {len(kinds)} kinds: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
