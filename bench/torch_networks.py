@@ -14,7 +14,8 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in place of this folder, whose fuzz.py would hide the other
+sys.path.pop(0)  # whose fuzz.py would hide the other
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fuzz.whole_way import whole_way
 

@@ -204,6 +204,18 @@ def test_a_given_scale_that_is_read_twice_is_requantised_twice() -> None:
     assert Counter(op.kind for op in graph.ops) == {"softmax": 1, "relu": 1, "quantize": 2, "concatenation": 1}
 
 
+def test_ops_that_are_added_have_names_for_c() -> None:
+    """Whatever the tensors are called: PyTorch's have dots."""
+    both = chain(
+        ("softmax", ("a",), "parts.0", (1, 4), {"beta": 1.0}),
+        ("relu", ("a",), "parts.1", (1, 4), {}),
+        ("concatenation", ("parts.0", "parts.1"), "c", (1, 8), JOIN),
+        inputs=(real_input("a", (1, 4)),),
+    )
+    graph = int8_of(both, [[np.full((1, 4), 3.0, np.float32)]])
+    assert len(graph.ops) == 4 and all(op.name.isidentifier() for op in graph.ops)
+
+
 def test_outputs_of_a_known_range_have_the_scale_that_tflite_demands() -> None:
     given = {"softmax": (1 / 256, -128), "logistic": (1 / 256, -128), "tanh": (1 / 128, 0), "log_softmax": (1 / 16, 127)}
     for kind, (scale, zero) in given.items():

@@ -100,7 +100,7 @@ def to_int8(
                 inputs[index] = name_of_copy = found.requantised[op.name, index]
                 copy = replace(tensor, name=name_of_copy, dtype="int8", quant=of[name_of_copy])
                 tensors[copy.name] = copy
-                ops.append(Op(f"quantize_{copy.name}", "quantize", (tensor.name,), (copy.name,)))
+                ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy.name,)))
         new = replace(op, inputs=tuple(inputs))
         ops.append(_with_constants(graph, new, of, tensors, weights.get(op.name, INT8)))
     init = tuple(_first_value(graph, op, tensors) for op in graph.init)
