@@ -71,8 +71,8 @@ def test_channels_of_a_signal_are_put_last_too() -> None:
     values = np.arange(2 * 15, dtype=np.float32).reshape(2, 1, 3, 5)
     samples = open_samples(values, network((1, 1, 5, 3)))
     assert np.array_equal(samples.batch([0, 1])["x"], values.transpose(0, 1, 3, 2)[:, None])
-    with pytest.raises(CompileError, match=r"sample 0 has the shape \[2, 3, 5\], the input is \[2, 1, 5, 3\]"):
-        open_samples(values[None, :, 0], network((2, 1, 5, 3))).batch([0])
+    with pytest.raises(CompileError, match=r"sample 0 has the shape \[1, 3, 5\], the input is \[2, 1, 5, 3\]"):
+        open_samples([values[0]], network((2, 1, 5, 3))).batch([0])
 
 
 def test_scale_and_offset_are_applied_once_and_kept() -> None:
