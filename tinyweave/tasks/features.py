@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
+from .c_tables import header
 
 Ints = NDArray[np.int64]
 WINDOW_BITS, TWIDDLE_BITS, WEIGHT_BITS = 15, 30, 8
@@ -145,17 +146,7 @@ class LogMel:
             ("uint16_t", "weights", weights),
             ("uint8_t", "logarithms", self.logarithms),
         )
-        lines = [
-            f"/* Sizes and tables of log_mel.c: {self.text()}. */",
-            "#ifndef LOG_MEL_TABLES_H",
-            "#define LOG_MEL_TABLES_H",
-            "",
-        ]
-        lines += ["#include <stdint.h>", ""]
-        lines += [f"#define LOG_MEL_{name} {value}" for name, value in sizes.items()]
-        for kind, name, values in tables:
-            lines += ["", f"static const {kind} tw_log_mel_{name}[{len(values)}] = {{", *_wrapped(values), "};"]
-        return "\n".join([*lines, "", "#endif", ""])
+        return header("log_mel", self.text(), sizes, tables)
 
     def c_files(self) -> dict[str, str]:
         """Return the C of one frame's features, by file name."""
@@ -200,8 +191,3 @@ def _bit_reversed(count: int) -> Ints:
     while len(order) < count:
         order = np.concatenate((2 * order, 2 * order + 1))
     return order
-
-
-def _wrapped(values: Ints, per_line: int = 12) -> list[str]:
-    numbers = [str(int(value)) for value in values]
-    return ["    " + ", ".join(numbers[i : i + per_line]) + "," for i in range(0, len(numbers), per_line)]

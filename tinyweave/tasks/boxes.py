@@ -1,0 +1,186 @@
+"""From a detector's head to boxes, in integers, and the C that gives the same bytes.
+
+Each cell of the head has for each anchor: centre down and right, rows, columns, object or not, and a score for each class where
+there are several. The centre lies in its cell by a logistic function, rows and columns are the anchor's times an exponential
+(YOLO9000, arXiv 1612.08242). Both are tables over the 256 values of int8. Boxes that overlap a better one of their class go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir import CompileError, Quant
+from .c_tables import header
+from .dataset import Dataset
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+UNIT_BITS = 4  # coordinates are 16ths of a pixel
+PROBABILITY_BITS, GROWTH_BITS, OVERLAP_BITS = 15, 12, 8
+LARGEST = 16.0  # times its anchor, a box
+MOST = 128  # boxes that are candidates at a time
+OVERLAP = 0.45  # with a better box of its class, above which a box goes
+TERMS = 5  # centre, size and object of an anchor, before its classes
+HERE = Path(__file__).parent
+BOX = np.dtype([("top", "<i2"), ("left", "<i2"), ("bottom", "<i2"), ("right", "<i2"), ("score", "<u2"), ("label", "<u2")])
+
+
+@dataclass(frozen=True)
+class Head:
+    """size: rows and columns of the image. stride: pixels per cell. anchors: rows and columns of each, in pixels."""
+
+    size: tuple[int, int]
+    stride: int
+    anchors: tuple[tuple[float, float], ...]
+    classes: int
+
+    @property
+    def scores(self) -> int:
+        """Return the scores of an anchor besides its object's: one class alone needs none."""
+        return self.classes if self.classes > 1 else 0
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return rows, columns and channels."""
+        rows, columns = (side // self.stride for side in self.size)
+        return rows, columns, len(self.anchors) * (TERMS + self.scores)
+
+    @property
+    def units(self) -> Ints:
+        """Return the anchors [n, 2] in units."""
+        return np.round(np.array(self.anchors) * 2**UNIT_BITS).astype(np.int64)
+
+    def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
+        """Return the boxes of a head's int8 values (`shape`), the best first, as `boxes.c` does, with at least the threshold.
+
+        Of equal scores the first of rows, columns, anchors is the better one.
+        """
+        probability, growth = self.tables(quant)
+        cells = self._cells(values).astype(np.int64) + 128
+        score = probability[cells[..., 4]]
+        label = cells[..., TERMS:].argmax(axis=3) if self.scores else np.zeros_like(score)
+        if self.scores:
+            score = (score * probability[cells[..., TERMS:].max(axis=3)]) >> PROBABILITY_BITS
+        chosen = self._best(score, self.limit(threshold))
+        rows, columns, anchors = np.unravel_index(chosen, score.shape)
+        cell, step = cells[rows, columns, anchors], self.stride << UNIT_BITS
+        half = 1 << (PROBABILITY_BITS - 1)
+        centre = [(step * probability[cell[:, axis]] + half) >> PROBABILITY_BITS for axis in (0, 1)]
+        half = 1 << (GROWTH_BITS - 1)
+        sides = [(self.units[anchors, axis] * growth[cell[:, 2 + axis]] + half) >> GROWTH_BITS for axis in (0, 1)]
+        first = [place * step + own - (side >> 1) for place, own, side in zip((rows, columns), centre, sides, strict=True)]
+        last = [begin + side for begin, side in zip(first, sides, strict=True)]
+        edges = np.clip(np.stack([*first, *last], axis=1), 0, [side << UNIT_BITS for side in (*self.size, *self.size)])
+        labels, scores = label.reshape(-1)[chosen], score.reshape(-1)[chosen]
+        kept = suppressed(edges, labels, round(OVERLAP * 2**OVERLAP_BITS) / 2**OVERLAP_BITS)
+        boxes = np.zeros(len(kept), BOX)
+        for index, name in enumerate(("top", "left", "bottom", "right")):
+            boxes[name] = edges[kept, index]
+        boxes["score"], boxes["label"] = scores[kept], labels[kept]
+        return boxes
+
+    def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
+        """Return the boxes [n, 6] (label, edges in pixels, score) of a head's real values, without any rounding."""
+        cells = self._cells(values).astype(np.float64)
+        score = _logistic(cells[..., 4])
+        label = cells[..., TERMS:].argmax(axis=3) if self.scores else np.zeros(score.shape, np.int64)
+        if self.scores:
+            score = score * _logistic(cells[..., TERMS:].max(axis=3))
+        chosen = self._best(score, threshold)
+        rows, columns, anchors = np.unravel_index(chosen, score.shape)
+        cell = cells[rows, columns, anchors]
+        centre = (np.stack((rows, columns), axis=1) + _logistic(cell[:, :2])) * self.stride
+        sides = np.array(self.anchors)[anchors] * np.exp(np.minimum(cell[:, 2:4], np.log(LARGEST)))
+        edges = np.clip(np.concatenate((centre - sides / 2, centre + sides / 2), axis=1), 0, (*self.size, *self.size))
+        labels, scores = label.reshape(-1)[chosen], score.reshape(-1)[chosen]
+        kept = suppressed(edges, labels, OVERLAP)
+        return np.column_stack((labels[kept], edges[kept], scores[kept]))
+
+    def tables(self, quant: Quant) -> tuple[Ints, Ints]:
+        """Return, for -128 .. 127, the logistic function and the exponential of what int8 values stand for."""
+        real = (np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0]
+        probability = np.round(_logistic(real) * 2**PROBABILITY_BITS)
+        growth = np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS)
+        return probability.astype(np.int64), growth.astype(np.int64)
+
+    def c_files(self, quant: Quant) -> dict[str, str]:
+        """Return the C that makes boxes of the head's int8 values, by file name."""
+        probability, growth = self.tables(quant)
+        rows, columns, _ = self.shape
+        sizes = {
+            "ROWS": rows,
+            "COLUMNS": columns,
+            "ANCHORS": len(self.anchors),
+            "CLASSES": self.classes,
+            "SCORES": self.scores,
+            "STRIDE": self.stride,
+            "UNIT_BITS": UNIT_BITS,
+            "PROBABILITY_BITS": PROBABILITY_BITS,
+            "GROWTH_BITS": GROWTH_BITS,
+            "OVERLAP_BITS": OVERLAP_BITS,
+            "OVERLAP": round(OVERLAP * 2**OVERLAP_BITS),
+            "MOST": MOST,
+        }
+        tables = (
+            ("uint16_t", "probability", probability),
+            ("uint32_t", "growth", growth),
+            ("uint16_t", "anchors", self.units.reshape(-1)),
+        )
+        about = f"{rows} x {columns} cells, {len(self.anchors)} anchors, {self.classes} class{'es' * (self.classes > 1)}"
+        files = {name: (HERE / name).read_text() for name in ("boxes.c", "boxes.h")}
+        return {**files, "boxes_tables.h": header("boxes", about, sizes, tables)}
+
+    def limit(self, threshold: float) -> int:
+        """Return a threshold as the C takes it."""
+        if not 0 < threshold <= 1:
+            raise CompileError(f"{threshold:g} is no threshold of a score", "give a number above 0, at most 1")
+        return max(1, round(threshold * 2**PROBABILITY_BITS))
+
+    def _cells(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        rows, columns, _ = self.shape
+        return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
+
+    def _best(self, score: NDArray[np.generic], threshold: float) -> Ints:
+        """Return the places of the best scores, the first ones first where they are equal."""
+        flat = np.asarray(score, np.float64).reshape(-1)
+        order = np.argsort(-flat, kind="stable")[:MOST]
+        return np.asarray(order[flat[order] >= threshold], np.int64)
+
+
+def head_of(data: Dataset) -> Head | None:
+    """Return the head that a data set's boxes need; None where the samples have classes only."""
+    prepared = data.preparation
+    if data.kind != "detection":
+        return None
+    anchors = tuple((float(rows), float(columns)) for rows, columns in prepared["anchors"])
+    return Head((prepared["size"][0], prepared["size"][1]), prepared["stride"], anchors, len(data.classes))
+
+
+def as_rows(boxes: NDArray[np.void]) -> Floats:
+    """Return boxes [n, 6] as label, edges in pixels, score."""
+    edges = np.stack([boxes[name] for name in ("top", "left", "bottom", "right")], axis=1) / 2**UNIT_BITS
+    return np.column_stack((boxes["label"], edges, boxes["score"] / 2**PROBABILITY_BITS)).astype(np.float64)
+
+
+def suppressed(edges: NDArray[np.generic], labels: Ints, limit: float) -> list[int]:
+    """Return which boxes stay, of those in the order of their scores: none overlaps a better one of its class by more."""
+    sides = np.asarray(edges[:, 2:] - edges[:, :2])  # type: ignore[operator]
+    areas, kept = sides[:, 0] * sides[:, 1], list[int]()
+    alive = np.ones(len(edges), bool)
+    for index in range(len(edges)):
+        if not alive[index]:
+            continue
+        kept.append(index)
+        inside = np.minimum(edges[index, 2:], edges[:, 2:]) - np.maximum(edges[index, :2], edges[:, :2])
+        shared = np.where((inside > 0).all(axis=1), inside[:, 0] * inside[:, 1], 0)
+        union = areas[index] + areas - shared
+        alive &= (shared <= limit * union) | (labels != labels[index])
+    return kept
+
+
+def _logistic(values: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(values, -60, 60))))
