@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import wave
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,23 @@ WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")
 
 def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
     """Return an image [rows, columns, channels], resized by bilinear interpolation; 1 channel: grey, 3: red, green, blue."""
+    return _read(path, channels, lambda own: (rows, columns))[0]
+
+
+def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    """Return an image as large as it can be in so many rows and columns with its own proportions, and its own size."""
+
+    def fitted(own: tuple[int, int]) -> tuple[int, int]:
+        factor = min(rows / own[0], columns / own[1])
+        return min(rows, max(1, round(own[0] * factor))), min(columns, max(1, round(own[1] * factor)))
+
+    return _read(path, channels, fitted)
+
+
+def _read(
+    path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
+) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    """Return an image resized to what `size` makes of its own rows and columns, and these."""
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         from PIL import Image
@@ -36,8 +54,10 @@ def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np
         raise CompileError("reading images needs Pillow", "pip install 'tinyweave[images]', or give an .npy file") from error
     try:
         with Image.open(BytesIO(raw)) as image:
+            own = image.height, image.width
+            rows, columns = size(own)
             seen = image.convert("L" if channels == 1 else "RGB").resize((columns, rows), Image.Resampling.BILINEAR)
-            return np.asarray(seen).reshape(rows, columns, channels)
+            return np.asarray(seen).reshape(rows, columns, channels), own
     except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
         raise CompileError(f"'{path}' cannot be read as an image: {error}", MEND) from error
 

@@ -26,12 +26,15 @@ MAX_BYTES = 1 << 33  # of all samples as the network takes them
 MIN_OF_CLASS = 5  # samples of each class in training; fewer teach nothing
 SCALE = 1 / 128  # real value of one step of the network's input
 FOLDERS = "give a folder that has a folder of files for each class"
+PLURALS = {"sample": "samples", "box": "boxes"}
 ONE_LABEL = "a network that tells classes apart needs two"
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """values: int8 [samples, rows, columns, channels]. labels: a class each. parts: index in PARTS of each.
+    """values: int8 [samples, rows, columns, channels]. parts: index in PARTS of each.
+
+    labels: a class each; of detection boxes [samples, most, 6], see `detection.BOX`.
 
     preparation: what was done to the files' values, as data of a few lines: what firmware must do, too.
     """
@@ -39,11 +42,11 @@ class Dataset:
     kind: str
     classes: tuple[str, ...]
     values: NDArray[np.int8]
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     parts: NDArray[np.uint8]
     preparation: Mapping[str, Any]
 
-    def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
         """Return the samples and the labels of one part."""
         chosen = np.flatnonzero(self.parts == PARTS.index(name))
         return self.values[chosen], self.labels[chosen]
@@ -139,12 +142,17 @@ def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence
     """Raise CompileError where there is one class only, or a class that training, validation or test does not see."""
     if len(classes) < 2:
         raise CompileError(f"there is one class only, '{classes[0]}'", ONE_LABEL)
+    check_counts(classes, labels, parts, "sample")
+
+
+def check_counts(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str], what: str) -> None:
+    """Raise CompileError where training, validation or test has not enough of a class."""
     counts = Counter(zip(labels, parts, strict=True))
     for label in classes:
         for part, needed in (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1)):
             if counts[label, part] < needed:
                 have = counts[label, part]
                 raise CompileError(
-                    f"class '{label}' has {have} sample{'s' if have != 1 else ''} for {part}",
+                    f"class '{label}' has {have} {what if have == 1 else PLURALS[what]} for {part}",
                     f"give it more files: at least {needed} for {part}; a fifth of all are for test",
                 )

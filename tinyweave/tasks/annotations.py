@@ -1,0 +1,201 @@
+"""Images with boxes drawn on them: VOC folders (an XML file per image) and COCO folders (a JSON file). Out: Annotated.
+
+Files are untrusted: XML with a document type is refused, for only there can entities be declared, and so is any number that is
+none. Sources: the development kit of PASCAL VOC 2012, the data format of cocodataset.org.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from ..files import read_file
+from ..ir import CompileError
+from ..media import IMAGES, MEND
+from .dataset import MAX_FILES, PARTS
+
+COUNTED, DIFFICULT, CROWD = 0, 1, 2  # what evaluation does with a box: it counts; it is ignored; as many persons it is ignored
+XML_FOLDERS, IMAGE_FOLDERS = ("annotations", "Annotations"), ("images", "JPEGImages")
+LISTS = Path("ImageSets", "Main")
+MAX_XML, MAX_JSON = 1 << 20, 1 << 30  # bytes
+MAX_PIXELS = 1 << 20  # of a coordinate
+WANTED = "give a folder with annotations/*.xml and images/, or with COCO's .json file beside its images"
+PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
+
+
+class LabelledBox(NamedTuple):
+    """A box in pixels of its image: edges, not centres of pixels. flag: COUNTED, DIFFICULT or CROWD."""
+
+    label: str
+    top: float
+    left: float
+    bottom: float
+    right: float
+    flag: int = COUNTED
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """An image, its rows and columns as its annotation says (None: it does not), its boxes, and the part that a list says."""
+
+    path: Path
+    size: tuple[int, int] | None
+    boxes: tuple[LabelledBox, ...]
+    part: str | None = None
+
+
+def read_annotations(folder: Path) -> list[Annotated]:
+    """Return the annotated images of a VOC or COCO folder in the order of their paths.
+
+    An image that an annotation names must be there. An image without annotation is left out, for nobody looked at it.
+    """
+    if not folder.is_dir():
+        raise CompileError(f"'{folder}' is no folder", WANTED)
+    for name in XML_FOLDERS:
+        if files := sorted((folder / name).glob("*.xml")):
+            return _voc(folder, files)
+    found = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
+    if not found:
+        raise CompileError(f"'{folder}' holds no annotations", WANTED)
+    images = [image for file in found for image in _coco(folder, file)]
+    if len({image.path for image in images}) < len(images):
+        raise CompileError(f"'{folder}' annotates an image twice", "give each image's boxes in one .json file")
+    return sorted(_with_a_test(images), key=lambda image: image.path)
+
+
+def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
+    """Read VOC's annotations; coordinates count pixels from 1, and the last one lies inside the box."""
+    if len(files) > MAX_FILES:
+        raise CompileError(f"'{folder}' holds {len(files):,} annotations", f"at most {MAX_FILES:,} are supported")
+    images = next((folder / name for name in IMAGE_FOLDERS if (folder / name).is_dir()), folder)
+    listed = _listed(folder / LISTS)
+    found = []
+    for file in files:
+        root = _xml(file)
+        size = [_whole(file, root.findtext(f"size/{side}") or "0") for side in ("height", "width")]
+        boxes = []
+        for item in root.iterfind("object"):
+            label = (item.findtext("name") or "").strip()
+            sides = [_number(file, item.findtext(f"bndbox/{side}")) for side in ("ymin", "xmin", "ymax", "xmax")]
+            flag = DIFFICULT if (item.findtext("difficult") or "").strip() == "1" else COUNTED
+            boxes.append(LabelledBox(label, sides[0] - 1, sides[1] - 1, sides[2], sides[3], flag))
+        path = _image(images, (root.findtext("filename") or "").strip(), file)
+        part = listed.get(file.stem, "unlisted") if listed else None
+        if part != "unlisted":
+            found.append(Annotated(path, (size[0], size[1]) if all(size) else None, tuple(boxes), part))
+    return sorted(_with_a_test(found), key=lambda image: image.path)
+
+
+def _image(images: Path, named: str, file: Path) -> Path:
+    """Return the image of an annotation: the one of its own name, else the one that it names."""
+    own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
+    inside = [images / named] if Path(named).name == named and named else []
+    for path in [*own, *inside]:
+        if path.is_file():
+            return path
+    raise CompileError(f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add it, or take the annotation away")
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Return name -> part, as VOC's lists train.txt, val.txt and test.txt say; empty where there are none."""
+    parts = dict[str, str]()
+    for name, part in PART_NAMES.items():
+        if (folder / f"{name}.txt").is_file():
+            lines = read_file(folder / f"{name}.txt", MAX_XML, MEND).decode(errors="replace").splitlines()
+            parts |= {line.split()[0]: part for line in lines if line.strip()}
+    return parts
+
+
+def _with_a_test(images: list[Annotated]) -> list[Annotated]:
+    """Let the validation part be the test where lists have none, as the published sets do, whose tests nobody may see."""
+    parts = {image.part for image in images}
+    if "validation" not in parts or "test" in parts:
+        return images
+    renamed = {"validation": "test"}
+    return [Annotated(i.path, i.size, i.boxes, renamed.get(i.part or "", i.part)) for i in images]
+
+
+def _xml(path: Path) -> Element:
+    """Return the root of an XML file without a document type."""
+    raw = read_file(path, MAX_XML, MEND)
+    builder, parser = TreeBuilder(), expat.ParserCreate()
+
+    def refuse(*_: object) -> NoReturn:
+        raise CompileError(f"'{path}' declares a document type", "take it out: an annotation needs none")
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    try:
+        parser.Parse(raw, True)
+        return builder.close()
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise CompileError(f"'{path}' is no XML: {error}", MEND) from error
+
+
+def _number(path: Path, given: object) -> float:
+    """Return a coordinate."""
+    try:
+        value = float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = math.nan
+    if isinstance(given, bool) or not abs(value) <= MAX_PIXELS:
+        raise CompileError(f"'{path}' has a box with the coordinate {str(given)[:20]!r}", MEND)
+    return value
+
+
+def _whole(path: Path, given: object) -> int:
+    """Return a number of rows or columns."""
+    value = _number(path, given)
+    if value != int(value) or value < 0:
+        raise CompileError(f"'{path}' says that an image has {value:g} rows or columns", MEND)
+    return int(value)
+
+
+def _coco(folder: Path, file: Path) -> list[Annotated]:
+    """Read COCO's annotations: boxes are left, top, width, height. The file's name may say the part."""
+    try:
+        record = json.loads(read_file(file, MAX_JSON, MEND))
+        kinds = {_key(each["id"]): str(each["name"]) for each in record["categories"]}
+        images = {_key(each["id"]): each for each in record["images"]}
+        boxes = dict[Any, list[LabelledBox]]()
+        for each in record["annotations"]:
+            if _key(each["image_id"]) not in images:
+                raise CompileError(f"'{file}' has a box of the image {each['image_id']}, which it does not list", MEND)
+            left, top, width, height = (_number(file, value) for value in each["bbox"])
+            flag = CROWD if each.get("iscrowd") else COUNTED
+            box = LabelledBox(kinds[_key(each["category_id"])], top, left, top + height, left + width, flag)
+            boxes.setdefault(each["image_id"], []).append(box)
+        part = next((PART_NAMES[name] for name in PART_NAMES if name in file.stem), None)
+        return [_of_coco(folder, file, image, tuple(boxes.get(key, ())), part) for key, image in images.items()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        said = f"{type(error).__name__} {error}".replace("\n", " ")[:80]
+        raise CompileError(f"'{file}' is no COCO file: {said}", WANTED) from error
+
+
+def _key(given: Any) -> int | str:
+    """Return an identifier, which is a number or a name."""
+    if type(given) not in (int, str):
+        raise ValueError(f"an id is {str(given)[:20]}")
+    return given  # type: ignore[no-any-return]
+
+
+def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[LabelledBox, ...], part: str | None) -> Annotated:
+    name = str(image["file_name"])
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts or not parts:
+        raise CompileError(f"'{file}' names the image '{name[:60]}'", "give names inside the folder")
+    split = file.stem.removeprefix("instances_")
+    places = (folder / "images" / name, folder / "images" / split / name, folder / split / name, folder / name)
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise CompileError(f"'{file}' names '{name[:60]}', which is not in '{folder}'", "add it, or take its entry away")
+    size = (_whole(file, image.get("height", 0)), _whole(file, image.get("width", 0)))
+    return Annotated(path, size if all(size) else None, boxes, part)
