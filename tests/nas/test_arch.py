@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tinyweave.nas.arch import (
     blocks,
     bottleneck,
     from_json,
+    head_channels,
     layers,
     macs,
     mobilenet_v2,
@@ -56,7 +58,7 @@ def test_counts_are_those_of_the_graph() -> None:
     assert activations == ["relu6", "none", "relu6", "none", "relu6", "none"]
 
 
-@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ())])
+@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ()), replace(SMALL, anchors=5)])
 def test_json_there_and_back(arch: Arch) -> None:
     again = from_json(to_json(arch))
     assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
@@ -86,6 +88,8 @@ def test_json_there_and_back(arch: Arch) -> None:
         ({"kernels": [], "expansions": []}, r"groups\[1\] has 0 kernels"),
         ({"kernels": [3, 4]}, r"groups\[1\].kernels\[1\] is 4; kernels are odd"),
         ({"kernels": [1, 3]}, r"groups\[1\] has stride 2 and kernel 1"),
+        ({"anchors": -1}, "anchors is -1"),
+        ({"anchors": 2, "classes": 0}, "2 anchors detect no class; give classes, or no anchors"),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
     ],
 )
@@ -108,3 +112,23 @@ def test_an_architecture_made_by_hand_is_checked_too() -> None:
     assert verify(SMALL) is SMALL
     with pytest.raises(CompileError, match=r"image\[0\] is 0"):
         verify(Arch((0, 8, 3), 8, ()))
+
+
+@pytest.mark.parametrize(("classes", "channels"), [(1, 5 * 5), (3, 5 * 8)])
+def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
+    """One class needs no score of its own."""
+    arch = replace(SMALL, classes=classes, anchors=5)
+    *backbone, head = blocks(arch)
+    assert (
+        backbone == blocks(replace(SMALL, classes=0))
+        and head.linear
+        and head.layers[0].c_out == channels == head_channels(arch)
+    )
+    assert weights(arch) - weights(replace(SMALL, classes=0)) == channels * head.layers[0].c_in
+    assert macs(arch) == macs_original(to_graph("detector", blocks(arch), None))
+
+
+def test_a_file_from_before_there_were_detectors_is_a_classifier_s() -> None:
+    record = json.loads(to_json(SMALL))
+    del record["anchors"]
+    assert from_json(json.dumps(record)) == SMALL

@@ -29,17 +29,25 @@ else:
 CARD, RECORD = "card.md", "result.json"
 MAX_ARCH = 1 << 20  # bytes of a file
 
-Task = Annotated[str, typer.Option("--task", metavar="images|keywords|sensors", help="What the samples are.")]
-Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class.")]
+Task = Annotated[str, typer.Option("--task", metavar="images|keywords|sensors|detection", help="What the samples are.")]
+Data = Annotated[
+    Path,
+    typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."),
+]
 Folder = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed and numbers give the same network.")]
 Processes = Annotated[int, typer.Option("--processes", min=1, max=256, help="Networks trained at a time.")]
-Size = Annotated[str, typer.Option("--size", metavar="N|RxC", help="Images: a side, or rows and columns, as 120x160.")]
-Channels = Annotated[int, typer.Option("--channels", help="Images: 3, or 1 for grey.")]
+Size = Annotated[
+    str, typer.Option("--size", metavar="N|RxC", help="Images, detection: a side, or rows and columns, as 120x160.")
+]
+Channels = Annotated[int, typer.Option("--channels", help="Images, detection: 3, or 1 for grey.")]
 Seconds = Annotated[float, typer.Option("--seconds", help="Keywords: how long a recording is heard.")]
 Bands = Annotated[int, typer.Option("--bands", help="Keywords: log-mel features of a frame.")]
 BySpeaker = Annotated[
     bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
+]
+Classes = Annotated[
+    str | None, typer.Option("--classes", metavar="A,B", help="Detection: what to find; else all that boxes are.")
 ]
 Window = Annotated[int, typer.Option("--window", min=4, help="Sensors: rows of a window.")]
 
@@ -53,6 +61,7 @@ def sample_options(
     max_mac_overhead: Overhead = None,
     seconds: Seconds = 1.0,
     by_speaker: BySpeaker = False,
+    classes: Classes = None,
     seed: Seed = 0,
 ) -> None:
     """List the options that say what a network is trained on, and how it is planned."""
@@ -78,7 +87,8 @@ def search(
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
-    prepared = prepare.Preparation(_size(size), channels, chosen["seconds"], bands, chosen["by_speaker"], window)
+    heard = chosen["seconds"], bands, chosen["by_speaker"]
+    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen))
     target = _target(chosen)
     with steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
@@ -107,7 +117,9 @@ def train(
         files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
     )
     rows, columns, channels = given.image
-    prepared = prepare.Preparation((rows, columns), channels, chosen["seconds"], columns, chosen["by_speaker"], columns)
+    heard, cells = (chosen["seconds"], columns, chosen["by_speaker"]), arch.blocks(given)[-1].layers[-1].h_out
+    found = {"anchors": given.anchors or 1, "stride": max(1, rows // cells)}
+    prepared = prepare.Preparation((rows, columns), channels, *heard, columns, _classes(chosen), **found)
     target = _target(chosen)
     with steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
@@ -132,8 +144,16 @@ def _check(given: arch.Arch, samples: Any) -> None:
     if given.image != shape:
         wanted, have = ("x".join(map(str, sides)) for sides in (given.image, shape))
         raise ir.CompileError(f"the network is for samples of {wanted}, these are {have}", "give the samples' own sizes")
+    anchors = len(samples.preparation.get("anchors", ()))
+    if given.anchors != anchors:
+        raise ir.CompileError(f"the network has {given.anchors} anchors, the samples are for {anchors}", "0: a classifier")
     if given.classes != classes:
         raise ir.CompileError(f"the network has {given.classes} classes, the samples have {classes}", "give it as many")
+
+
+def _classes(chosen: Options) -> tuple[str, ...]:
+    """Return the names of --classes."""
+    return tuple(name.strip() for name in (chosen["classes"] or "").split(",") if name.strip())
 
 
 def _target(chosen: Options) -> costs.Target:

@@ -39,7 +39,8 @@ class Group:
 @dataclass(frozen=True)
 class Arch:
     """image: rows, columns and channels of the input. stem, last: channels of the first and last convolution. 0 in last and
-    classes: none. stem_kernel, stem_stride: rows and columns."""
+    classes: none. stem_kernel, stem_stride: rows and columns. anchors: of a detector, whose head has so many boxes per pixel of
+    the last map; 0: a classifier."""
 
     image: tuple[int, int, int]
     stem: int
@@ -48,6 +49,7 @@ class Arch:
     classes: int = 0
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
+    anchors: int = 0
 
 
 class Block(NamedTuple):
@@ -93,7 +95,7 @@ def bottleneck(size: Size, channels: tuple[int, int, int], kernel: int, stride: 
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """Return all blocks but the classifier."""
+    """Return all blocks but the classifier; of a detector its head is the last one."""
     *size, channels = arch.image
     sequence = [Block((convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride),))]
     for group in arch.groups:
@@ -102,7 +104,17 @@ def blocks(arch: Arch) -> list[Block]:
             widths = before.c_out, before.c_out * expansion, group.width
             sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride))
     before = sequence[-1].layers[-1]
-    return [*sequence, Block((convolution((before.h_out, before.w_out), before.c_out, arch.last),))] if arch.last else sequence
+    size = before.h_out, before.w_out
+    if arch.last:
+        sequence.append(Block((convolution(size, before.c_out, arch.last),)))
+    if arch.anchors:
+        sequence.append(Block((convolution(size, sequence[-1].layers[-1].c_out, head_channels(arch)),), linear=True))
+    return sequence
+
+
+def head_channels(arch: Arch) -> int:
+    """Return the channels of a detector's head: per anchor centre, size, object, and several classes."""
+    return arch.anchors * (5 + (arch.classes if arch.classes > 1 else 0))
 
 
 def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
@@ -121,6 +133,8 @@ def weights(arch: Arch) -> int:
 
 def classifier(arch: Arch) -> int:
     """Return multiply-accumulates of the classifier, and as many weights."""
+    if arch.anchors:
+        return 0
     return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
 
 
@@ -134,6 +148,9 @@ def verify(arch: Arch) -> Arch:
     _number("stem", arch.stem)
     _number("last", arch.last, lower_bound=0)
     _number("classes", arch.classes, lower_bound=0)
+    _number("anchors", arch.anchors, lower_bound=0)
+    if arch.anchors and not arch.classes:
+        raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)
@@ -174,6 +191,8 @@ def from_json(text: str) -> Arch:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
+    if isinstance(record, dict):
+        record = {"anchors": 0, **record}  # which files had no word for, when there were classifiers only
     _fields("the whole", record, Arch)
     groups = []
     for number, group in enumerate(_list("groups", record["groups"])):

@@ -37,6 +37,8 @@ def macs(arch: Arch) -> int:
 
 def steps_of(arch: Arch) -> list[Step]:
     """Return the network op by op; CompileError where channels are no multiple of a word."""
+    if arch.anchors:
+        raise CompileError("the network is a detector", "give a classifier: others are planned as graphs")
     return _checked(blocks(arch), arch.classes)
 
 

@@ -106,7 +106,7 @@ def too_large(arch: Arch, target: Target) -> bool:
 
 def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Return the network with random weights, and its plan, whether it fits or not."""
-    model = model_of(to_graph(NAME, blocks(arch), arch.classes))
+    model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
     return model, api.plan(model, limits=target.arena_limits, core=target.core, **target.planning)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..ir import CompileError
 from ..progress import Progress, silent
+from ..tasks.boxes import head_of
 from ..tasks.dataset import Dataset
 from . import arch as archs
 from .arch import Arch
@@ -65,19 +66,26 @@ def load_data(folder: Path) -> Dataset:
 
 
 def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | None, end: str) -> float:
-    """Train one candidate in this process, write its weights, and return its accuracy on the validation part."""
+    """Train one candidate in this process, write its weights, and return its accuracy on the validation part.
+
+    A detector's is its mean average precision.
+    """
     import torch
 
+    from .learning import detection
     from .learning.module import module_of
-    from .learning.train import Recipe, accuracy, fit, save
+    from .learning.train import Recipe, accuracy, fit, save, scores
 
     data, module = load_data(Path(folder)), module_of(archs.from_json(arch), seed)
+    head, (unseen, labels) = head_of(data), data.part("validation")
     if start is not None:
         module.load_state_dict(torch.load(start, weights_only=True))
     state = Path(f"{end}.epoch")
-    recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind)
+    recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind, head=head)
     fit(module, *data.part("train"), recipe, seed, checkpoint=state)
-    reached = accuracy(module, *data.part("validation"))
+    reached = (
+        accuracy(module, unseen, labels) if head is None else detection.mean_precision(scores(module, unseen), labels, head)
+    )
     save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     state.unlink(missing_ok=True)
     return reached
@@ -85,6 +93,8 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
 
 def batch_of(data: Dataset) -> int:
     """Return how many samples a step takes: fewer where there are few, so that an epoch has enough of them."""
+    if data.kind == "detection":
+        return 32 if data.counts()["train"] >= 2000 else 16
     return 128 if data.counts()["train"] >= 5000 else 64
 
 
@@ -107,7 +117,12 @@ def _timed(arch: str, folder: str, steps: int) -> float:
     batch = batch_of(data)
     count = min(len(values), steps * batch)
     begin = time.perf_counter()
-    fit(module_of(archs.from_json(arch)), values[:count], labels[:count], Recipe(1, batch=batch, kind=data.kind))
+    fit(
+        module_of(archs.from_json(arch)),
+        values[:count],
+        labels[:count],
+        Recipe(1, batch=batch, kind=data.kind, head=head_of(data)),
+    )
     return (time.perf_counter() - begin) * len(values) / count
 
 

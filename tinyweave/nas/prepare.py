@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.dataset import Dataset
+from ..tasks.detection import read_detection
 from ..tasks.images import read_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import read_sounds
-from .space import MOBILE, SearchSpace, keywords, sensors, small_images
+from .space import MOBILE, SearchSpace, detectors, keywords, sensors, small_images
 
-TASKS = ("images", "keywords", "sensors")
+TASKS = ("images", "keywords", "sensors", "detection")
 SMALL = 64  # rows or columns up to which an image is a small one
 SIDES = range(8, 513)
 
@@ -21,7 +23,7 @@ SIDES = range(8, 513)
 @dataclass(frozen=True)
 class Preparation:
     """What is done to samples. size, channels: of images, rows and columns. seconds, bands, by_speaker: see `read_sounds`.
-    window: rows of a sensor's values."""
+    window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`."""
 
     size: tuple[int, int] = (32, 32)
     channels: int = 3
@@ -29,17 +31,16 @@ class Preparation:
     bands: int = 40
     by_speaker: bool = False
     window: int = 128
+    classes: tuple[str, ...] = ()
+    anchors: int = 5
+    stride: int = 16
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
     """Return the samples of a folder, and the space that is searched for them."""
     match task:
         case "images":
-            size, channels = prepared.size, prepared.channels
-            if not set(size) <= set(SIDES) or channels not in (1, 3):
-                raise CompileError(
-                    f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels"
-                )
+            size, channels = _checked(prepared)
             small = max(size) <= SMALL
             space = small_images(channels=channels) if small else replace(MOBILE, channels=channels)
             return read_images(folder, size, channels, progress), replace(space, sizes=(size,))
@@ -50,4 +51,17 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
         case "sensors":
             data = read_sensors(folder, prepared.window, progress=progress)
             return data, sensors(data.values.shape[2], data.values.shape[3])
+        case "detection":
+            size, channels = _checked(prepared)
+            about: dict[str, Any] = {"classes": prepared.classes, "anchors": prepared.anchors, "stride": prepared.stride}
+            data = read_detection(folder, size, channels, **about, progress=progress)
+            return data, detectors(size, channels, len(data.preparation["anchors"]))
     raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
+
+
+def _checked(prepared: Preparation) -> tuple[tuple[int, int], int]:
+    """Return the size and the channels of images."""
+    size, channels = prepared.size, prepared.channels
+    if not set(size) <= set(SIDES) or channels not in (1, 3):
+        raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
+    return size, channels

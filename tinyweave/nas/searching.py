@@ -23,14 +23,16 @@ from ..files import write_file
 from ..ir import CompileError
 from ..manifest import generated_folder
 from ..progress import Progress, silent
-from ..results import Deployment
+from ..results import Deployment, Model
 from ..tasks import listening
+from ..tasks.boxes import head_of
 from ..tasks.dataset import SCALE, Dataset
 from ..tasks.features import LogMel
 from . import halving
 from .arch import Arch, from_json, to_json
 from .costs import NAME, Costs, Target, costs, planned, too_large
 from .halving import Rung
+from .precision import precision, quant_of
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, networks_in, sampled, smallest
 
@@ -48,8 +50,8 @@ class SearchResult:
     """The network that a search found.
 
     accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
-    (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. candidates: what was trained, with its costs. trained: a
-    record per training, see `halving.halve`.
+    (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. Of a detector these are mean average precisions.
+    candidates: what was trained, with its costs. trained: a record per training, see `halving.halve`.
     """
 
     arch: Arch
@@ -111,13 +113,13 @@ def search(
     for best in best_first(trained):
         arch, cost = candidates[best["candidate"]]
         progress("making the best one int8", 0, 1)
-        small, accuracy, count = quantised(arch, folder / best["weights"], data)
+        small, accuracy, interval = quantised(arch, folder / best["weights"], data)
         deployment = deployed(small, target, data, folder, progress)
         result = SearchResult(
             arch,
             cost,
             accuracy | {"validation": best["accuracy"]},
-            wilson(accuracy["test_int8"], count),
+            interval,
             deployment,
             tuple(candidates),
             tuple(trained),
@@ -186,8 +188,8 @@ def _varied(space: SearchSpace) -> Choice:
     return smallest(space)._replace(blocks=blocks)
 
 
-def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], int]:
-    """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the test's samples.
+def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
+    """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the latter's interval.
 
     The int8 input is what the data set holds: the values themselves.
     """
@@ -197,6 +199,7 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     from ..quantize.ptq import CALIBRATION, fidelity
     from ..quantize.samples import open_samples
     from .learning.module import module_of
+    from .learning.train import scores
 
     module = module_of(arch)
     module.load_state_dict(torch.load(weights_file, weights_only=True))
@@ -205,10 +208,12 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     values, _ = data.part("train")
     done = api.quantize(loaded, values[evenly(CALIBRATION, len(values))], scale=(SCALE,))
     unseen, labels = data.part("test")
+    if (head := head_of(data)) is not None:
+        return done.model, *precision(scores(module, unseen), done.model, unseen, labels, head)
     near = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
     if near.accuracy is None:
         raise CompileError("the network tells no classes apart", "give data of two classes or more")
-    return done.model, {"test": near.accuracy[0], "test_int8": near.accuracy[1]}, len(labels)
+    return done.model, {"test": near.accuracy[0], "test_int8": near.accuracy[1]}, wilson(near.accuracy[1], len(labels))
 
 
 def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
@@ -230,13 +235,15 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
             progress=progress,
             **target.planning,
         )
-        for name, text in prepared_in_c(data).items():
+        for name, text in c_beside(data, model).items():
             (written.scratch / name).write_text(text)
     return done
 
 
-def prepared_in_c(data: Dataset) -> dict[str, str]:
-    """Return the C that makes the network's input of what a microphone gives, by file name; other samples need none."""
+def c_beside(data: Dataset, model: Model) -> dict[str, str]:
+    """Return the C that lies beside the network's, by file name: what makes its input of sound, or boxes of its output."""
+    if (head := head_of(data)) is not None:
+        return head.c_files(quant_of(model.graph))
     features = data.preparation.get("features")
     return LogMel(**features).c_files() | listening.c_files() if features else {}
 

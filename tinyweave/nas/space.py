@@ -29,7 +29,7 @@ class ElasticGroup:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """sizes: rows and columns that the image may have. widths: factors of all channels but the image's.
+    """sizes: rows and columns that the image may have. widths: factors of all channels but the image's. anchors: of a detector.
 
     stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that; 0: none.
     """
@@ -43,6 +43,7 @@ class SearchSpace:
     last: int = 0
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
+    anchors: int = 0
 
 
 class Choice(NamedTuple):
@@ -60,9 +61,8 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
         kernels, expansions = zip(*chosen, strict=True)
         groups.append(Group(rounded(group.width * choice.width), group.stride, kernels, expansions))
     stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, 1.0)) if space.last else 0
-    return verify(
-        Arch((*choice.size, space.channels), stem, tuple(groups), last, classes, space.stem_kernel, space.stem_stride)
-    )
+    image, windows = (*choice.size, space.channels), (space.stem_kernel, space.stem_stride)
+    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors))
 
 
 def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
@@ -149,6 +149,11 @@ MOBILE = SearchSpace(
     ),
 )
 MOBILE_1280 = replace(MOBILE, name="mobile_1280", last=1280)
+
+
+def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
+    """Return a space for heads on a map of a 16th of the image's rows and columns: `mobile` up to there."""
+    return replace(MOBILE, name="detectors", sizes=(size,), channels=channels, groups=MOBILE.groups[:5], anchors=anchors)
 
 
 def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace:

@@ -317,7 +317,7 @@ function searchFigure(entry) {
     ticks(Math.min(...rams), Math.min(...rams) + reach, Math.max(2, Math.floor(width / 110))).forEach((ram) => lines.push(text(x(ram), bottom + 15, grouped(ram), { class: "faint", "text-anchor": "middle" })));
     lines.push(s("path", { class: "axis", d: `M${LEFT} ${bottom}H${right}` }), text((LEFT + right) / 2, bottom + 32, "bytes of RAM", { class: "faint", "text-anchor": "middle" }));
     const dots = tried.map((each) => {
-      const words = `${percent(each.accuracy)} right, ${bytes(each.ram)} of RAM, ${rounded(each.macs / 1e6)} M MACs${known(each.ms) ? `, ${rounded(each.ms)} ms` : ""}`;
+      const words = `${search.measure} ${percent(each.accuracy)}, ${bytes(each.ram)} of RAM, ${rounded(each.macs / 1e6)} M MACs${known(each.ms) ? `, ${rounded(each.ms)} ms` : ""}`;
       const tell = () => told.replaceChildren(h("b", {}, isChosen(each) ? "the one that was chosen: " : ""), words);
       return s("circle", { class: "bar", cx: x(each.ram), cy: y(each.accuracy), r: 5, role: "img", "aria-label": words, onfocus: tell, onpointerenter: tell });
     });
@@ -327,7 +327,7 @@ function searchFigure(entry) {
   };
   const { accuracy, trained } = search;
   return [
-    h("p", {}, `In int8 ${percent(accuracy.test_int8)} of ${grouped(search.task.test)} samples that the search did not see are right (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
+    h("p", {}, `In int8 ${search.measure} on ${grouped(search.task.test)} samples that the search did not see: ${percent(accuracy.test_int8)} (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
     h("p", { class: "faint" }, `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
     tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
   ];

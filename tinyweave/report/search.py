@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Record = dict[str, Any]
+ACCURACY = "accuracy"
+MEASURES = {"detection": "mAP"}  # what is told of how right a network is, by kind of samples
 SHOWN = 10  # candidates of the card's table
 
 
@@ -36,6 +38,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "arch": to_json(found.arch),
         "macs": macs(found.arch),
         "parameters": weights(found.arch),
+        "measure": MEASURES.get(run["data"]["kind"], ACCURACY),
         "accuracy": {**found.accuracy, "interval_95": list(found.interval)},
         "searched": found.costs.record(),
         "deployed": {
@@ -79,7 +82,7 @@ def card(record: Record) -> str:
     lines += [f"- {line}" for line in _facts(record)]
     lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
     lines += [f"The network's input: {_input_of(record['task']['preparation'])}.", ""]
-    lines += ["| RAM, B | Flash, B | M MACs | ms | accuracy, % |", "|---:|---:|---:|---:|---:|"]
+    lines += [f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |", "|---:|---:|---:|---:|---:|"]
     trained = sorted(record["candidates"], key=lambda each: -(each["accuracy"] or 0))
     for each in trained[:SHOWN]:
         ms = "-" if each["ms"] is None else f"{each['ms']:.1f}"
@@ -87,7 +90,9 @@ def card(record: Record) -> str:
         lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
     lines += [
         "",
-        "The table has the candidates that the search trained, with the accuracy on the validation part after the last",
+        "The table has the candidates that the search trained, with the "
+        + record["measure"]
+        + " on the validation part after the last",
     ]
     lines += ["training of each; those further down were trained for fewer epochs.", "", f"`{record['arch']}`", ""]
     return "\n".join(lines)
@@ -97,8 +102,9 @@ def _facts(record: Record) -> list[str]:
     accuracy, deployed, limits = record["accuracy"], record["deployed"], record["limits"]
     low, high = accuracy["interval_95"]
     lines = [
-        f"accuracy on {record['task']['test']:,} samples that the search did not see: **{100 * accuracy['test_int8']:.1f} %** "
-        f"in int8 (95 % interval {100 * low:.1f} to {100 * high:.1f}), {100 * accuracy['test']:.1f} % in float",
+        f"{record['measure']} on {record['task']['test']:,} samples that the search did not see: "
+        f"**{100 * accuracy['test_int8']:.1f} %** in int8 (95 % interval {100 * low:.1f} to {100 * high:.1f}), "
+        f"{100 * accuracy['test']:.1f} % in float",
         f"RAM: **{deployed['ram']:,} B** {_of(limits['ram'])}: arena {sum(deployed['arena'].values()):,}, stack "
         f"{deployed['stack']:,}, static {deployed['static']:,}",
         f"Flash: **{deployed['flash']:,} B** {_of(limits['flash'])}",
@@ -123,6 +129,10 @@ def _input_of(prepared: Record) -> str:
     match prepared.get("source"):
         case "images":
             return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"
+        case "detection":
+            rows, columns = prepared["size"]
+            boxes = f"`tw_boxes` of `{FIRMWARE}/boxes.h` makes boxes of the output"
+            return f"pixels - 128, of an image fitted into {rows} x {columns} on grey, 0; {boxes}"
         case "sounds":
             return f"what `log_mel` of `{FIRMWARE}/log_mel.h` makes of {prepared['seconds']:g} s of sound, frame by frame"
         case "sensors":

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from ...papers.chain import ChainLayer
 from ..arch import Arch, Block, blocks
 
+FIRST = -4.0  # a detector's score of objects before any training: few cells have one
+
 
 class Bottleneck(nn.Module):
     """Layers of a block one after the other, added to what went in where the block has a residual."""
@@ -40,13 +42,17 @@ def unit(layer: ChainLayer, *, linear: bool) -> nn.Sequential:
 
 
 def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
-    """Return the network with random weights; input [batch, channels, rows, columns], output the classes' scores."""
+    """Return the network with random weights; input [batch, channels, rows, columns], output the classes' scores.
+
+    A detector's output is its head, [batch, channels, rows, columns].
+    """
     sequence = blocks(arch)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layers = [Bottleneck(block) for block in sequence]
-        ends: list[nn.Module] = [Mean()]
-        if arch.classes:
+        layers = [Bottleneck(block) for block in (sequence[:-1] if arch.anchors else sequence)]
+        (last,) = sequence[-1].layers[-1:]
+        ends: list[nn.Module] = [nn.Conv2d(last.c_in, last.c_out, 1)] if arch.anchors else [Mean()]
+        if arch.classes and not arch.anchors:
             ends.append(nn.Linear(sequence[-1].layers[-1].c_out, arch.classes))
         module = nn.Sequential(*layers, *ends)
         for part in module.modules():
@@ -56,4 +62,9 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
             elif isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, 0, 0.01)
                 nn.init.zeros_(part.bias)
+        if arch.anchors:
+            nn.init.normal_(module[-1].weight, 0, 0.01)
+            nn.init.zeros_(module[-1].bias)
+            with torch.no_grad():
+                module[-1].bias.view(arch.anchors, -1)[:, 4] = FIRST
     return module

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,17 +18,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...progress import Progress, silent
+from ...tasks.boxes import Head
 from ...tasks.dataset import SCALE
+from . import detection
 from .augment import AUGMENT
 
 EVALUATED = 256  # samples at once
+STEEPEST = 10.0  # norm of the gradient of a step for boxes, whose number differs by image
 
 
 @dataclass(frozen=True)
 class Recipe:
     """rate: for 256 samples at once. warm_up: share of the steps before the rate is reached. smoothing: of labels.
 
-    kind: of the samples, by which they are augmented; "": not at all.
+    kind: of the samples, by which they are augmented; "": not at all. head: of a detector, whose labels are boxes.
     """
 
     epochs: int
@@ -38,6 +42,7 @@ class Recipe:
     warm_up: float = 0.1
     smoothing: float = 0.05
     kind: str = ""
+    head: Head | None = None
 
 
 def as_tensor(values: NDArray[np.int8]) -> Tensor:
@@ -52,7 +57,7 @@ def device() -> torch.device:
 def fit(
     module: nn.Module,
     values: NDArray[np.int8],
-    labels: NDArray[np.int64],
+    labels: NDArray[Any],
     recipe: Recipe,
     seed: int = 0,
     *,
@@ -76,14 +81,20 @@ def fit(
         order = torch.randperm(len(x), generator=generator)
         for part in order[: steps * recipe.batch].split(recipe.batch):
             part = part.to(where)
-            samples = x[part].float() * SCALE
-            if augment:
+            samples, wanted = x[part].float() * SCALE, y[part]
+            if recipe.head is not None:
+                samples, wanted = detection.augment(samples, wanted, generator)
+            elif augment:
                 samples = augment(samples, generator)
-            loss = functional.cross_entropy(
-                module(samples.contiguous(memory_format=torch.channels_last)), y[part], label_smoothing=recipe.smoothing
-            )
+            output = module(samples.contiguous(memory_format=torch.channels_last))
+            if recipe.head is not None:
+                loss = detection.loss(output, wanted, recipe.head)
+            else:
+                loss = functional.cross_entropy(output, wanted, label_smoothing=recipe.smoothing)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
+            if recipe.head is not None:
+                nn.utils.clip_grad_norm_(module.parameters(), STEEPEST)
             optimiser.step()
             schedule.step()
         if checkpoint is not None:
@@ -103,7 +114,7 @@ def rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Return the scores [n, classes] of samples."""
+    """Return the scores [n, classes] of samples, or the heads [n, channels, rows, columns] of a detector."""
     where = next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
