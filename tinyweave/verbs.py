@@ -276,9 +276,10 @@ def search(
 ) -> SearchResult:
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
 
-    data: a folder with a folder of files for each class, or a Dataset with the space to search. task: "images", "keywords" or
-    "sensors". minutes: about how long to train. prepared: what is done to the files. The same call goes on with a run that was
-    interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
+    data: a folder with a folder of files for each class, of detection VOC's or COCO's, or a Dataset with the space to search.
+    task: "images", "keywords", "sensors" or "detection". minutes: about how long to train. prepared: what is done to the files.
+    The same call goes on with a run that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead`
+    and the limits.
     """
     from .nas import costs, prepare, searching
 

@@ -20,6 +20,7 @@ from tinyweave.nas.arch import (
     macs,
     mobilenet_v2,
     rounded,
+    stride,
     to_json,
     verify,
     weights,
@@ -89,6 +90,7 @@ def test_json_there_and_back(arch: Arch) -> None:
         ({"kernels": [3, 4]}, r"groups\[1\].kernels\[1\] is 4; kernels are odd"),
         ({"kernels": [1, 3]}, r"groups\[1\] has stride 2 and kernel 1"),
         ({"anchors": -1}, "anchors is -1"),
+        ({"anchors": 2, "stem_stride": [2, 1]}, "a detector's stem_stride differs by side"),
         ({"anchors": 2, "classes": 0}, "2 anchors detect no class; give classes, or no anchors"),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
     ],
@@ -119,6 +121,7 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
     """One class needs no score of its own."""
     arch = replace(SMALL, classes=classes, anchors=5)
     *backbone, head = blocks(arch)
+    assert stride(arch) == 4 and head.layers[0].h == 32 // 4
     assert (
         backbone == blocks(replace(SMALL, classes=0))
         and head.linear

@@ -117,8 +117,8 @@ def train(
         files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
     )
     rows, columns, channels = given.image
-    heard, cells = (chosen["seconds"], columns, chosen["by_speaker"]), arch.blocks(given)[-1].layers[-1].h_out
-    found = {"anchors": given.anchors or 1, "stride": max(1, rows // cells)}
+    heard = chosen["seconds"], columns, chosen["by_speaker"]
+    found = {"anchors": given.anchors or 1, "stride": arch.stride(given)}
     prepared = prepare.Preparation((rows, columns), channels, *heard, columns, _classes(chosen), **found)
     target = _target(chosen)
     with steps.progress_bar() as report:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
+from math import prod
 from typing import Any, NamedTuple
 
 from ..ir import CompileError
@@ -117,6 +118,11 @@ def head_channels(arch: Arch) -> int:
     return arch.anchors * (5 + (arch.classes if arch.classes > 1 else 0))
 
 
+def stride(arch: Arch) -> int:
+    """Return the rows of the image for each of the last map."""
+    return prod((arch.stem_stride[0], *(group.stride for group in arch.groups)))
+
+
 def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
     return list(chain.from_iterable(block.layers for block in sequence))
 
@@ -151,6 +157,8 @@ def verify(arch: Arch) -> Arch:
     _number("anchors", arch.anchors, lower_bound=0)
     if arch.anchors and not arch.classes:
         raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
+    if arch.anchors and arch.stem_stride[0] != arch.stem_stride[1]:
+        raise CompileError("architecture: a detector's stem_stride differs by side", "give it as many rows as columns")
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)

@@ -1,0 +1,153 @@
+"""From a folder of photographs with boxes to C that prints them, as docs/DETECTION.md has it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("torch", reason="needs torch")
+
+from tinyweave import api, toolchain
+from tinyweave.cli import main
+from tinyweave.nas import halving, searching
+from tinyweave.nas.precision import int8_heads, quant_of
+from tinyweave.report.schema import faults
+from tinyweave.tasks.average_precision import means, voc
+from tinyweave.tasks.boxes import as_rows, head_of
+from tinyweave.tasks.detection import boxes_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "DETECTION.md").read_text()
+SIZE = 48  # of the page's network here
+BOX = "<object><name>person</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
+
+
+def block(kind: str) -> str:
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def photographs(folder: Path, count: int = 48) -> Path:
+    """Bright squares on noise."""
+    rng = np.random.default_rng(0)
+    (folder / "images").mkdir(parents=True)
+    (folder / "annotations").mkdir()
+    for number in range(count):
+        pixels = rng.integers(60, 120, (64, 96, 3), np.uint8)
+        side = int(rng.integers(20, 40))
+        top, left = int(rng.integers(0, 64 - side)), int(rng.integers(0, 96 - side))
+        pixels[top : top + side, left : left + side] = 250
+        Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
+        edges = left + 1, top + 1, left + side, top + side
+        (folder / "annotations" / f"{number}.xml").write_text(f"<annotation>{BOX.format(*edges)}</annotation>")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _same_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new process would spend most of its time on importing PyTorch."""
+    monkeypatch.setattr(halving, "_pool", lambda processes: ThreadPoolExecutor(1))
+
+
+def command(verb: str, *instead: tuple[str, str]) -> list[str]:
+    line = next(line for line in block("sh").splitlines() if line.startswith(f"tinyweave {verb}"))
+    for old, new in instead:
+        assert old in line
+        line = line.replace(old, new)
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.emulator
+def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photographs(Path("people"))
+    arch = json.loads(block("json"))
+    groups = [{**group, "width": 8, "expansions": [1] * len(group["expansions"])} for group in arch["groups"]]
+    Path("net.json").write_text(json.dumps({**arch, "image": [SIZE, SIZE, 3], "groups": groups, "stem": 8}))
+    assert main([*command("train", ("--epochs 300", "--epochs 6")), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert faults(record, "search") == "" and record["verified"] and record["measure"] == "mAP"
+    assert (Path("found") / "card.md").read_text().splitlines()[2].startswith("- mAP on ")
+
+    data = halving.load_data(Path("found") / halving.DATA)
+    head, (unseen, labels) = head_of(data), data.part("test")
+    assert head is not None
+    graph = api.load("found/network.tflite", "int8", layout="nhwc").graph
+    heads = int8_heads(graph, unseen)
+    found = [head.detected(each, quant_of(graph), 0.01) for each in heads]
+    true = [boxes_of(each) for each in labels]
+    measured = means([as_rows(boxes) for boxes in found], true, 1)
+    wanted = record["accuracy"]
+    assert (measured["voc"], measured["voc_11"], measured["coco"]) == (
+        wanted["test_int8"],
+        wanted["voc_11_int8"],
+        wanted["coco_int8"],
+    )
+    low, high = wanted["interval_95"]
+    assert low <= wanted["test_int8"] <= high and voc([as_rows(boxes) for boxes in found], true, 1)[0] == wanted["test_int8"]
+
+    threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # it has hardly learnt
+    program = block("c").replace("40 * (1 << BOXES_PROBABILITY_BITS) / 100", str(head.limit(threshold)))
+    firmware = Path("found") / "firmware"
+    (firmware / "main.c").write_text(program)
+    files = sorted(firmware.glob("*.c"))
+    flags = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-fno-sanitize=all", "-I", firmware]
+    toolchain.compile_c(toolchain.host(), [*flags, *files, "-o", tmp_path / "program"])
+    said = 0
+    for sample, values in zip(unseen, heads, strict=True):
+        done = subprocess.run([tmp_path / "program"], input=sample.tobytes(), capture_output=True, check=True)
+        lines = done.stdout.decode().splitlines()
+        assert lines == [told(box) for box in head.detected(values, quant_of(graph), threshold)]
+        said += len(lines)
+    assert said > 0
+
+
+def told(box: np.void) -> str:
+    top, bottom, left, right = (int(box[name]) >> 4 for name in ("top", "bottom", "left", "right"))
+    return f"person, {100 * int(box['score']) >> 15} %: rows {top} to {bottom}, columns {left} to {right}"
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(halving, "RUNGS", ((2, 1), (1, 2)))
+    monkeypatch.setattr(halving, "seconds_per_epoch", lambda *about: 1.5)
+    monkeypatch.setattr(searching, "POOL", 1)
+    given: dict[str, Any] = {"--size": "48", "--device": "stm32f746", "--ram": "40k", "--minutes": "0.1", "--processes": "1"}
+    words = [word for pair in given.items() for word in pair]
+    folder = photographs(tmp_path / "people")
+    code = main(["search", "--task", "detection", "--data", str(folder), *words, "--json", "-o", str(tmp_path / "found")])
+    record = json.loads(capsys.readouterr().out)
+    assert code == 0 and record["fits"] and record["verified"] and record["space"] == "detectors"
+    assert json.loads(record["arch"])["anchors"] == len(record["task"]["preparation"]["anchors"])
+    assert record["deployed"]["ram"] <= 40 * 1024 and (tmp_path / "found" / "firmware" / "boxes.c").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "task", "message"),
+    [
+        ({"anchors": 0}, "detection", "the network has 0 anchors, the samples are for 1; 0: a classifier"),
+        ({"classes": 2}, "detection", "the network has 2 classes, the samples have 1"),
+        ({"image": [40, 48, 3]}, "detection", "images of 40 x 48 are no whole cells of 16 pixels; give multiples of 16"),
+        ({}, "images", "there is one class only"),
+    ],
+)
+def test_a_network_for_something_else_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], task: str, message: str
+) -> None:
+    arch = json.loads(block("json"))
+    (tmp_path / "net.json").write_text(json.dumps({**arch, "image": [SIZE, SIZE, 3], **change}))
+    folder = photographs(tmp_path / "people", 30)
+    given = ["--task", task, "--data", str(folder), "--device", "stm32f746", "-o", str(tmp_path / "found")]
+    assert main(["train", str(tmp_path / "net.json"), *given]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "found").exists()
