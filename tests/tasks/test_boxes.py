@@ -50,6 +50,7 @@ QUANT = Quant((0.06,), (13,))
 HEADS = {
     "one class": Head((96, 128), 16, ((9.3, 5.1), (30.0, 14.5), (80.0, 60.0)), 1),
     "three classes": Head((64, 64), 8, ((4.54, 4.06), (512.0, 3.0)), 3),
+    "at the limit": Head((64, 64), 16, ((16.0, 8.0), (115 / 16, 8.0)), 1),  # one covers 115 / 256 of the other
     "few cells": Head((512, 32), 32, ((0.03, 400.7),), 2),
 }
 FLAGS = "-std=c99 -O1 -Wall -Wextra -Wconversion -Wcast-qual -Wshadow -Werror -pedantic".split()
@@ -65,8 +66,12 @@ def heads(head: Head, count: int) -> NDArray[np.int8]:
     values[::3] = np.clip(coarse, -128, 127)[::3]
     values[1::7] = rng.choice(np.array([-128, 127], np.int8), values[1::7].shape)
     values[2] = 127
-    objects = values.reshape(count, *head.shape[:2], len(head.anchors), -1)[..., 4]
-    objects[rng.random(objects.shape) < rng.random((count, 1, 1, 1))] = -128
+    values[4::5] = QUANT.zero_point[0]  # boxes as large as their anchors, in the middle of their cells
+    anchors = values.reshape(count, *head.shape[:2], len(head.anchors), -1)
+    anchors[4::5, ..., 4] = rng.integers(-128, 128, anchors[4::5, ..., 4].shape)
+    anchors[rng.random(anchors.shape[:4]) < rng.random((count, 1, 1, 1)), 4] = -128
+    anchors[3] = 50  # more than there is room for, all alike, too small to overlap
+    anchors[3, ..., 2:4] = -128
     return values
 
 
@@ -84,10 +89,12 @@ def expected(head: Head, values: NDArray[np.int8], threshold: float) -> bytes:
     return b"".join(len(boxes).to_bytes(4, "little") + boxes.tobytes() for boxes in found)
 
 
-@pytest.mark.parametrize(("name", "threshold"), [("one class", 0.02), ("three classes", 0.3), ("few cells", 0.001)])
+@pytest.mark.parametrize(
+    ("name", "threshold"), [("one class", 0.02), ("three classes", 0.3), ("at the limit", 0.3), ("few cells", 0.001)]
+)
 def test_c_gives_the_same_bytes(name: str, threshold: float, tmp_path: Path) -> None:
     head = HEADS[name]
-    values = heads(head, 450)
+    values = heads(head, 350)
     done = subprocess.run([program(head, tmp_path, threshold)], input=values.tobytes(), capture_output=True, check=True)
     assert done.stdout == expected(head, values, threshold)
     counts = [len(head.detected(each, QUANT, threshold)) for each in values]
@@ -188,6 +195,14 @@ def test_suppression_is_that_of_pairs() -> None:
         else:
             kept.append(index)
     assert suppressed(edges, labels, 0.5) == kept and 20 < len(kept) < 280
+
+
+def test_a_box_goes_where_it_overlaps_by_more_than_the_limit() -> None:
+    head, values = HEADS["at the limit"], np.full((4, 4, 2, 5), -128, np.int8)
+    values[1, 2] = QUANT.zero_point[0]
+    assert len(head.detected(values.reshape(head.shape), QUANT, 0.3)) == 2, "by just as much"
+    values[1, 2, 1, 2] += 1
+    assert len(head.detected(values.reshape(head.shape), QUANT, 0.3)) == 1
 
 
 def test_a_threshold_lies_in_a_probability_s_range() -> None:
