@@ -78,7 +78,8 @@ def show_search(out: Console, record: Record) -> None:
 
 def card(record: Record) -> str:
     """Return the model card."""
-    lines = [f"# {record['task']['kind']}: {len(record['task']['classes'])} classes, {record['space']}", ""]
+    count = len(record["task"]["classes"])
+    lines = [f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}", ""]
     lines += [f"- {line}" for line in _facts(record)]
     lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
     lines += [f"The network's input: {_input_of(record['task']['preparation'])}.", ""]
@@ -109,6 +110,12 @@ def _facts(record: Record) -> list[str]:
         f"{deployed['stack']:,}, static {deployed['static']:,}",
         f"Flash: **{deployed['flash']:,} B** {_of(limits['flash'])}",
     ]
+    if record["measure"] != ACCURACY:
+        others = (
+            f"{100 * accuracy[key]:.1f} % {how}"
+            for key, how in (("voc_11_int8", "by 11 points"), ("coco_int8", "as COCO has it"))
+        )
+        lines.insert(1, f"that is mAP as PASCAL VOC has it, by all points; in int8 it is {', '.join(others)}")
     if deployed["latency_ms"] is not None:
         limit = "" if limits["latency_ms"] is None else f"of {limits['latency_ms']:g} "
         lines.append(
