@@ -1,0 +1,89 @@
+"""From a folder of photographs with boxes to a detector on an emulated board, and a picture of what it finds.
+
+In: a VOC or COCO folder, a network of a few numbers. Out: in a folder what `tinyweave train` writes, and boxes.png: images of
+the test part with the true boxes in white and the found ones in colour. Exit code 0 where it fits and every byte is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from tinyweave import api, cli
+from tinyweave.devices import find
+from tinyweave.nas.halving import DATA, load_data
+from tinyweave.nas.precision import int8_heads, quant_of
+from tinyweave.nas.searching import FIRMWARE
+from tinyweave.tasks.boxes import as_rows, head_of
+from tinyweave.tasks.detection import boxes_of
+
+HERE = Path(__file__).parent
+COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
+ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
+
+
+def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray], classes: tuple[str, ...]) -> Image.Image:
+    """Return the images beside each other, with their boxes [n, 6]: label, edges, and for found ones the score."""
+    count, rows, columns, channels = values.shape
+    sheet = Image.new("RGB", (ACROSS * columns * ZOOM, -(-count // ACROSS) * rows * ZOOM))
+    for index, sample in enumerate(values):
+        pixels = (sample.astype(np.int16) + 128).astype(np.uint8)
+        tile = Image.fromarray(np.repeat(pixels, 3 // channels, axis=2)).resize((columns * ZOOM, rows * ZOOM))
+        draw = ImageDraw.Draw(tile)
+        for box in true[index]:
+            draw.rectangle(corners(box), outline="white")
+        for box in found[index]:
+            colour = COLOURS[int(box[0]) % len(COLOURS)]
+            draw.rectangle(corners(box), outline=colour, width=2)
+            draw.text((corners(box)[0] + 3, corners(box)[1] + 1), f"{classes[int(box[0])]} {100 * box[5]:.0f} %", fill=colour)
+        sheet.paste(tile, (index % ACROSS * columns * ZOOM, index // ACROSS * rows * ZOOM))
+    return sheet
+
+
+def corners(box: NDArray) -> tuple[float, float, float, float]:
+    """Return left, top, right, bottom, as Pillow draws them."""
+    top, left, bottom, right = (ZOOM * float(edge) for edge in box[1:5])
+    return left, top, max(left, right - 1), max(top, bottom - 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="train a detector, deploy it, and draw what it finds")
+    parser.add_argument("--data", required=True, type=Path, help="a VOC or COCO folder")
+    parser.add_argument(
+        "--net", type=Path, default=HERE / "person.json", help="the network: person.json, face_mask.json, or yours"
+    )
+    parser.add_argument("--epochs", type=int, default=120, help="how often each image is seen")
+    parser.add_argument("--device", default="stm32f746", help="a board of `tinyweave devices`")
+    parser.add_argument("--threshold", type=float, default=0.3, help="least score of a box that is drawn")
+    parser.add_argument(
+        "--images", type=int, default=8, help="images of the test part that are drawn, and run on the emulated core"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/detection"), help="where everything goes")
+    given = parser.parse_args()
+    asked = ["--task", "detection", "--data", str(given.data), "--epochs", str(given.epochs), "--device", given.device]
+    if status := cli.main(["train", str(given.net), *asked, "-o", str(given.output)]):
+        return status
+    data = load_data(given.output / DATA)
+    head, (unseen, labels) = head_of(data), data.part("test")
+    assert head is not None
+    order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")  # those with most to see
+    chosen = np.sort(order[: given.images])
+    board, model = find(given.device), api.load(given.output / "network.tflite", "int8", layout="nhwc")
+    planned = api.plan(model, limits=api.limits_of(board), core=board.core)
+    samples = [[np.ascontiguousarray(sample[None])] for sample in unseen[chosen]]
+    outputs = api.run(model, planned, given.output / FIRMWARE, samples, api.emulated_core(board))
+    wanted = int8_heads(model.graph, unseen[chosen])
+    same = sum(bool((made.reshape(want.shape) == want).all()) for (made,), want in zip(outputs, wanted, strict=True))
+    found = [as_rows(head.detected(made.reshape(head.shape), quant_of(model.graph), given.threshold)) for (made,) in outputs]
+    picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], data.classes).save(given.output / "boxes.png")
+    print(f"{same} of {len(chosen)} heads are the same bytes on the emulated core; drew {given.output / 'boxes.png'}")
+    return 0 if same == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
