@@ -23,6 +23,7 @@ from tinyweave.tasks.boxes import as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
 
 HERE = Path(__file__).parent
+PICTURE = "boxes.png"
 COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
 ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
 
@@ -51,12 +52,34 @@ def corners(box: NDArray) -> tuple[float, float, float, float]:
     return left, top, max(left, right - 1), max(top, bottom - 1)
 
 
+def draw(output: Path, device: str, threshold: float, count: int) -> tuple[int, int]:
+    """Run the detector in a folder on an emulated core and draw what it finds; return of how many images all bytes are right.
+
+    The images are those of the test part with the most boxes.
+    """
+    data = load_data(output / DATA)
+    head, (unseen, labels) = head_of(data), data.part("test")
+    assert head is not None
+    order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")
+    chosen = np.sort(order[:count])
+    board, model = find(device), api.load(output / "network.tflite", "int8", layout="nhwc")
+    planned = api.plan(model, limits=api.limits_of(board), core=board.core)
+    samples = [[np.ascontiguousarray(sample[None])] for sample in unseen[chosen]]
+    outputs = api.run(model, planned, output / FIRMWARE, samples, api.emulated_core(board))
+    wanted = int8_heads(model.graph, unseen[chosen])
+    same = sum(bool((made.reshape(want.shape) == want).all()) for (made,), want in zip(outputs, wanted, strict=True))
+    found = [as_rows(head.detected(made.reshape(head.shape), quant_of(model.graph), threshold)) for (made,) in outputs]
+    picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], data.classes).save(output / PICTURE)
+    return same, len(chosen)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="train a detector, deploy it, and draw what it finds")
     parser.add_argument("--data", required=True, type=Path, help="a VOC or COCO folder")
     parser.add_argument(
         "--net", type=Path, default=HERE / "person.json", help="the network: person.json, face_mask.json, or yours"
     )
+    parser.add_argument("--classes", help="what to find, as person,dog; else all that boxes are")
     parser.add_argument("--epochs", type=int, default=120, help="how often each image is seen")
     parser.add_argument("--device", default="stm32f746", help="a board of `tinyweave devices`")
     parser.add_argument("--threshold", type=float, default=0.3, help="least score of a box that is drawn")
@@ -66,23 +89,12 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("out/detection"), help="where everything goes")
     given = parser.parse_args()
     asked = ["--task", "detection", "--data", str(given.data), "--epochs", str(given.epochs), "--device", given.device]
+    asked += ["--classes", given.classes] if given.classes else []
     if status := cli.main(["train", str(given.net), *asked, "-o", str(given.output)]):
         return status
-    data = load_data(given.output / DATA)
-    head, (unseen, labels) = head_of(data), data.part("test")
-    assert head is not None
-    order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")  # those with most to see
-    chosen = np.sort(order[: given.images])
-    board, model = find(given.device), api.load(given.output / "network.tflite", "int8", layout="nhwc")
-    planned = api.plan(model, limits=api.limits_of(board), core=board.core)
-    samples = [[np.ascontiguousarray(sample[None])] for sample in unseen[chosen]]
-    outputs = api.run(model, planned, given.output / FIRMWARE, samples, api.emulated_core(board))
-    wanted = int8_heads(model.graph, unseen[chosen])
-    same = sum(bool((made.reshape(want.shape) == want).all()) for (made,), want in zip(outputs, wanted, strict=True))
-    found = [as_rows(head.detected(made.reshape(head.shape), quant_of(model.graph), given.threshold)) for (made,) in outputs]
-    picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], data.classes).save(given.output / "boxes.png")
-    print(f"{same} of {len(chosen)} heads are the same bytes on the emulated core; drew {given.output / 'boxes.png'}")
-    return 0 if same == len(chosen) else 1
+    same, count = draw(given.output, given.device, given.threshold, given.images)
+    print(f"{same} of {count} heads are the same bytes on the emulated core; drew {given.output / PICTURE}")
+    return 0 if same == count else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ pytest.importorskip("torch", reason="needs torch")
 
 from tinyweave import api, toolchain
 from tinyweave.cli import main
-from tinyweave.nas import halving, searching
+from tinyweave.nas import arch, halving, searching
 from tinyweave.nas.precision import int8_heads, quant_of
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
 from tinyweave.tasks.boxes import as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "DETECTION.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "DETECTION.md").read_text()
 SIZE = 48  # of the page's network here
 BOX = "<object><name>person</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
 
@@ -71,9 +73,9 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     photographs(Path("people"))
-    arch = json.loads(block("json"))
-    groups = [{**group, "width": 8, "expansions": [1] * len(group["expansions"])} for group in arch["groups"]]
-    Path("net.json").write_text(json.dumps({**arch, "image": [SIZE, SIZE, 3], "groups": groups, "stem": 8}))
+    net = json.loads(block("json"))
+    groups = [{**group, "width": 8, "expansions": [1] * len(group["expansions"])} for group in net["groups"]]
+    Path("net.json").write_text(json.dumps({**net, "image": [SIZE, SIZE, 3], "groups": groups, "stem": 8}))
     assert main([*command("train", ("--epochs 300", "--epochs 6")), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert faults(record, "search") == "" and record["verified"] and record["measure"] == "mAP"
@@ -95,6 +97,15 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     )
     low, high = wanted["interval_95"]
     assert low <= wanted["test_int8"] <= high and voc([as_rows(boxes) for boxes in found], true, 1)[0] == wanted["test_int8"]
+
+    sys.path.insert(0, str(ROOT / "examples" / "detection"))
+    import detect
+
+    assert detect.draw(Path("found"), "stm32f746", 0.01, 5) == (5, 5)
+    with Image.open(Path("found") / detect.PICTURE) as sheet:
+        assert sheet.size == (4 * 2 * SIZE, 2 * 2 * SIZE) and {(255, 255, 255), (255, 80, 48)} <= {
+            tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
+        }
 
     threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # it has hardly learnt
     program = block("c").replace("40 * (1 << BOXES_PROBABILITY_BITS) / 100", str(head.limit(threshold)))
@@ -145,9 +156,16 @@ def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_network_for_something_else_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], task: str, message: str
 ) -> None:
-    arch = json.loads(block("json"))
-    (tmp_path / "net.json").write_text(json.dumps({**arch, "image": [SIZE, SIZE, 3], **change}))
+    net = json.loads(block("json"))
+    (tmp_path / "net.json").write_text(json.dumps({**net, "image": [SIZE, SIZE, 3], **change}))
     folder = photographs(tmp_path / "people", 30)
     given = ["--task", task, "--data", str(folder), "--device", "stm32f746", "-o", str(tmp_path / "found")]
     assert main(["train", str(tmp_path / "net.json"), *given]) == 2
     assert message in capsys.readouterr().err and not (tmp_path / "found").exists()
+
+
+@pytest.mark.parametrize(("name", "classes", "stride"), [("person", 1, 16), ("face_mask", 3, 8)])
+def test_the_examples_networks_are_detectors(name: str, classes: int, stride: int) -> None:
+    given = arch.from_json((ROOT / "examples" / "detection" / f"{name}.json").read_text())
+    assert (given.classes, given.anchors, arch.stride(given)) == (classes, 4, stride)
+    assert name != "person" or given == arch.from_json(block("json")), "the page's network"

@@ -132,6 +132,24 @@ def test_images_without_boxes_teach_that_there_is_nothing() -> None:
     assert (gradient[:, :, 4] == 0.5).all() and gradient.abs().sum() == gradient[:, :, 4].abs().sum()
 
 
+def test_an_untrained_head_sees_nothing_and_what_is_learnt_is_no_background() -> None:
+    arch = Arch((32, 32, 3), 8, (Group(8, 2, (3,), (1,)), Group(8, 2, (3,), (1,))), classes=2, anchors=3)
+    values = scores(module_of(arch).eval(), squares(2, 0)[0]).reshape(2, 3, TERMS + 2, 4, 4)
+    assert values[:, :, 4].max() < -3 and np.abs(values[:, :, :4]).max() < 1
+    boxes = torch.tensor([[[0.0, 8, 8, 16, 16, COUNTED]]])
+    output = torch.zeros(1, HEAD.shape[2], 4, 4)
+    output[0].view(3, TERMS + 2, 4, 4)[0, 2:4] = np.log(2)  # the first anchor's boxes are 8 x 8: one of them is found already
+    near = output.clone().requires_grad_()
+    detection.loss(near, boxes, HEAD).backward()
+    slots, _, background = detection.targets(detection.decoded(_cells(output), HEAD), boxes, HEAD)
+    assert not background.reshape(-1)[slots].all() and len(slots), "what is found well is no background, but is learnt"
+    assert (_cells(near.grad)[..., 4].reshape(-1)[slots] < 0).all()
+
+
+def _cells(output: torch.Tensor) -> torch.Tensor:
+    return output.permute(0, 2, 3, 1).reshape(len(output), 4, 4, 3, -1)
+
+
 def test_a_small_one_learns_to_find_squares(tmp_path: Path) -> None:
     groups = (Group(16, 2, (3,), (2,)), Group(32, 2, (3, 3), (2, 2)))
     arch = Arch((32, 32, 3), 16, groups, classes=2, anchors=3)
