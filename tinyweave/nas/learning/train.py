@@ -7,6 +7,8 @@ the same weights, and a run that was interrupted after an epoch goes on from the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from .augment import AUGMENT
 
 EVALUATED = 256  # samples at once
 STEEPEST = 10.0  # norm of the gradient of a step for boxes, whose number differs by image
+Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor]]
+"""Called at each step with samples, their classes, and the step's number: what is to become less, one by one."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,14 @@ def fit(
     recipe: Recipe,
     seed: int = 0,
     *,
+    losses: Losses | None = None,
     checkpoint: Path | None = None,
     progress: Progress = silent,
 ) -> nn.Module:
     """Train the module in place, from the weights that it has; return it, ready to be evaluated.
 
-    checkpoint: a file that is written after each epoch, and from which a run that was interrupted goes on.
+    losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after each epoch, and
+    from which a run that was interrupted goes on. A GPU computes in mixed precision.
     """
     where, generator = device(), torch.Generator().manual_seed(seed)
     module = module.to(where).to(memory_format=torch.channels_last)
@@ -76,23 +82,20 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     first = _resume(checkpoint, module, optimiser, schedule, generator)
     augment = AUGMENT.get(recipe.kind)
+    losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
         order = torch.randperm(len(x), generator=generator)
-        for part in order[: steps * recipe.batch].split(recipe.batch):
+        for number, part in enumerate(order[: steps * recipe.batch].split(recipe.batch)):
             part = part.to(where)
             samples, wanted = x[part].float() * SCALE, y[part]
             if recipe.head is not None:
                 samples, wanted = detection.augment(samples, wanted, generator)
             elif augment:
                 samples = augment(samples, generator)
-            output = module(samples.contiguous(memory_format=torch.channels_last))
-            if recipe.head is not None:
-                loss = detection.loss(output, wanted, recipe.head)
-            else:
-                loss = functional.cross_entropy(output, wanted, label_smoothing=recipe.smoothing)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            optimiser.zero_grad(set_to_none=True)  # what no loss depends on stays as it is
+            for loss in losses(samples.contiguous(memory_format=torch.channels_last), wanted, epoch * steps + number):
+                loss.backward()
             if recipe.head is not None:
                 nn.utils.clip_grad_norm_(module.parameters(), STEEPEST)
             optimiser.step()
@@ -102,6 +105,37 @@ def fit(
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
         progress("training", epoch + 1, recipe.epochs)
     return module.eval()
+
+
+def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
+    """Return the one loss of a classifier's scores, or of a detector's boxes."""
+
+    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
+        with mixed(samples):
+            output = module(samples)
+            if recipe.head is not None:
+                loss = detection.loss(output.float(), targets, recipe.head)
+            else:
+                loss = functional.cross_entropy(output, targets, label_smoothing=recipe.smoothing)
+        yield loss
+
+    return losses
+
+
+def mixed(samples: Tensor) -> torch.autocast:
+    """Return a block in which a GPU computes in mixed precision; a CPU computes as always."""
+    return torch.autocast(samples.device.type, torch.bfloat16, enabled=samples.is_cuda)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with so many threads in the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:

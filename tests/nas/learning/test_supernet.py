@@ -1,0 +1,164 @@
+"""A supernet holds its networks: each computes by itself what it computes as a part, and training goes on where it stopped."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from tinyweave.nas.learning.module import module_of  # noqa: E402
+from tinyweave.nas.learning.supernet import Supernet, centre, fit_supernet, recalibrate, resized  # noqa: E402
+from tinyweave.nas.learning.train import Recipe, accuracy, fit, threads  # noqa: E402
+from tinyweave.nas.space import (  # noqa: E402
+    MOBILE_1280,
+    ElasticGroup,
+    SearchSpace,
+    arch_of,
+    keywords,
+    largest,
+    sampled,
+    sensors,
+    small_images,
+    smallest,
+)
+
+MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
+SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE)
+TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with threads(1):
+        yield
+
+
+def supernet_of(space: SearchSpace, *, transformed: bool = False) -> Supernet:
+    """A supernet of weights as after training: norms are no identities, nor are the matrices."""
+    supernet, rng = Supernet(space, 5, transformed=transformed, seed=1), torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for name, value in supernet.named_parameters():
+            if "matrices" in name or value.ndim == 1:
+                value.add_(0.2 * torch.randn(value.shape, generator=rng))
+    return supernet
+
+
+@pytest.mark.parametrize("transformed", [False, True], ids=["cropped", "transformed"])
+@pytest.mark.parametrize("space", SPACES, ids=lambda space: f"{space.name}-{space.sizes[0][1]}")
+def test_a_network_computes_by_itself_what_it_computes_as_a_part(space: SearchSpace, transformed: bool) -> None:
+    supernet, rng = supernet_of(space, transformed=transformed), random.Random(3)
+    choices = [smallest(space), *(sampled(space, rng) for _ in range(6)), largest(space, width=min(space.widths))]
+    for choice in choices:
+        arch = arch_of(space, choice, 5)
+        rows, columns, channels = arch.image
+        x = torch.rand(2, channels, rows, columns, generator=torch.Generator().manual_seed(4)) * 2 - 1
+        x = x.contiguous(memory_format=torch.channels_last)
+        alone = supernet.extract(arch).to(memory_format=torch.channels_last).train()
+        with torch.no_grad():
+            part, whole = supernet(x, arch), alone(x)
+        assert torch.equal(part, whole) and part.std() > 0, arch
+
+
+def test_weights_are_the_first_channels_and_the_centre() -> None:
+    supernet = supernet_of(TINY)
+    arch = arch_of(TINY, smallest(TINY)._replace(blocks=(((3, 2),),)), 5)
+    first = supernet.extract(arch)
+    unit = supernet.units[1]["depthwise"]
+    assert torch.equal(first[1].layers[1][0].weight, unit.weight[:16, :, 1:4, 1:4]) and unit.weight.shape == (24, 1, 5, 5)
+    assert torch.equal(first[1].layers[0][0].weight, supernet.units[1]["expand"].weight[:16, :8])
+    assert centre(torch.arange(25).reshape(1, 1, 5, 5), (1, 3)).flatten().tolist() == [11, 12, 13]
+    assert len(first) == 4 and len(supernet.units) == 3, "one block of two"
+
+
+def test_the_largest_network_goes_in_and_comes_out() -> None:
+    supernet, module = Supernet(TINY, 5, transformed=True), module_of(arch_of(TINY, largest(TINY), 5), 7)
+    supernet.load(module)
+    assert all(
+        torch.equal(a, b) for a, b in zip(supernet.extract(supernet.largest).parameters(), module.parameters(), strict=True)
+    )
+
+
+def test_channels_are_sorted_and_the_largest_network_stays_what_it_is() -> None:
+    supernet, x = supernet_of(TINY).double(), torch.rand(4, 1, 8, 8, dtype=torch.float64)
+    before = supernet(x)
+    units = supernet.units[1]
+    unsorted = units["project"].weight.abs().sum((0, 2, 3))
+    supernet.sort()
+    norms = units["project"].weight.abs().sum((0, 2, 3))
+    assert torch.equal(norms, unsorted.sort(descending=True).values) and not torch.equal(norms, unsorted)
+    assert (supernet(x) - before).abs().max() < 1e-12, "only the order in which a projection adds up differs"
+
+
+def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise with stripes along rows, or along columns."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, count)
+    values = rng.normal(0, 30, (count, 8, 8, 1))
+    wave = 40 * np.where(np.arange(8) % 2, 1, -1)
+    values[labels == 0] += wave[:, None, None]
+    values[labels == 1] += wave[None, :, None]
+    return np.clip(values, -128, 127).astype(np.int8), labels
+
+
+@pytest.mark.parametrize("distilled", [False, True])
+def test_all_networks_learn_at_once(distilled: bool) -> None:
+    data, unseen = stripes(512, 0), stripes(200, 1)
+    first = fit(module_of(arch_of(TINY, largest(TINY), 2)), *data, Recipe(2, batch=32))
+    supernet = Supernet(TINY, 2, transformed=True)
+    supernet.load(first)
+    supernet.sort()
+    fit_supernet(supernet, *data, Recipe(3, batch=32, rate=0.05), distilled=distilled)
+    rng, rates = random.Random(0), list[float]()
+    for _ in range(4):
+        module = supernet.extract(arch_of(TINY, sampled(TINY, rng), 2))
+        rates.append(accuracy(recalibrate(module, data[0]), *unseen))
+        assert all(part.momentum == 0.1 for part in module.modules() if isinstance(part, torch.nn.BatchNorm2d))
+    assert min(rates) > 0.9, rates
+
+
+def test_norms_take_the_statistics_of_the_samples() -> None:
+    arch = arch_of(TINY, smallest(TINY), 2)
+    values, _ = stripes(256, 0)
+    module = recalibrate(module_of(arch), values)
+    stem = module[0].layers[0][0](torch.from_numpy(values).permute(0, 3, 1, 2).float() / 128)
+    assert torch.allclose(module[0].layers[0][1].running_mean, stem.mean((0, 2, 3)), atol=1e-6), "all of the 256 samples"
+    again = recalibrate(module_of(arch), values)
+    assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), again.state_dict().values(), strict=True))
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep)], ids=["one thread", "two threads"])
+def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, count: int) -> None:
+    data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, kind="images")
+
+    class StopError(Exception):
+        pass
+
+    def stop(what: str, done: int, total: int) -> None:
+        if done == 2:
+            raise StopError
+
+    with threads(count):
+        whole = fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, 5)
+        with pytest.raises(StopError):
+            fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, 5, checkpoint=tmp_path / "state", progress=stop)
+        seen = list[int]()
+        other = Supernet(TINY, 2, transformed=True, seed=9)
+        fit_supernet(other, *data, recipe, 5, checkpoint=tmp_path / "state", progress=lambda _, done, total: seen.append(done))
+    assert seen == [3], "not from the start"
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), other.parameters(), strict=True))
+
+
+def test_samples_become_as_small_as_a_network_wants_them() -> None:
+    arch = arch_of(MOBILE, sampled(MOBILE, random.Random(0), size=(48, 48)), 2)
+    x = torch.rand(1, 3, 96, 96)
+    assert torch.equal(resized(x, arch), torch.nn.functional.avg_pool2d(x, 2)) and resized(x[..., :48, :48], arch).shape == (
+        1,
+        3,
+        48,
+        48,
+    )
