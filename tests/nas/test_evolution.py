@@ -1,0 +1,189 @@
+"""Evolution beats chance, keeps to the limits, and ends as it would have ended wherever it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.ir import CompileError
+from tinyweave.nas import evolution
+from tinyweave.nas.arch import Arch, macs, to_json
+from tinyweave.nas.costs import Costs, Target, costs
+from tinyweave.nas.evolution import (
+    Evaluated,
+    Evolution,
+    best_of,
+    check_feasible,
+    evolve,
+    fronts,
+    objectives,
+    priced,
+    random_search,
+)
+from tinyweave.nas.space import Choice, arch_of, sensors, smallest
+
+SPACE = sensors(24, 2)
+BOARD = find("stm32f412")
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), rest=500, code=9000)
+SMALL = Evolution(8, 4, 4, 4, 0.1, 3)
+
+
+def cheap(archs: Sequence[Arch]) -> list[Costs | None]:
+    """Costs without a plan: 200,000 multiply-accumulates are too many, 400,000 are not even planned."""
+    counts = [macs(arch) for arch in archs]
+    return [
+        None if n > 400_000 else Costs(n // 100, n // 10, n, n / 1e5, {"macs": n - 2e5} if n > 200_000 else {}) for n in counts
+    ]
+
+
+def goodness(arch: Arch) -> float:
+    """What is to be found: kernels of 7, many blocks; and a little that follows from the network alone."""
+    kernels = [kernel for group in arch.groups for kernel in group.kernels]
+    noise = int(hashlib.sha1(to_json(arch).encode()).hexdigest()[:4], 16) / 65536
+    return (sum(kernel == 7 for kernel in kernels) + len(kernels) + noise) / 20
+
+
+def measure(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
+    yield from reversed([(number, goodness(arch)) for number, arch in enumerate(archs)])
+
+
+def test_evolution_beats_random_search_at_the_same_cost() -> None:
+    settings = Evolution(20, 6, 10, 10, 0.1, 8)
+    for seed in range(3):
+        bred, drawn = (
+            search(SPACE, TARGET, 2, settings, measure, seed=seed, price=cheap) for search in (evolve, random_search)
+        )
+        assert 170 < len({each.arch for each in bred}) == len(bred) <= len(drawn) == settings.evaluations == 180
+        assert bred[0].accuracy > drawn[0].accuracy + 0.05, "more than two blocks or kernels"
+        assert [each.accuracy for each in bred] == sorted((each.accuracy for each in bred), reverse=True)
+        for each in bred + drawn:
+            assert each.costs.fit and each.arch == arch_of(SPACE, each.choice, 2) and each.accuracy == goodness(each.arch)
+
+
+def test_what_does_not_fit_is_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[Arch]()
+
+    def watched(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
+        asked.extend(archs)
+        return measure(archs)
+
+    monkeypatch.setattr(evolution, "BATCH", 4)
+    found = evolve(SPACE, TARGET, 2, Evolution(3, 2, 1, 1, 0.1, 1), watched, seed=1)
+    assert len(asked) == len(set(asked)) == len(found) == 5
+    assert priced(TARGET, asked[:2]) == [each.costs for arch in asked[:2] for each in found if each.arch == arch]
+    assert all(each.costs.fit and each.costs.ram <= 3072 and each.costs.flash <= 40960 for each in found)
+
+
+class StopError(Exception):
+    pass
+
+
+def test_it_ends_as_it_would_have_ended_wherever_it_is_interrupted(tmp_path: Path) -> None:
+    whole = evolve(SPACE, TARGET, 2, SMALL, measure, seed=5, price=cheap)
+    file, interrupted = tmp_path / "memory", 0
+    priced_archs, measured_archs = list[Arch](), list[Arch]()
+
+    def stopping_price(archs: Sequence[Arch]) -> list[Costs | None]:
+        priced_archs.extend(archs)
+        if len(priced_archs) % 3 == 1:
+            raise StopError
+        return cheap(archs)
+
+    def stopping_measure(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
+        for number, accuracy in measure(archs):
+            if len(measured_archs) % 3 == 2:
+                measured_archs.append(archs[number])
+                raise StopError
+            measured_archs.append(archs[number])
+            yield number, accuracy
+
+    while True:
+        try:
+            found = evolve(SPACE, TARGET, 2, SMALL, stopping_measure, file=file, seed=5, price=stopping_price)
+            break
+        except StopError:
+            interrupted += 1
+            with file.open("a") as out:
+                out.write('\n["cut o')  # what a power cut leaves
+    assert interrupted > 10 and found == whole
+    again = evolve(
+        SPACE, TARGET, 2, SMALL, lambda archs: pytest.fail("known"), file=file, seed=5, price=lambda _: pytest.fail("known")
+    )
+    assert again == whole and whole != evolve(SPACE, TARGET, 2, SMALL, measure, seed=6, price=cheap)
+
+
+@pytest.mark.parametrize(
+    ("limits", "over"), [({"ram": "500"}, "ram by"), ({"flash": "4k"}, "flash by"), ({"latency_ms": 0.01}, "latency_ms by")]
+)
+def test_a_limit_that_nothing_meets_is_said_at_once(limits: dict[str, str], over: str) -> None:
+    target = Target(BOARD, api.limits_of(BOARD, **limits), rest=500, code=9000)
+    least = costs(arch_of(SPACE, smallest(SPACE), 2), target)
+    needs = f"{over}.*; it needs {least.ram:,} B of RAM, {least.flash:,} B of Flash, .* ms: give at least that"
+    with pytest.raises(CompileError, match=f"no network of the space 'sensors' fits: the smallest one exceeds {needs}"):
+        evolve(SPACE, target, 2, SMALL, lambda _: pytest.fail("measured"), price=lambda _: pytest.fail("priced"))
+    enough = {"ram": least.ram, "flash": least.flash, "latency_ms": least.ms}
+    check_feasible(SPACE, replace(target, limits=api.limits_of(BOARD, **{key: enough[key] for key in limits})), 2)
+
+
+def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evolution, "TRIES", 4)
+    least = macs(arch_of(SPACE, smallest(SPACE), 2))
+
+    def strict(archs: Sequence[Arch]) -> list[Costs | None]:
+        return [Costs(1, 1, n, 1.0, {} if n < 1.5 * least else {"macs": 1.0}) for n in map(macs, archs)]
+
+    found = evolve(SPACE, TARGET, 2, SMALL, measure, price=strict)
+    assert 1 <= len(found) <= SMALL.evaluations and all(each.costs.fit for each in found)
+    only = evolve(SPACE, TARGET, 2, SMALL, measure, price=lambda archs: [None] * len(archs))
+    assert [each.arch for each in only] == [arch_of(SPACE, smallest(SPACE), 2)], "known to fit"
+
+
+def point(ram: int, accuracy: float, ms: float = 1.0) -> Evaluated:
+    arch = Arch((8, 8, 1), ram, ())
+    return Evaluated(Choice((8, 8), 1.0, ()), arch, Costs(ram, 1, 1, ms, {}), accuracy)
+
+
+def test_fronts_are_those_of_brute_force() -> None:
+    points = [point(ram, ((ram * 7 + right * 5) % 11) / 11, (ram * right) % 5) for ram, right in product(range(1, 9), range(6))]
+    for against in (("ram",), ("ram", "ms")):
+        left, found = list(points), list(fronts(points, against))
+        for front in found:
+            values = [objectives(each, against) for each in left]
+            unbeaten = [
+                each
+                for each, ours in zip(left, values, strict=True)
+                if not any(v != ours and all(a <= b for a, b in zip(v, ours, strict=True)) for v in values)
+            ]
+            assert sorted(map(id, front)) == sorted(map(id, unbeaten))
+            left = [each for each in left if not any(each is other for other in front)]
+        assert not left and len(found) > 1
+
+
+def test_of_a_front_those_that_lie_apart_are_kept() -> None:
+    front = [point(10, 0.1), point(20, 0.2), point(21, 0.21), point(22, 0.22), point(40, 0.5)]
+    worse = point(50, 0.4)
+    kept = best_of([*front, worse], 3, ("ram",))
+    assert front[0] in kept and front[4] in kept and worse not in kept
+    assert front[3] in kept, "its neighbours lie farthest apart"
+    assert best_of([*front, worse], 6, ("ram",))[5] == worse and best_of([*front, worse], 2, ()) == [front[4], worse]
+    with pytest.raises(CompileError, match="'speed' of a network is not known; compare by ram, flash or macs, or by ms"):
+        best_of(front, 2, ("speed",))
+
+
+def test_several_objectives_spread_over_a_front() -> None:
+    settings = replace(SMALL, against=("ram",), generations=6)
+    found = evolve(SPACE, TARGET, 2, settings, measure, seed=2, price=cheap)
+    single = evolve(SPACE, TARGET, 2, replace(settings, against=()), measure, seed=2, price=cheap)
+    front, other = (next(fronts(each, ("ram",))) for each in (found, single))
+    assert len(front) >= 4 and min(each.costs.ram for each in front) <= min(each.costs.ram for each in other)
+
+
+def test_the_numbers_of_the_paper() -> None:
+    assert Evolution() == Evolution(100, 20, 50, 50, 0.1, 30) and Evolution().evaluations == 3100
