@@ -267,7 +267,9 @@ def search(
     options: PlanOptions = DEFAULTS,
     *,
     task: str = "images",
-    minutes: float = 20,
+    strategy: str = "auto",
+    minutes: float | None = None,
+    against: Sequence[str] = (),
     space: SearchSpace | None = None,
     prepared: Preparation | None = None,
     seed: int = 0,
@@ -277,9 +279,11 @@ def search(
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
 
     data: a folder with a folder of files for each class, of detection VOC's or COCO's, or a Dataset with the space to search.
-    task: "images", "keywords", "sensors" or "detection". minutes: about how long to train. prepared: what is done to the files.
-    The same call goes on with a run that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead`
-    and the limits.
+    task: "images", "keywords", "sensors" or "detection". strategy: "halving" trains many networks a little and few for long;
+    "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU or 3 hours. minutes: about how long to
+    train, 20 if not given. against: costs ("ram", "flash", "macs", "ms") that the supernet's search makes small, too. prepared:
+    what is done to the files. The same call goes on with a run that was interrupted. Of the options the planner takes
+    `stream_inputs`, `max_mac_overhead` and the limits.
     """
     from .nas import costs, prepare, searching
 
@@ -292,7 +296,17 @@ def search(
         samples, searched = prepare.task_of(task, Path(data), prepared or prepare.Preparation())
     limits = api.limits_of(target, **chosen.limits)
     aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
-    return searching.search(samples, space or searched, aim, Path(folder), minutes=minutes, seed=seed, processes=processes)
+    return searching.search(
+        samples,
+        space or searched,
+        aim,
+        Path(folder),
+        strategy=strategy,
+        minutes=minutes,
+        seed=seed,
+        processes=processes,
+        against=against,
+    )
 
 
 def guard(path: str | Path = CONFIG) -> list[Guarded]:

@@ -72,7 +72,13 @@ def sample_options(
 def search(
     *,
     chosen: Options,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="About how long to train.")] = 20,
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0.1, help="About how long to train: 20 by default.")] = None,
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="auto|halving|supernet", help="auto: supernet with a GPU or 3 hours.")
+    ] = "auto",
+    against: Annotated[
+        list[str] | None, typer.Option("--against", metavar="ram|flash|macs|ms", help="Supernet: make this small, too.")
+    ] = None,
     size: Size = "32",
     channels: Channels = 3,
     bands: Bands = 40,
@@ -82,8 +88,9 @@ def search(
 ) -> int:
     """Find a network for your samples that fits a device.
 
-    Networks that do not fit are left out before any training; the best of the rest are found by training many a little and few
-    for long; the winner becomes int8 and is written as C, proved byte by byte. The same command goes on where it was stopped.
+    Networks that do not fit are left out before any training. The best of the rest are found by training many a little and few
+    for long (halving), or by training all at once and breeding the best (supernet). The winner becomes int8 and is written as
+    C, proved byte by byte. The same command goes on where it was stopped.
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
@@ -93,7 +100,16 @@ def search(
     with steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         found = searching.search(
-            samples, searched, target, chosen["out"], minutes=minutes, seed=chosen["seed"], processes=processes, progress=report
+            samples,
+            searched,
+            target,
+            chosen["out"],
+            strategy=strategy,
+            minutes=minutes,
+            seed=chosen["seed"],
+            processes=processes,
+            against=against or (),
+            progress=report,
         )
     return _told(found, as_json=as_json)
 

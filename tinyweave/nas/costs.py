@@ -6,6 +6,7 @@ What costs little to know is asked first: weights alone may exceed Flash, and of
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,21 @@ def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
 
 def costs(arch: Arch, target: Target) -> Costs:
     """Return what the network costs as it would be deployed."""
-    _, plan = planned(arch, target)
+    return _costs(arch, target, planned(arch, target)[1])
+
+
+def built_costs(arch: Arch, target: Target) -> Costs:
+    """Return what the network costs, with the code, stack and static data that it has itself, built with random weights.
+
+    Where nothing can be built and run here, they are those of the target.
+    """
+    model, plan = planned(arch, target)
+    with suppress(CompileError):
+        target = target.measured(plan, api.profile(model, plan, api.emulated_core(target.device)))
+    return _costs(arch, target, plan)
+
+
+def _costs(arch: Arch, target: Target, plan: Plan) -> Costs:
     constants, ms = api.flash_need(plan, target.device).constants, api.latency_ms(plan, target.device)
     limits, over = target.limits, dict[str, float]()
     if excess := limits.ram_excess(plan.arena, target.rest):

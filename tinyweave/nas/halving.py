@@ -100,10 +100,10 @@ def batch_of(data: Dataset) -> int:
 
 def seconds_per_epoch(arch: Arch, folder: Path, progress: Progress) -> float:
     """Return the seconds that one epoch of a network takes in a process of its own, from a part of an epoch."""
-    with _pool(1) as pool:
+    with pool(1) as workers:
         progress("measuring how fast it trains", 0, 1)
-        pool.submit(_timed, archs.to_json(arch), str(folder), 1).result()  # imports, and caches
-        return float(pool.submit(_timed, archs.to_json(arch), str(folder), 8).result())
+        workers.submit(_timed, archs.to_json(arch), str(folder), 1).result()  # imports, and caches
+        return float(workers.submit(_timed, archs.to_json(arch), str(folder), 8).result())
 
 
 def _timed(arch: str, folder: str, steps: int) -> float:
@@ -131,29 +131,37 @@ def halve(
     rungs: Sequence[Rung],
     folder: Path,
     *,
+    starts: Sequence[Path] = (),
     seed: int = 0,
     processes: int = 2,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Return a record per training: rung, candidate, accuracy on the validation part, the file of its weights.
 
-    The data set lies in `folder`/data. The best of a rung go on to the next one; of equals the first.
+    The data set lies in `folder`/data. The best of a rung go on to the next one; of equals the first. starts: the files of the
+    weights that candidates begin with, random ones if there are none.
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
     alive, total = list(range(min(len(candidates), rungs[0].candidates))), total_epochs(rungs)
-    with _pool(processes) as pool:
+
+    def start(number: int, candidate: int) -> str | None:
+        if number:
+            return str(folder / done[number - 1, candidate]["weights"])
+        return str(starts[candidate]) if starts else None
+
+    with pool(processes) as workers:
         for number, rung in enumerate(rungs):
             alive = alive[: rung.candidates]
             missing = [candidate for candidate in alive if (number, candidate) not in done]
             jobs = {
-                pool.submit(
+                workers.submit(
                     train_one,
                     archs.to_json(candidates[candidate]),
                     str(folder / DATA),
                     rung.epochs,
                     seed + candidate,
-                    start=str(folder / done[number - 1, candidate]["weights"]) if number else None,
+                    start=start(number, candidate),
                     end=str(folder / WEIGHTS / f"{number}-{candidate}.pt"),
                 ): candidate
                 for candidate in missing
@@ -211,7 +219,7 @@ def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
     return found
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+def pool(processes: int) -> ProcessPoolExecutor:
     """Return processes of one thread each: two of them train nearly twice as fast as one of two threads."""
     if processes < 1:
         raise CompileError(f"{processes} processes train nothing", "give at least one")

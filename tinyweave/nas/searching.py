@@ -1,8 +1,8 @@
 """Search a network for a data set and a device. In: a Dataset, a SearchSpace, a Target. Out: a SearchResult, and firmware.
 
-Networks are drawn from the space; those that do not fit the device go before anything is trained; those that the proxies put
-first are trained by successive halving; the best becomes int8, and is deployed. Everything lies in the run's folder: the same
-command goes on with a run that was interrupted, and comes to the result that it would have come to.
+Networks of the space that do not fit the device go before anything is trained. Of the others the best are found by successive
+halving (`halving`), or by a supernet and evolution (`one_shot`); the winner becomes int8, and is deployed. Everything lies in
+the run's folder: the same command goes on with a run that was interrupted, and comes to the result that it would have come to.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,20 +29,26 @@ from ..tasks import listening
 from ..tasks.boxes import head_of
 from ..tasks.dataset import SCALE, Dataset
 from ..tasks.features import LogMel
-from . import halving
+from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .costs import NAME, Costs, Target, costs, planned, too_large
+from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
 from .halving import Rung
+from .one_shot import OneShot
 from .precision import precision, quant_of
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, networks_in, sampled, smallest
 
+STRATEGIES = ("auto", "halving", "supernet")
+OBJECTIVES = ("ram", "flash", "macs", "ms")
+MINUTES = 20  # where nothing else is said
+HOURS = 3  # from which on a supernet pays without a GPU
 DRAWN = 20_000  # networks, at most, of which those that fit are sought
+IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
 RUN, FIRMWARE = "search.json", "firmware"
 REST = 1024  # bytes of stack and static data where they cannot be measured
-VERSION = 1
+VERSION = 2
 DEVIATES = 1.96  # standard deviations either side of a 95 % interval
 
 
@@ -49,9 +56,11 @@ DEVIATES = 1.96  # standard deviations either side of a 95 % interval
 class SearchResult:
     """The network that a search found.
 
+    costs: as it was built with random weights, before it was with the trained ones; of candidates code and stack are estimates.
     accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
     (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. Of a detector these are mean average precisions.
-    candidates: what was trained, with its costs. trained: a record per training, see `halving.halve`.
+    candidates: what was trained, or measured with weights of a supernet, with its costs. trained: a record per training, see
+    `halving.halve` and `one_shot.fine_tuned`.
     """
 
     arch: Arch
@@ -75,44 +84,61 @@ def search(
     target: Target,
     folder: Path,
     *,
-    minutes: float = 20,
+    strategy: str = "auto",
+    minutes: float | None = None,
     seed: int = 0,
     processes: int = 2,
     rungs: Sequence[Rung] | None = None,
+    numbers: OneShot | None = None,
+    against: Sequence[str] = (),
     archs: Sequence[Arch] = (),
     progress: Progress = silent,
 ) -> SearchResult:
     """Return the best network found within about so many minutes of training, deployed into `folder`/firmware.
 
-    rungs: how much is trained, instead of what `minutes` turn into by a measurement. archs: train these, whether they fit or
-    not, and draw none. Raise CompileError where nothing of the space fits, or where the folder holds another search.
+    strategy: "halving", "supernet", or "auto", which is the latter with a GPU or HOURS. minutes: MINUTES if not given; for a
+    supernet on a GPU the numbers of the paper. rungs, numbers: how much is trained, by halving or with a supernet, instead of
+    what `minutes` turn into by a measurement. against: costs, of OBJECTIVES, that a supernet's evolution makes small, too.
+    archs: train these, whether they fit or not, and draw none. Raise CompileError where nothing of the space fits, or where the
+    folder holds another search.
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
-    asked = _asked(data, space, target, seed=seed, budget=minutes if rungs is None else list(map(_pair, rungs)), archs=archs)
+    strategy = "halving" if rungs or archs else "supernet" if numbers else _strategy(strategy, minutes, against, folder)
+    budget: Any = minutes if rungs is None else list(map(_pair, rungs))
+    asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
+    asked |= {"strategy": strategy, "against": list(against)}
     run = _read_run(folder, asked)
     if run is None:
         halving.save_data(data, folder / halving.DATA)
         target = measured(target, space, len(data.classes))
-        if rungs is None:
-            rungs = _rungs(space, target, data, folder, minutes=minutes, processes=processes, progress=progress)
-        given = [(arch, costs(arch, target)) for arch in archs]
-        candidates = given or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
-        run = asked | {
-            "networks": networks_in(space),
-            "rest": target.rest,
-            "code": target.code,
-            "rungs": list(map(_pair, rungs)),
-            "candidates": [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates],
-        }
+        run = asked | {"networks": networks_in(space), "rest": target.rest, "code": target.code}
+        if strategy == "supernet":
+            run |= _numbers(data, space, target, folder, numbers, minutes=minutes, processes=processes, progress=progress)
+            run["numbers"]["evolution"]["against"] = list(against)
+        else:
+            if rungs is None:
+                time = MINUTES if minutes is None else minutes
+                rungs = _rungs(space, target, data, folder, minutes=time, processes=processes, progress=progress)
+            given = [(arch, costs(arch, target)) for arch in archs]
+            candidates = given or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
+            told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
+            run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
         write_file(folder / RUN, json.dumps(run, indent=2))
     target = replace(target, rest=run["rest"], code=run["code"])
-    rungs = [Rung(*pair) for pair in run["rungs"]]
-    candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    trained = halving.halve([arch for arch, _ in candidates], rungs, folder, seed=seed, processes=processes, progress=progress)
+    work = {"seed": seed, "processes": processes, "progress": progress}
+    if strategy == "supernet":
+        numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
+        one_shot.train_supernet(data, narrow, numbers, folder, seed=seed, count=processes, progress=progress)
+        candidates, trained = one_shot.fine_tuned(narrow, target, len(data.classes), numbers, folder, **work)
+    else:
+        rungs = [Rung(*pair) for pair in run["rungs"]]
+        candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, **work)
     for best in best_first(trained):
-        arch, cost = candidates[best["candidate"]]
+        arch, _ = candidates[best["candidate"]]
         progress("making the best one int8", 0, 1)
+        cost = built_costs(arch, target)
         small, accuracy, interval = quantised(arch, folder / best["weights"], data)
         deployment = deployed(small, target, data, folder, progress)
         result = SearchResult(
@@ -131,8 +157,8 @@ def search(
 
 
 def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last record of each candidate, those that were trained longest first, and of these the best."""
-    last = {record["candidate"]: record for record in trained}
+    """Return the last record of each candidate that has weights, those that were trained longest first, of these the best."""
+    last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
 
 
@@ -141,7 +167,8 @@ def drawn(
 ) -> list[tuple[Arch, Costs]]:
     """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many."""
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
-    for _ in range(DRAWN):
+    is_feasible = costs(arch_of(space, smallest(space), classes), target).fit
+    for _ in range(DRAWN if is_feasible else min(DRAWN, IN_DOUBT)):
         arch = arch_of(space, sampled(space, rng), classes)
         if arch in seen:
             continue
@@ -253,6 +280,51 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     z = DEVIATES**2 / count
     middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
     return (middle - half) / (1 + z), (middle + half) / (1 + z)
+
+
+def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path) -> str:
+    """Return "halving" or "supernet": what is asked for, else what the folder's search is, else what pays here."""
+    if strategy not in STRATEGIES:
+        raise CompileError(f"--strategy {strategy} is unknown", f"it is one of {', '.join(STRATEGIES)}")
+    if unknown := set(against) - set(OBJECTIVES):
+        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"it is one of {', '.join(OBJECTIVES)}")
+    if against and strategy == "halving":
+        raise CompileError("halving has one objective, accuracy", "leave out --against, or take --strategy supernet")
+    if strategy != "auto":
+        return strategy
+    if (folder / RUN).is_file():
+        with suppress(ValueError, OSError, AttributeError):  # `_read_run` says what is wrong with it
+            return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
+    return "supernet" if against or has_gpu() or (minutes or 0) >= 60 * HOURS else "halving"
+
+
+def has_gpu() -> bool:
+    """Return whether there is a GPU that trains."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def _numbers(
+    data: Dataset,
+    space: SearchSpace,
+    target: Target,
+    folder: Path,
+    numbers: OneShot | None,
+    *,
+    minutes: float | None,
+    processes: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Return the width that is searched, and a supernet's numbers: given, the paper's, or what fits into so many minutes."""
+    narrow = one_shot.narrowed(space, target, len(data.classes), progress)
+    if numbers is None and minutes is None and has_gpu():
+        numbers = one_shot.paper_sized(data.kind)
+    elif numbers is None:
+        (arch, _), *_ = drawn(narrow, target, len(data.classes), 1, seed=0, progress=progress)
+        seconds = one_shot.seconds_of(data, narrow, arch, folder, count=processes, progress=progress)
+        numbers = one_shot.numbers_for(60 * (MINUTES if minutes is None else minutes), seconds, data.kind, processes)
+    return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
 def _rungs(

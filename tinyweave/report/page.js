@@ -308,7 +308,7 @@ function quality(entry) {
 function searchFigure(entry) {
   const { search } = entry, told = h("div", { class: "told", "aria-live": "polite" }, "Point at a network, or reach it with Tab and the arrow keys.");
   const tried = search.candidates.filter((each) => known(each.accuracy)).sort((a, b) => a.ram - b.ram);
-  const percent = (share) => `${(100 * share).toFixed(1)} %`, isChosen = (each) => each.ram === search.searched.ram && each.macs === search.macs;
+  const percent = (share) => `${(100 * share).toFixed(1)} %`, isChosen = (each) => each === search.candidates[search.chosen];
   const draw = (width) => {
     const right = width - 12, bottom = 254, rams = tried.map((each) => each.ram), rates = tried.map((each) => each.accuracy);
     const [low, high] = [Math.min(...rates), Math.max(...rates)], span = high - low || 0.01, reach = Math.max(...rams) - Math.min(...rams) || 1;
@@ -328,7 +328,7 @@ function searchFigure(entry) {
   const { accuracy, trained } = search;
   return [
     h("p", {}, `In int8 ${search.measure} on ${grouped(search.task.test)} samples that the search did not see: ${percent(accuracy.test_int8)} (95 %: ${percent(accuracy.interval_95[0])} to ${percent(accuracy.interval_95[1])}); in float ${percent(accuracy.test)}.`),
-    h("p", { class: "faint" }, `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
+    h("p", { class: "faint" }, trained.supernet ? `${grouped(trained.candidates)} networks were measured with the weights of one supernet, ${trained.rungs[0][0]} of them trained further; ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part; those that were trained further lie higher.` : `${grouped(trained.candidates)} networks were trained, ${grouped(trained.epochs)} epochs in all. Shown: right answers on the validation part after each network's last training; those that were dropped early had few epochs.`),
     tried.length ? figure(`${slug(entry.record)}-search`, draw, told) : null,
   ];
 }

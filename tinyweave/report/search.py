@@ -19,11 +19,19 @@ Record = dict[str, Any]
 ACCURACY = "accuracy"
 MEASURES = {"detection": "mAP"}  # what is told of how right a network is, by kind of samples
 SHOWN = 10  # candidates of the card's table
+RECORDED = 300  # candidates of the record
 
 
 def search_record(found: SearchResult, run: Record) -> Record:
     """Return what a search found; run: the settings that the folder holds."""
     profile, done = found.deployment.profile, found.deployment
+    archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
+    rungs = [Rung(*pair) for pair in run["rungs"]]
+    epochs = total_epochs(rungs) + (supernet["warm_up"] + supernet["epochs"] if supernet else 0)
+    candidates = [
+        {"ram": cost.ram, "flash": cost.flash, "macs": cost.macs, "ms": cost.ms, "accuracy": _best(found, number)}
+        for number, (_, cost) in enumerate(found.candidates[:RECORDED])
+    ]
     return {
         "tinyweave": __version__,
         "schema": VERSION,
@@ -32,6 +40,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "model": str(found.folder / f"{NAME}.tflite"),
         "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test", "preparation")},
         "space": run["space"],
+        "strategy": run["strategy"],
         "device": run["device"],
         "limits": run["limits"],
         "planning": run["planning"],
@@ -56,13 +65,29 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "space": run["networks"],
             "candidates": len(found.candidates),
             "rungs": run["rungs"],
-            "epochs": total_epochs([Rung(*pair) for pair in run["rungs"]]),
+            "epochs": epochs,
+            "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} if supernet else None,
         },
-        "candidates": [
-            {"ram": cost.ram, "flash": cost.flash, "macs": cost.macs, "ms": cost.ms, "accuracy": _best(found, number)}
-            for number, (_, cost) in enumerate(found.candidates)
+        "candidates": candidates,
+        "chosen": archs.index(found.arch),
+        "front": [
+            {"candidate": number, "arch": to_json(archs[number])} for number in _front(candidates, run["against"] or ["ram"])
         ],
     }
+
+
+def _front(candidates: list[Record], costs: list[str]) -> list[int]:
+    """Return the candidates that no other beats in accuracy and in all of these costs, the most accurate first."""
+
+    def point(number: int) -> tuple[float, ...]:
+        each = candidates[number]
+        return (-each["accuracy"], *(each[name] or 0 for name in costs))
+
+    front = list[int]()
+    for number in sorted((n for n, each in enumerate(candidates) if each["accuracy"] is not None), key=point):
+        if not any(all(a <= b for a, b in zip(point(other), point(number), strict=True)) for other in front):
+            front.append(number)
+    return front
 
 
 def _best(found: SearchResult, number: int) -> float | None:
@@ -91,11 +116,12 @@ def card(record: Record) -> str:
         lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
     lines += [
         "",
-        "The table has the candidates that the search trained, with the "
-        + record["measure"]
-        + " on the validation part after the last",
+        f"The table has the candidates of the search, with the {record['measure']} on the validation part after the last training of",
+        "each, or with the weights of the supernet; those further down were trained for fewer epochs.",
+        "",
+        f"`{record['arch']}`",
+        "",
     ]
-    lines += ["training of each; those further down were trained for fewer epochs.", "", f"`{record['arch']}`", ""]
     return "\n".join(lines)
 
 
@@ -124,7 +150,8 @@ def _facts(record: Record) -> list[str]:
     lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
     trained = record["trained"]
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
-    lines.append(f"trained: {of}, {trained['epochs']:,} epochs in all")
+    together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
+    lines.append(f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all")
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
     lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")

@@ -71,8 +71,8 @@ def fit(
 ) -> nn.Module:
     """Train the module in place, from the weights that it has; return it, ready to be evaluated.
 
-    losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after each epoch, and
-    from which a run that was interrupted goes on. A GPU computes in mixed precision.
+    losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after
+    each epoch, and from which a run that was interrupted goes on. A GPU computes in mixed precision.
     """
     where, generator = device(), torch.Generator().manual_seed(seed)
     module = module.to(where).to(memory_format=torch.channels_last)

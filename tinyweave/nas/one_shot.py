@@ -1,0 +1,271 @@
+"""Search by a supernet: all networks of a space are trained at once, then bred by what each reaches with its weights of it.
+
+In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. All of a run lies in its folder; one
+that is interrupted goes on to the same end. Sources: TinyNAS (arXiv 2007.10319), once-for-all (arXiv 1908.09791).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..progress import Progress, silent
+from ..tasks.dataset import Dataset
+from . import arch as archs
+from . import halving
+from .arch import Arch
+from .costs import Costs, Target
+from .evolution import Evaluated, Evolution, best_of, check_feasible, evolve, priced
+from .halving import Rung
+from .space import SearchSpace, arch_of, largest, sampled
+
+if TYPE_CHECKING:
+    from .learning.supernet import Supernet
+
+SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
+RATE = 0.05  # for 256 samples at once
+PAPER = {
+    "images": 150,
+    "sounds": 100,
+    "sensors": 100,
+}  # epochs of the largest network, twice as many of all; fewer of fewer data
+FINE_TUNED = 100  # epochs, at most
+FINALISTS = 4
+SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time
+PER_WIDTH = 24  # networks of each width, of which those that fit say which width is the best
+PERCENTILE = 80
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """warm_up: epochs of the largest network by itself. epochs: of the supernet. rungs: how the best are fine-tuned."""
+
+    warm_up: int
+    epochs: int
+    evolution: Evolution
+    rungs: tuple[Rung, ...]
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self) | {"rungs": [[rung.candidates, rung.epochs] for rung in self.rungs]}
+
+
+def from_record(record: dict[str, Any]) -> OneShot:
+    """Return what `OneShot.record` gave, after JSON."""
+    evolution = Evolution(**{**record["evolution"], "against": tuple(record["evolution"]["against"])})
+    return OneShot(record["warm_up"], record["epochs"], evolution, tuple(Rung(*pair) for pair in record["rungs"]))
+
+
+def paper_sized(kind: str) -> OneShot:
+    """Return the numbers of the paper, for samples of a kind."""
+    return OneShot(PAPER[kind], 2 * PAPER[kind], Evolution(), (Rung(FINALISTS, FINE_TUNED // 4), Rung(1, FINE_TUNED)))
+
+
+def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: int) -> OneShot:
+    """Return what fits into so many seconds, never more than the paper's numbers.
+
+    costs: seconds of an epoch of the largest network (`warm_up`) and of the supernet (`epochs`); in one process of several, of
+    an epoch of a network (`rungs`) and of a measurement (`evolution`).
+    """
+    paper = paper_sized(kind)
+    counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
+    measured = processes * counts["evolution"]
+    population = int(min(paper.evolution.population, max(4, sqrt(measured * paper.evolution.population / 31))))
+    generations = int(min(paper.evolution.generations, max(1, measured / population - 1)))
+    half = max(1, population // 2)
+    evolution = Evolution(population, max(2, population // 5), half, half, generations=generations)
+    short = int(min(FINE_TUNED / 2, max(1, processes * counts["rungs"] / (2 * FINALISTS))))
+    return OneShot(
+        min(paper.warm_up, max(1, round(counts["warm_up"]))),
+        min(paper.epochs, max(1, round(counts["epochs"]))),
+        evolution,
+        (Rung(FINALISTS, short), Rung(2, 2 * short)),
+    )
+
+
+def narrowed(space: SearchSpace, target: Target, classes: int, progress: Progress = silent) -> SearchSpace:
+    """Return the space of the one width whose networks that fit have the most multiply-accumulates: stage one of TinyNAS.
+
+    Compared are 80th percentiles, as the lecture has it. A supernet of all widths would learn mostly networks that do not fit.
+    """
+    check_feasible(space, target, classes)
+    found = dict[float, float]()
+    for number, width in enumerate(space.widths):
+        rng = random.Random(f"{space.name} {width}")
+        drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
+        fit = [cost.macs for cost in priced(target, drawn) if cost is not None and cost.fit]
+        found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
+        progress("choosing the width", number + 1, len(space.widths))
+    best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
+    return replace(space, widths=(best,))
+
+
+def train_supernet(
+    data: Dataset, space: SearchSpace, numbers: OneShot, folder: Path, *, seed: int, count: int, progress: Progress
+) -> Path:
+    """Train the supernet of a space with `count` threads, and return the file of its weights."""
+    from .learning.module import module_of
+    from .learning.supernet import Supernet, fit_supernet
+    from .learning.train import Recipe, fit, save, threads
+
+    path, values = folder / SUPERNET, data.part("train")
+    if path.is_file():
+        return path
+    recipe = Recipe(numbers.warm_up, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
+    states = folder / "largest.epoch", folder / "supernet.epoch"
+    with threads(count):
+        supernet = Supernet(space, len(data.classes), seed=seed)
+        first = module_of(supernet.largest, seed)
+        title = "training the largest network"
+        fit(first, *values, recipe, seed, checkpoint=states[0], progress=_named(title, progress))
+        supernet.load(first)  # type: ignore[arg-type]
+        supernet.sort()
+        title, recipe = "training the supernet", replace(recipe, epochs=numbers.epochs)
+        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], progress=_named(title, progress))
+    save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
+    for state in states:
+        state.unlink(missing_ok=True)
+    return path
+
+
+def _named(title: str, progress: Progress) -> Progress:
+    return lambda _, done, total: progress(title, done, total)
+
+
+@lru_cache(maxsize=1)
+def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
+    """Return what a process needs to measure networks, read once."""
+    import torch
+
+    from .learning.supernet import Supernet
+
+    data = halving.load_data(Path(folder) / halving.DATA)
+    supernet = Supernet(space, len(data.classes))
+    supernet.load_state_dict(torch.load(Path(folder) / SUPERNET, weights_only=True))
+    return supernet, data
+
+
+def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
+    """Return the accuracy on the validation part that a network has with its weights of the supernet, its norms calibrated on
+    samples of the training part; write the weights to `end`."""
+    from .learning.supernet import recalibrate
+    from .learning.train import accuracy, device, save
+
+    supernet, data = _loaded(space, folder)
+    module = recalibrate(supernet.extract(archs.from_json(arch)).to(device()), data.part("train")[0])
+    if end is not None:
+        save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
+    return accuracy(module, *data.part("validation"))
+
+
+def fine_tuned(
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    numbers: OneShot,
+    folder: Path,
+    *,
+    seed: int = 0,
+    processes: int = 2,
+    progress: Progress = silent,
+) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
+    """Return the networks that evolution measured, those that were fine-tuned first, and a record per training.
+
+    The records are those of `halving.halve`; rung 0 is what networks reach with the supernet's weights, which have no file.
+    """
+    with halving.pool(processes) as workers:
+        measured = evolve(
+            space,
+            target,
+            classes,
+            numbers.evolution,
+            _in_processes(workers, space, folder),
+            file=folder / MEMORY,
+            seed=seed,
+            price=lambda each: _priced_in(workers, target, each),
+            progress=progress,
+        )
+        finalists = best_of(measured, numbers.rungs[0].candidates, numbers.evolution.against)
+        chosen = {each.arch for each in finalists}
+        ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
+        (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
+        starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
+        for each, start in zip(finalists, starts, strict=True):
+            if not start.is_file():
+                workers.submit(accuracy_of, archs.to_json(each.arch), space, str(folder), str(start)).result()
+    told = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
+    trained = halving.halve(
+        [each.arch for each in finalists],
+        numbers.rungs,
+        folder,
+        starts=starts,
+        seed=seed,
+        processes=processes,
+        progress=progress,
+    )
+    told += [{**record, "rung": record["rung"] + 1} for record in trained]
+    return [(each.arch, each.costs) for each in ordered], told
+
+
+def _in_processes(workers: ProcessPoolExecutor, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:
+    def measure(networks: Sequence[Arch]) -> Iterator[tuple[int, float]]:
+        jobs = {
+            workers.submit(accuracy_of, archs.to_json(arch), space, str(folder)): number for number, arch in enumerate(networks)
+        }
+        try:
+            for job in as_completed(jobs):
+                yield jobs[job], job.result()
+        except BaseException:
+            for job in jobs:
+                job.cancel()
+            raise
+
+    return measure
+
+
+def _priced_in(workers: ProcessPoolExecutor, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:
+    return [cost for (cost,) in workers.map(priced, [target] * len(networks), [[arch] for arch in networks])]
+
+
+def seconds_of(
+    data: Dataset, space: SearchSpace, arch: Arch, folder: Path, *, count: int, progress: Progress
+) -> dict[str, float]:
+    """Return what `numbers_for` needs to know, measured in a few steps each.
+
+    arch: a network that is likely to be fine-tuned. count: threads that train the supernet.
+    """
+    from .learning.module import module_of
+    from .learning.supernet import BATCH, BATCHES, Supernet, fit_supernet
+    from .learning.train import Recipe, accuracy, fit, threads
+
+    progress("measuring how fast it trains", 0, 1)
+    batch = halving.batch_of(data)
+    values, labels = data.part("train")
+    few = min(len(values), 6 * batch)
+    recipe = Recipe(1, batch=batch, rate=RATE, kind=data.kind)
+    supernet = Supernet(space, len(data.classes))
+
+    def timed(work: Callable[[int], object], number: int) -> float:
+        work(min(batch, number))  # caches
+        begin = time.perf_counter()
+        work(number)
+        return (time.perf_counter() - begin) / number
+
+    with threads(count):
+        whole = arch_of(space, largest(space), len(data.classes))
+        warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), few)
+        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe), few)
+    calibrated, unseen = min(BATCH * BATCHES, len(values)), len(data.part("validation")[0])
+    with threads(1):
+        one = module_of(arch)
+        evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), few) * (calibrated + unseen)
+    rungs = halving.seconds_per_epoch(arch, folder / halving.DATA, progress)
+    return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}
