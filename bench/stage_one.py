@@ -2,22 +2,23 @@
 
 In: RAM and Flash in KiB (--ram, --flash), how networks run (--schedule, --stream). Out: the ten best settings, their mean and
 80th percentile of multiply-accumulates, shares of networks that fit, seconds. --map: the best setting for several limits.
+--figure: either as a picture, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
+
+from stage_one_figure import best_map, cdf, name_of
 
 from tinyweave.nas.space import MOBILE
 from tinyweave.nas.stage_one import Setting, StageLimits, chosen, stage_one
+from tinyweave.report.figure import check_figure, encoded
 
 KIB = 1024
 RAMS, FLASHES = (192, 256, 320, 384, 512), (512, 1024, 1536, 2048)
-
-
-def named(setting: Setting) -> str:
-    return f"w{setting.width:g}-r{setting.size[0]}"
 
 
 def main() -> int:
@@ -30,7 +31,11 @@ def main() -> int:
     parser.add_argument("--classes", type=int, default=100)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--map", action="store_true", help="the best setting for 192 to 512 KiB and 512 KiB to 2 MiB")
+    parser.add_argument("--figure", type=Path, help="also draw it, as a .svg or .png file")
     args = parser.parse_args()
+    if args.figure:
+        check_figure(args.figure.name)
+    way = f"{args.schedule}{', streamed' if args.stream else ''}, {args.count} networks of each setting"
 
     def settings(ram: int, flash: int) -> list[Setting]:
         limits = StageLimits(ram * KIB, flash * KIB, args.schedule, args.stream)
@@ -39,14 +44,21 @@ def main() -> int:
     begin = time.perf_counter()
     if args.map:
         print(f"{'Flash KiB':>10}" + "".join(f"{ram:>14}" for ram in RAMS) + "  KiB of RAM")
+        names = dict[tuple[int, int], str]()
         for flash in FLASHES:
-            print(f"{flash:>10}" + "".join(f"{named(chosen(settings(ram, flash), 'mean')):>14}" for ram in RAMS), flush=True)
+            names |= {(ram, flash): name_of(chosen(settings(ram, flash), "mean")) for ram in RAMS}
+            print(f"{flash:>10}" + "".join(f"{names[ram, flash]:>14}" for ram in RAMS), flush=True)
+        drawn = best_map(names, f"The best width and resolution by mean of multiply-accumulates ({way})")
     else:
         found = settings(args.ram, args.flash)
         print(f"{'setting':<12}{'fit, %':>8}{'mean, M':>10}{'p80, M':>10}")
-        for setting in sorted(found, key=lambda each: -each.p80)[:10]:
-            print(f"{named(setting):<12}{100 * setting.share:>8.1f}{setting.mean / 1e6:>10.1f}{setting.p80 / 1e6:>10.1f}")
-        print(f"best by the mean {named(chosen(found, 'mean'))}, by the 80th percentile {named(chosen(found))}")
+        best = sorted(found, key=lambda each: -each.p80)[:10]
+        for setting in best:
+            print(f"{name_of(setting):<12}{100 * setting.share:>8.1f}{setting.mean / 1e6:>10.1f}{setting.p80 / 1e6:>10.1f}")
+        print(f"best by the mean {name_of(chosen(found, 'mean'))}, by the 80th percentile {name_of(chosen(found))}")
+        drawn = cdf(best, f"Networks within {args.ram} KiB of RAM and {args.flash} KiB of Flash ({way})")
+    if args.figure:
+        args.figure.write_bytes(encoded(drawn, args.figure.name))
     print(f"{time.perf_counter() - begin:.1f} s")
     return 0
 

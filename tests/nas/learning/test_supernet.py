@@ -11,11 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
+from tinyweave.nas.arch import blocks  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.supernet import Supernet, centre, fit_supernet, recalibrate, resized  # noqa: E402
 from tinyweave.nas.learning.train import Recipe, accuracy, fit, threads  # noqa: E402
 from tinyweave.nas.space import (  # noqa: E402
     MOBILE_1280,
+    Choice,
     ElasticGroup,
     SearchSpace,
     arch_of,
@@ -73,6 +75,17 @@ def test_weights_are_the_first_channels_and_the_centre() -> None:
     assert torch.equal(first[1].layers[0][0].weight, supernet.units[1]["expand"].weight[:16, :8])
     assert centre(torch.arange(25).reshape(1, 1, 5, 5), (1, 3)).flatten().tolist() == [11, 12, 13]
     assert len(first) == 4 and len(supernet.units) == 3, "one block of two"
+
+
+def test_a_smaller_kernel_is_the_centre_of_the_next_larger_one_times_a_matrix() -> None:
+    space = SearchSpace("three", ((8, 8),), 1, (1.0,), 8, (ElasticGroup(16, 1, (1,), (3, 5, 7), (2,)),))
+    unit = supernet_of(space, transformed=True).units[1]["depthwise"]
+    layers = {side: blocks(arch_of(space, Choice((8, 8), 1.0, (((side, 2),),)), 5))[1].layers[1] for side in (3, 5, 7)}
+    five = (unit.weight[:, :, 1:6, 1:6].flatten(1) @ unit.matrices[0]).reshape(16, 1, 5, 5)
+    three = (five[:, :, 1:4, 1:4].flatten(1) @ unit.matrices[1]).reshape(16, 1, 3, 3)
+    for side, expected in ((7, unit.weight), (5, five), (3, three)):
+        assert torch.equal(unit.cut(layers[side]), expected)
+        assert torch.equal(expected, centre(unit.weight, (side, side))) == (side == 7)
 
 
 def test_the_largest_network_goes_in_and_comes_out() -> None:
