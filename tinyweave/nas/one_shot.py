@@ -41,7 +41,7 @@ PAPER = {
 FINE_TUNED = 100  # epochs, at most
 FINALISTS = 4
 SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time
-PER_WIDTH = 24  # networks of each width, of which those that fit say which width is the best
+PER_WIDTH = 16  # networks of each width, of which those that fit say which width is the best
 PERCENTILE = 80
 
 
@@ -91,19 +91,22 @@ def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: i
     )
 
 
-def narrowed(space: SearchSpace, target: Target, classes: int, progress: Progress = silent) -> SearchSpace:
+def narrowed(
+    space: SearchSpace, target: Target, classes: int, *, processes: int = 1, progress: Progress = silent
+) -> SearchSpace:
     """Return the space of the one width whose networks that fit have the most multiply-accumulates: stage one of TinyNAS.
 
     Compared are 80th percentiles, as the lecture has it. A supernet of all widths would learn mostly networks that do not fit.
     """
     check_feasible(space, target, classes)
     found = dict[float, float]()
-    for number, width in enumerate(space.widths):
-        rng = random.Random(f"{space.name} {width}")
-        drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
-        fit = [cost.macs for cost in priced(target, drawn) if cost is not None and cost.fit]
-        found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
-        progress("choosing the width", number + 1, len(space.widths))
+    with halving.pool(processes) as workers:
+        for number, width in enumerate(space.widths):
+            progress("choosing the width", number, len(space.widths))
+            rng = random.Random(f"{space.name} {width}")
+            drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
+            fit = [cost.macs for cost in _priced_in(workers, target, drawn) if cost is not None and cost.fit]
+            found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
     best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
     return replace(space, widths=(best,))
 

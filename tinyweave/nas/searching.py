@@ -317,7 +317,7 @@ def _numbers(
     progress: Progress,
 ) -> dict[str, Any]:
     """Return the width that is searched, and a supernet's numbers: given, the paper's, or what fits into so many minutes."""
-    narrow = one_shot.narrowed(space, target, len(data.classes), progress)
+    narrow = one_shot.narrowed(space, target, len(data.classes), processes=processes, progress=progress)
     if numbers is None and minutes is None and has_gpu():
         numbers = one_shot.paper_sized(data.kind)
     elif numbers is None:
