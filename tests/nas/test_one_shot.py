@@ -46,7 +46,7 @@ def one_process() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(waves(), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS, processes=1)
+    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS, processes=1)
 
 
 @pytest.mark.emulator
@@ -91,14 +91,14 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchRes
     places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(waves(), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1, progress=stop_at(title, count))
-    resumed = search(waves(), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1)
+            search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1, progress=stop_at(title, count))
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1)
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
-        search(waves(), SPACE, TARGET, tmp_path, strategy="halving", minutes=1)
+        search(waves(400), SPACE, TARGET, tmp_path, strategy="halving", minutes=1)
     assert searching._strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
 
 
