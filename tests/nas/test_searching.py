@@ -21,7 +21,7 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import halving, searching
 from tinyweave.nas.arch import macs, weights
-from tinyweave.nas.costs import Target, costs, planned, too_large
+from tinyweave.nas.costs import Costs, Target, costs, planned, too_large
 from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
 from tinyweave.nas.proxies import ranked
 from tinyweave.nas.searching import SearchResult, best_first, drawn, search, wilson
@@ -134,6 +134,44 @@ def test_the_best_network_that_fits_when_built_is_taken(
     order = [record["candidate"] for record in best_first(result.trained)]
     assert not too_much.fits and len(tried) == 3 == len(order)
     assert result.fits and result.arch == result.candidates[order[2]][0] and result.trained == found.trained
+
+
+def test_what_does_not_fit_when_built_is_not_trained_for_long(
+    found: SearchResult, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The best of the first rung is too slow as it was built: the second best goes on in its place, unless none fits."""
+    first = sorted((each for each in found.trained if each["rung"] == 0), key=lambda each: -each["accuracy"])
+    best, second = (each["candidate"] for each in first[:2])
+    assert [each["candidate"] for each in found.trained if each["rung"] == 1] == [best]
+    archs = [arch for arch, _ in found.candidates]
+    for refused, goes_on in (({best}, second), (set(range(3)), best)):
+        folder = tmp_path / str(goes_on)
+        shutil.copytree(found.folder, folder)
+        lines = [json.dumps(each) for each in found.trained if each["rung"] == 0]
+        (folder / "results.jsonl").write_text("\n".join(lines) + "\n")
+        trained = halving.halve(archs, TWO, folder, fits=lambda number: number not in refused, processes=1)  # noqa: B023
+        assert [each["candidate"] for each in trained if each["rung"] == 1] == [goes_on]
+
+
+@pytest.mark.emulator
+def test_the_time_is_that_of_the_c(found: SearchResult) -> None:
+    ms = found.deployment.profile.latency_ms(found.deployment.device)
+    said = next(cost for arch, cost in found.candidates if arch == found.arch)
+    assert ms and said.ms and found.costs.ms == pytest.approx(ms, rel=0.01) and said.ms != found.costs.ms
+    before = (found.folder / "built.jsonl").read_text()
+    assert searching._built(TARGET, found.folder)(found.arch) == found.costs
+    assert (found.folder / "built.jsonl").read_text() == before, "built once"
+
+
+def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = macs(arch_of(SPACE, smallest(SPACE), 2))
+    monkeypatch.setattr(searching, "POOL", 1)
+    monkeypatch.setattr(searching, "too_large", lambda arch, target: False)
+    strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
+    monkeypatch.setattr(searching, "costs", strict)
+    assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) == 8
+    monkeypatch.setattr(searching, "UNIFORM", searching.DRAWN)
+    assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) < 8
 
 
 def test_networks_trained_longest_come_first() -> None:

@@ -30,7 +30,7 @@ class Target:
     """A device, what a network may take of it, and how it is planned.
 
     rest: bytes of RAM beside the arena, stack and static data; code: bytes of Flash beside the constants; as measured on one
-    network, see `search.measured`.
+    network, see `searching.measured`.
     """
 
     device: Device | None
@@ -113,22 +113,25 @@ def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
 
 def costs(arch: Arch, target: Target) -> Costs:
     """Return what the network costs as it would be deployed."""
-    return _costs(arch, target, planned(arch, target)[1])
+    plan = planned(arch, target)[1]
+    return _costs(arch, target, plan, api.latency_ms(plan, target.device))
 
 
 def built_costs(arch: Arch, target: Target) -> Costs:
-    """Return what the network costs, with the code, stack and static data that it has itself, built with random weights.
+    """Return what the network costs with the code, stack, static data and time that it has itself, built with random weights.
 
     Where nothing can be built and run here, they are those of the target.
     """
     model, plan = planned(arch, target)
+    ms = api.latency_ms(plan, target.device)
     with suppress(CompileError):
-        target = target.measured(plan, api.profile(model, plan, api.emulated_core(target.device)))
-    return _costs(arch, target, plan)
+        profile = api.profile(model, plan, api.emulated_core(target.device), device=target.device)
+        target, ms = target.measured(plan, profile), profile.latency_ms(target.device) or ms
+    return _costs(arch, target, plan, ms)
 
 
-def _costs(arch: Arch, target: Target, plan: Plan) -> Costs:
-    constants, ms = api.flash_need(plan, target.device).constants, api.latency_ms(plan, target.device)
+def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
+    constants = api.flash_need(plan, target.device).constants
     limits, over = target.limits, dict[str, float]()
     if excess := limits.ram_excess(plan.arena, target.rest):
         over["ram"] = excess

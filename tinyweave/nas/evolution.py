@@ -22,7 +22,7 @@ from .arch import Arch, to_json
 from .costs import Costs, Target, costs, too_large
 from .space import Choice, SearchSpace, arch_of, crossed, mutated, sampled, smallest
 
-TRIES = 40  # networks drawn, at most, for each that is wanted
+TRIES = 10  # networks drawn, at most, for each that is wanted
 BATCH = 16  # networks that are priced at a time
 Measure = Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]
 """Called with networks: yields the number of each and its accuracy, in any order."""

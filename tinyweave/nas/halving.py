@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ def halve(
     folder: Path,
     *,
     starts: Sequence[Path] = (),
+    fits: Callable[[int], bool] | None = None,
     seed: int = 0,
     processes: int = 2,
     progress: Progress = silent,
@@ -139,7 +141,8 @@ def halve(
     """Return a record per training: rung, candidate, accuracy on the validation part, the file of its weights.
 
     The data set lies in `folder`/data. The best of a rung go on to the next one; of equals the first. starts: the files of the
-    weights that candidates begin with, random ones if there are none.
+    weights that candidates begin with, random ones if there are none. fits: asked of the best of the first rung before they go
+    on; where it says no, the next best goes on, unless it says so of all.
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
@@ -152,7 +155,8 @@ def halve(
 
     with pool(processes) as workers:
         for number, rung in enumerate(rungs):
-            alive = alive[: rung.candidates]
+            fitting = list(islice(filter(fits, alive), rung.candidates)) if fits and number == 1 else []
+            alive = fitting or alive[: rung.candidates]
             missing = [candidate for candidate in alive if (number, candidate) not in done]
             jobs = {
                 workers.submit(

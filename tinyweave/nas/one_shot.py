@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,13 +177,15 @@ def fine_tuned(
     numbers: OneShot,
     folder: Path,
     *,
+    fits: Callable[[Arch], bool] = lambda _: True,
     seed: int = 0,
     processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
     """Return the networks that evolution measured, those that were fine-tuned first, and a record per training.
 
-    The records are those of `halving.halve`; rung 0 is what networks reach with the supernet's weights, which have no file.
+    fits: asked before a network is fine-tuned. The records are those of `halving.halve`; rung 0 is what networks reach with the
+    supernet's weights, which have no file.
     """
     with halving.pool(processes) as workers:
         measured = evolve(
@@ -196,7 +199,10 @@ def fine_tuned(
             price=lambda each: _priced_in(workers, target, each),
             progress=progress,
         )
-        finalists = best_of(measured, numbers.rungs[0].candidates, numbers.evolution.against)
+        count, against = numbers.rungs[0].candidates, numbers.evolution.against
+        best = best_of(measured, count, against)
+        order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
+        finalists = list(islice((each for each in order if fits(each.arch)), count)) or best
         chosen = {each.arch for each in finalists}
         ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
         (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -32,21 +32,23 @@ from ..tasks.features import LogMel
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
+from .evolution import Ledger
 from .halving import Rung
 from .one_shot import OneShot
 from .precision import precision, quant_of
 from .proxies import ranked
-from .space import Choice, SearchSpace, arch_of, networks_in, sampled, smallest
+from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
 
 STRATEGIES = ("auto", "halving", "supernet")
 OBJECTIVES = ("ram", "flash", "macs", "ms")
 MINUTES = 20  # where nothing else is said
 HOURS = 3  # from which on a supernet pays without a GPU
-DRAWN = 20_000  # networks, at most, of which those that fit are sought
+DRAWN = 5_000  # networks, at most, of which those that fit are sought
+UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, then with this share of genes drawn anew
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
-RUN, FIRMWARE = "search.json", "firmware"
+RUN, BUILT, FIRMWARE = "search.json", "built.jsonl", "firmware"
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 2
 DEVIATES = 1.96  # standard deviations either side of a 95 % interval
@@ -126,19 +128,23 @@ def search(
             run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
         write_file(folder / RUN, json.dumps(run, indent=2))
     target = replace(target, rest=run["rest"], code=run["code"])
+    built = _built(target, folder)
     work = {"seed": seed, "processes": processes, "progress": progress}
     if strategy == "supernet":
         numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
         one_shot.train_supernet(data, narrow, numbers, folder, seed=seed, count=processes, progress=progress)
-        candidates, trained = one_shot.fine_tuned(narrow, target, len(data.classes), numbers, folder, **work)
+        candidates, trained = one_shot.fine_tuned(
+            narrow, target, len(data.classes), numbers, folder, fits=lambda arch: built(arch).fit, **work
+        )
     else:
         rungs = [Rung(*pair) for pair in run["rungs"]]
         candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, **work)
+        fits = None if archs else lambda number: built(candidates[number][0]).fit
+        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, fits=fits, **work)
     for best in best_first(trained):
         arch, _ = candidates[best["candidate"]]
         progress("making the best one int8", 0, 1)
-        cost = built_costs(arch, target)
+        cost = built(arch)
         small, accuracy, interval = quantised(arch, folder / best["weights"], data)
         deployment = deployed(small, target, data, folder, progress)
         result = SearchResult(
@@ -156,6 +162,18 @@ def search(
     return result
 
 
+def _built(target: Target, folder: Path) -> Callable[[Arch], Costs]:
+    """Return what networks cost once they are built, with random weights; each is built once, and recorded."""
+    ledger = Ledger(folder / BUILT)
+
+    def built(arch: Arch) -> Costs:
+        if ledger(arch, "built") is None:
+            ledger.add(arch, "built", built_costs(arch, target).record())
+        return Costs(**ledger(arch, "built"))
+
+    return built
+
+
 def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last record of each candidate that has weights, those that were trained longest first, of these the best."""
     last = {record["candidate"]: record for record in trained if "weights" in record}
@@ -167,14 +185,17 @@ def drawn(
 ) -> list[tuple[Arch, Costs]]:
     """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many."""
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
-    is_feasible = costs(arch_of(space, smallest(space), classes), target).fit
-    for _ in range(DRAWN if is_feasible else min(DRAWN, IN_DOUBT)):
-        arch = arch_of(space, sampled(space, rng), classes)
+    near = [smallest(space)]  # where few fit, others that do are likely to be near one that does
+    is_feasible = costs(arch_of(space, near[0], classes), target).fit
+    for number in range(DRAWN if is_feasible else min(DRAWN, IN_DOUBT)):
+        choice = sampled(space, rng) if number < UNIFORM else mutated(space, rng.choice(near), CHANGED, rng)
+        arch = arch_of(space, choice, classes)
         if arch in seen:
             continue
         seen.add(arch)
         if not too_large(arch, target) and (cost := costs(arch, target)).fit:
             fitting.append((arch, cost))
+            near.append(choice)
             progress("drawing networks that fit", len(fitting), POOL * count)
             if len(fitting) == POOL * count:
                 break
