@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
 RATE = 0.05  # for 256 samples at once
-PAPER = {
-    "images": 150,
-    "sounds": 100,
-    "sensors": 100,
-}  # epochs of the largest network, twice as many of all; fewer of fewer data
+PAPER = {"images": 150, "sounds": 100}  # epochs of the largest network, twice as many of all
+OTHERS = 100  # the same, of samples of other kinds
 FINE_TUNED = 100  # epochs, at most
 FINALISTS = 4
 SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time
@@ -67,7 +64,8 @@ def from_record(record: dict[str, Any]) -> OneShot:
 
 def paper_sized(kind: str) -> OneShot:
     """Return the numbers of the paper, for samples of a kind."""
-    return OneShot(PAPER[kind], 2 * PAPER[kind], Evolution(), (Rung(FINALISTS, FINE_TUNED // 4), Rung(1, FINE_TUNED)))
+    epochs = PAPER.get(kind, OTHERS)
+    return OneShot(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, FINE_TUNED // 4), Rung(1, FINE_TUNED)))
 
 
 def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: int) -> OneShot:
