@@ -116,8 +116,8 @@ def card(record: Record) -> str:
         lines.append(f"| {each['ram']:,} | {each['flash']:,} | {each['macs'] / 1e6:.2f} | {ms} | {right} |")
     lines += [
         "",
-        f"The table has the search's candidates, with the {record['measure']} on the validation part after the last training of",
-        "each, or with the weights of the supernet; those further down were trained for fewer epochs.",
+        f"The table has the search's candidates, with the {record['measure']} on the validation part after the last training",
+        "of each, or with the weights of the supernet; those further down were trained for fewer epochs.",
         "",
         f"`{record['arch']}`",
         "",
