@@ -17,6 +17,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES
 from tinyweave.planning import Plan, constant_bytes, plan
+from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernels.flash_budget import kernels_within_flash, one_by_one
 
 CORE = "cortex-m4"
 SPARE = 2_000  # what is estimated of code before it is built is too much by less
@@ -90,3 +92,30 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
         assert done.fits and done.verification.ok
         assert (done.plan.variants == counts[0].plan.variants) == (flash > most)
         assert (folder / f"{ROOMY}.c").exists() == bool(flash_heavy(done.plan))
+
+
+def lean_names(graph: Graph, core: str, flash: int) -> set[str]:
+    """The ops that may do without scratch where so many bytes are left for constants."""
+    return {name for kernels in kernels_within_flash(graph, core, flash) for name in kernels.lean}
+
+
+def test_lean_kernels_need_room_for_all_constants_and_for_their_code(graph: Graph):
+    everywhere = frozenset(op.name for op in graph.ops)
+    heavy, lean, plain = (Kernels(CORE, **{which: everywhere} if which else {}) for which in ("flash_heavy", "lean", ""))
+    of_each = [
+        [BY_NAME[name].flash(graph, op) if name else 0 for op, name in zip(graph.ops, one_by_one(graph, kernels), strict=True)]
+        for kernels in (heavy, lean, plain)
+    ]
+    code = json.loads(CODE_BYTES.read_text())["tw_conv_2d_s8_lean_dsp.c"]
+    needed = sum(max(each) for each in zip(*of_each, strict=True)) + code
+    convolutions = {op.name for op in graph.ops if op.kind == "conv_2d"}
+    assert lean_names(graph, CORE, needed) == convolutions
+    assert lean_names(graph, CORE, needed - 1) == set()
+
+
+def test_there_are_no_lean_kernels_where_their_cycles_are_not_known(graph: Graph):
+    assert not lean_names(graph, "cortex-m55", 1 << 40) and lean_names(graph, "cortex-m33", 1 << 40)
+
+
+def test_no_cortex_without_dsp_has_lean_kernels(graph: Graph):
+    assert not lean_names(graph, "cortex-m3", 1 << 40)

@@ -96,21 +96,19 @@ def kernels_within_flash(graph: Graph, core: str, flash: int) -> list[Kernels]:
 
 
 def lean_within_flash(graph: Graph, kernels: Kernels, flash: int) -> frozenset[str]:
-    """Return the names of ops that can do without scratch; where `flash` has not room for all constants that any op may keep,
-    only those that keep no more so."""
-    names, most = one_by_one(graph, kernels), 0
-    lean, free = set[str](), set[str]()
+    """Return the names of ops that can do without scratch; none where `flash` has not room for all constants that any op may
+    keep and for the code of these kernels, so that more Flash never takes another kernel away."""
+    names, most, lean = one_by_one(graph, kernels), 0, dict[str, str]()
     for op, name in zip(graph.ops, names, strict=True):
         if not name:
             continue
-        bytes_now = BY_NAME[name].flash(graph, op)
         heavy, other = (variant_for(graph, op, kernels.core, **{which: True}) for which in ("flash_heavy", "lean"))
         most += max(row.flash(graph, op) for row in (BY_NAME[name], heavy, other))
         can = other.lean and op.name not in kernels.portable_ops and BY_NAME[name].scratch(graph, op) > 0
         if can and layer_cycles(graph, op, other.name, cost_model_core(kernels.core)) is not None:
-            lean.add(op.name)
-            free |= {op.name} if other.flash(graph, op) <= bytes_now else set()
-    return frozenset(lean if most <= flash else free)
+            lean[op.name] = other.name
+    most += code_bytes({*names, *lean.values()} - {""}) - code_bytes({*names} - {""})
+    return frozenset(lean if most <= flash else ())
 
 
 def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
