@@ -17,8 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # fuzz.py beside this file would hide the folder
-
 from tinyweave.ops import fixed_inputs
 from tinyweave.simulate.cores import CORES
 
@@ -81,8 +79,6 @@ def lcg_samples(graph, count: int) -> list[list[np.ndarray]]:
 
 def measure(path: Path, cores: list[str], samples: int) -> dict:
     """One model's row."""
-    from faster_kernels import with_kernels_of
-
     from tinyweave import api
     from tinyweave.ir import CompileError
     from tinyweave.ops import macs, macs_original
@@ -93,10 +89,10 @@ def measure(path: Path, cores: list[str], samples: int) -> dict:
     try:
         model = api.load(path)
         portable = api.plan(model, optimize="size")
-        plans: dict[tuple[str, ...], tuple[Plan, list[str]]] = {portable.variants: (portable, [])}
-        for core in cores:  # those with the same kernels have the same plan
-            made = with_kernels_of(portable, core)
-            plans.setdefault(made.variants, (made, []))[1].append(core)
+        plans: dict[str, tuple[Plan, list[str]]] = {str(portable.stages): (portable, [])}
+        for core in cores:  # the default plan, which those with the same kernels share
+            made = api.plan(model, core=core)
+            plans.setdefault(str((made.stages, made.variants)), (made, []))[1].append(core)
         row |= {"macs": macs_original(model.original), "executed": macs(model.graph), "verdict": "equal"}
         cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else samples)
         for plan, same in plans.values():
