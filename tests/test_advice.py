@@ -142,7 +142,7 @@ def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(
     slow = advised(capsys, DIGITS, "--device", "stm32f412", "--latency-ms", 30)["advice"]
     assert [each["changes"][0] for each in slow] == ["--device"] and slow[0]["latency_ms"] <= 30
     check_commands(capsys, slow)
-    named = advised(capsys, DIGITS, "--device", "stm32f412", "--ram", "8k", "--latency-ms", 40)
+    named = advised(capsys, DIGITS, "--device", "stm32f412", "--ram", "6700", "--latency-ms", 40)
     reached = named["advice"]
     assert [each["changes"][0] for each in reached] == ["--latency-ms"] and reached[0]["fits"]
     assert 40 < reached[0]["latency_ms"] <= float(reached[0]["changes"][1]) and named["plan"]["latency_ms"] > 40

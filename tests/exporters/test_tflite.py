@@ -78,6 +78,10 @@ def test_litert_accepts_every_case(kind: str) -> None:
 def test_litert_computes_what_the_graph_means() -> None:
     pytest.importorskip("ai_edge_litert")
     for case in (case for kind in sorted(GENERATORS) for case in islice(cases(kind), 4)):
+        if case.graph.ops[0].kind == "elu":  # not among its reference kernels
+            with pytest.raises(litert.CannotRunError, match="Didn't find op for builtin opcode 'ELU'"):
+                litert.run(to_tflite(case.graph), case.inputs[:1])
+            continue
         (answer,) = litert.run(to_tflite(case.graph), case.inputs[:1])
         expected = run(case.graph, dict(zip(case.graph.inputs, case.inputs[0], strict=True)))
         assert [a.tobytes() for a in answer.outputs] == [a.tobytes() for a in expected.values()], case.id

@@ -143,6 +143,15 @@ def window_attrs(g: Growth, h: int, w: int, dilate: bool) -> dict:
     return {"kernel": tuple(kernel), "stride": tuple(stride), "dilation": dilation, "padding": tuple(padding)}
 
 
+def usual_window(g: Growth, h: int, w: int) -> dict:
+    """The windows of most networks: squares, as far apart along both axes, padded to SAME."""
+    side, stride, padding = g.rng.choice((3, 3, 5, 7)), g.rng.choice((1, 2)), []
+    for extent in (h, w):
+        total = max(0, (-(-extent // stride) - 1) * stride + side - extent)
+        padding.append((total // 2, total - total // 2))
+    return {"kernel": (side, side), "stride": (stride, stride), "dilation": (1, 1), "padding": tuple(padding)}
+
+
 def spatial(g: Growth) -> Tensor | None:
     names = [n for n in g.live if len(g.tensors[n].shape) == 4]
     return g.tensors[g.rng.choice(names)] if names else None
@@ -168,7 +177,8 @@ def conv_2d(g: Growth) -> None:
 def depthwise_conv_2d(g: Growth) -> None:
     if (x := spatial(g)) is None:
         return
-    attrs = window_attrs(g, x.shape[1], x.shape[2], dilate=True)
+    usual = g.rng.random() < 0.4
+    attrs = usual_window(g, *x.shape[1:3]) if usual else window_attrs(g, x.shape[1], x.shape[2], dilate=True)
     kernel = attrs.pop("kernel")
     shape = (1, *kernel, x.shape[3] * g.rng.choice([1, 1, 1, 2, 3]))
     weights, bias, quant = g.weights(shape, 3, kernel[0] * kernel[1], x)

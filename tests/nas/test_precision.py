@@ -56,7 +56,7 @@ def photographs(folder: Path, count: int = 48) -> Path:
 @pytest.fixture(autouse=True)
 def _same_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new process would spend most of its time on importing PyTorch."""
-    monkeypatch.setattr(halving, "_pool", lambda processes: ThreadPoolExecutor(1))
+    monkeypatch.setattr(halving, "pool", lambda processes: ThreadPoolExecutor(1))
 
 
 def command(verb: str, *instead: tuple[str, str]) -> list[str]:

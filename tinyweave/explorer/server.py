@@ -216,6 +216,7 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
             config = uvicorn.Config(application(Path(folder), models, planner), log_level="warning", access_log=False)
             ready(f"http://127.0.0.1:{port}/")
             asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+            raise KeyboardInterrupt  # what ends it, also where uvicorn has shut down by itself
     finally:
         listening.close()
         planner.close()
