@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import layer_cycles
 from ..progress import Progress
+from .alias.subtensors import ALIGN
 from .assemble import PlacedLayout, finish
 from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
@@ -189,7 +190,8 @@ def _chosen(
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
     trade, core = trade_of(spaces), spaces[0].space.cycles_of.core
-    cost, best, limit, allowed = COSTS[aim], None, byte_limit, cycle_limit
+    whole_words = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # paths count these
+    cost, best, limit, allowed = COSTS[aim], None, whole_words, cycle_limit
     smallest: tuple[PlacedLayout, Found] | None = None
     for number in range(MOST_LAYOUTS):
         found = trade.best(aim, limit, allowed)
