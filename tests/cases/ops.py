@@ -634,6 +634,7 @@ def _space_to_batch_nd(rng: Rng) -> Iterator[Drawn]:
         ((2, 3, 4, 2), (3, 1), ((0, 0), (1, 1))),
         ((1, 7, 3), (2,), ((1, 0),)),
         ((3, 4, 4, 1), (4, 2), ((2, 2), (0, 0))),
+        ((1, 1, 5, 3), (2, 2), ((1, 0), (0, 1))),  # pieces of one row, which is padding
     )
     for tensor, (shape, block, pads) in itertools.product(itertools.islice(_copied_types(rng), 4), chosen):
         operands: list[Tensor | None] = [tensor("input", shape), integers("block", *block), integers("pads", *pads)]

@@ -11,7 +11,7 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, verify
 from tinyweave.ops import macs
 from tinyweave.planning import Plan, Tile, from_json, plan, to_json
 from tinyweave.planning.fuse.access import RowGraph, recomputed_macs, tile_sizes
@@ -102,6 +102,14 @@ def test_patches_survive_json() -> None:
     made = plan(graph, "patch:2:6")
     assert to_json(from_json(to_json(made), graph)) == to_json(made)
     assert json.loads(to_json(made))["stages"][0]["tiles"][0]["cached"] is False
+
+
+def test_a_streamed_image_is_read_by_one_layer_where_no_other_runs_by_rows() -> None:
+    """A stage of one layer is none for stream2d, unless only a stage can take the image."""
+    net = Net(12, 12, 3)
+    last = net.conv("image", 4, 3, 2)
+    made = plan(verify(Graph("alone", net.tensors, tuple(net.ops), ("image",), (last,))), "stream2d", stream_inputs=True)
+    assert [len(stage.ops) for stage in made.stages if stage.tiles is not None] == [1] and made.streamed_inputs == ("image",)
 
 
 @pytest.mark.litert

@@ -62,3 +62,12 @@ def test_no_path_is_faster_within_as_many_bytes(seed: int, budget: int) -> None:
             assert (found is None) == (not within)
             if found is not None:
                 assert found.bytes <= limit and found.cycles == min(within)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::3])
+def test_of_equally_fast_paths_the_one_that_fuses_least_is_taken(seed: int) -> None:
+    """Without a core all take as long; where there is room for all maps, nothing runs in stages."""
+    graph, known = random_space(seed, 0)
+    shared = shared_in(graph, known.order, parts=False)
+    path = space_of(graph, known.order, shared, budget=0, has_cycles=False).fastest(NEVER, 0)
+    assert path is not None and all(len(stage.ops) == 1 and not stage.tiles for stage in path.stages)
