@@ -28,8 +28,8 @@ ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_to_1")
 class Growth:
     """A graph under construction."""
 
-    def __init__(self, seed: int, damaged: bool) -> None:
-        self.damaged = damaged
+    def __init__(self, seed: int, damaged: bool, usual: float) -> None:
+        self.damaged, self.usual = damaged, usual
         self.rng = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
         self.tensors: dict[str, Tensor] = {}
@@ -177,7 +177,7 @@ def conv_2d(g: Growth) -> None:
 def depthwise_conv_2d(g: Growth) -> None:
     if (x := spatial(g)) is None:
         return
-    usual = g.rng.random() < 0.4
+    usual = g.usual and g.rng.random() < g.usual
     attrs = usual_window(g, *x.shape[1:3]) if usual else window_attrs(g, x.shape[1], x.shape[2], dilate=True)
     kernel = attrs.pop("kernel")
     shape = (1, *kernel, x.shape[3] * g.rng.choice([1, 1, 1, 2, 3]))
@@ -613,14 +613,20 @@ def _grows(tensor: Tensor) -> bool:
 
 
 def random_network(
-    seed: int, steps: int | None = None, damaged: bool = False, growers: Growers = GROWERS, live: int = 8
+    seed: int,
+    steps: int | None = None,
+    damaged: bool = False,
+    growers: Growers = GROWERS,
+    live: int = 8,
+    *,
+    usual: float = 0.4,
 ) -> Graph:
     """A network of up to `steps` ops (3 to 14 when not given); its outputs are the tensors that nothing reads.
 
     `damaged` makes many channels constant, which gives the passes something to remove. live: of how many tensors an op
-    may take its operands; few make long chains.
+    may take its operands; few make long chains. usual: the share of depthwise layers whose windows are those of most networks.
     """
-    g = Growth(seed, damaged)
+    g = Growth(seed, damaged, usual)
     inputs = [g.input() for _ in range(g.rng.choice([1, 1, 1, 2]))]
     kinds = list(growers)
     weights = [growers[kind][0] * (6 if damaged and kind in FILTERED else 1) for kind in kinds]
