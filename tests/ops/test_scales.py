@@ -86,7 +86,7 @@ def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float
 
 @pytest.mark.sweep
 @pytest.mark.litert
-@pytest.mark.parametrize("kind", sorted(GENERATORS))
+@pytest.mark.parametrize("kind", sorted(set(GENERATORS) - {"elu"}))  # which is not among LiteRT's reference kernels
 def test_extreme_scales_give_the_bytes_of_litert_or_are_refused(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         assert compared(itertools.islice(cases(kind), 0, None, max(1, len(list(cases(kind))) // 6)), litert, FACTORS)

@@ -26,7 +26,7 @@ def graph_of(seed: int) -> Graph:
     if seed == TALL:
         net = Net(12, 6, 2)
         return net.finish("tall", net.conv(net.conv("image", 24), 2, 3))
-    return random_network(seed, random.Random(seed).randint(2, 5), growers=BY_ROW, live=2)
+    return random_network(seed, random.Random(seed).randint(2, 5), growers=BY_ROW, live=2, usual=0)
 
 
 @pytest.mark.parametrize("seed", [TALL, *(pytest.param(n, marks=[pytest.mark.sweep] * (n not in USUAL)) for n in range(60))])
