@@ -699,12 +699,12 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 @pytest.mark.emulator
 def test_deploy_plans_once_more_where_the_stack_finds_no_room_beside_the_arena(capsys, emulator, tmp_path):
     model = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
-    options = ("--device", "stm32f412", "--ram", 9216, "--json")
+    options = ("--device", "stm32f412", "--ram", 8500, "--json")
     assert run("plan", model, *options) == 0
     planned = json.loads(capsys.readouterr().out)["ram"]["arena"]
     assert run("deploy", model, *options, "--samples", 1, "-o", tmp_path / "net") == 0
     ram = json.loads(capsys.readouterr().out)["ram"]
-    assert planned + ram["static"] + ram["stack"] > 9216 >= ram["total"] and ram["arena"] < planned
+    assert planned + ram["static"] + ram["stack"] > 8500 >= ram["total"] and ram["arena"] < planned
 
 
 @pytest.mark.emulator

@@ -291,14 +291,17 @@ def deploy(
         emitted[:] = made.files
         return target.build(planned, folder, model.name, core)
 
-    built, other_flash = build(planned or how(limits=allowed)), None
+    built, other_flash, fitting = build(planned or how(limits=allowed)), None, None
     trades_flash = planning.trades_flash(model.graph, core_with_kernels(aim_of(optimize, allowed), kernels, allowed))
     for _ in range(REBUILDS if trades_flash else 0):
+        fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built, kernels)
         replanned = how(limits=allowed, other_flash=other_flash)
         if replanned.variants == built.plan.variants:
             break
         built = build(replanned)
+    if fitting is not None and _exceeds_flash(built, allowed):  # the code of kernels that came anew was larger than estimated
+        built = build(fitting)
     run = partial(compare.run_samples, cases=cases, progress=progress)
     there = run(built, caches=_caches(core, device))
     for _ in range(REBUILDS):
@@ -336,6 +339,10 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
     if latency_ms == limits.latency_ms and not limits.ram_excess(plan.arena, rest):
         return None
     return replace(limits.less(rest), latency_ms=latency_ms)
+
+
+def _exceeds_flash(built: target.Build, limits: Limits) -> bool:
+    return limits.flash is not None and sum(built.sizes[part] for part in ("weights", "tables", "code")) > limits.flash
 
 
 def _other_flash(built: target.Build, kernels: str) -> int:
