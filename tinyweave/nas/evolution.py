@@ -141,22 +141,6 @@ def evolve(
     return sorted(measured, key=lambda each: -each.accuracy)
 
 
-def random_search(
-    space: SearchSpace,
-    target: Target,
-    classes: int,
-    settings: Evolution,
-    measure: Measure,
-    *,
-    file: Path | None = None,
-    seed: int = 0,
-    price: Price | None = None,
-    progress: Progress = silent,
-) -> list[Evaluated]:
-    """Return as many networks as `evolve` measures, each drawn by itself: what evolution has to beat."""
-    return evolve(space, target, classes, settings.at_random(), measure, file=file, seed=seed, price=price, progress=progress)
-
-
 def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
     """Raise CompileError where the smallest network of the space does not fit; it says what that one needs."""
     *_, least = _least(space, target, classes)

@@ -52,22 +52,26 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
     """Return the parameters and the call; a map of one column is taken for a row."""
     graph, op = layer.graph, layer.op
     plane = depthwise.plane(graph, op)
-    base = ({f"base.{key}": value for key, value in members.items()} for members in streamed_members(layer, plane))
+    line = depthwise.function(*plane.kernel, plane.stride[1])
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
-    params = layer.struct(*base, {"line": depthwise.function(*plane.kernel, plane.stride[1]), **at_a_time})
+    params = layer.struct(*base_members(layer, plane), {"line": line, **at_a_time})
     return Code(params, image_calls(layer), streamed_note(layer))
 
 
 def emit_lean(layer: Layer) -> Code:
     """Return the parameters and the call of a kernel that reads windows where they lie, and padding from a table."""
     graph, op, zero = layer.graph, layer.op, layer.input().zero_point
-    base = streamed_members(layer, depthwise.whole(graph, op))
-    members: list[Members] = [{f"base.{key}": value for key, value in line.items()} for line in base]
     is_depthwise = op.kind == "depthwise_conv_2d"
     count = (taps if is_depthwise else dense).padding(graph, op)
     table = layer.table("padding", np.full(count, zero, np.int8), "int8_t") if count else "NULL"
     own: Members = {"taps": taps.function(graph, op)} if is_depthwise else {}
-    return Code(layer.struct(*members, {**own, "padding": table}), image_calls(layer), streamed_note(layer))
+    params = layer.struct(*base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table})
+    return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def base_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
+    """Return the members of a struct whose first one, `base`, is a tw_conv_dsp."""
+    return [{f"base.{key}": value for key, value in members.items()} for members in streamed_members(layer, plane)]
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
