@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -163,10 +164,10 @@ def test_a_core_gets_its_own_kernels() -> None:
     graph = Graph("g", tensors, (op,), ("x",), ("y",))
     names = {
         core: variant_for(graph, op, core).name
-        for core in ("", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m85")
+        for core in ("", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m7", "cortex-m55", "cortex-m85")
     }
-    portable, dsp, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_mve"))
-    assert list(names.values()) == [portable, portable, dsp, dsp, vectors, vectors]
+    portable, dsp, two_at_once, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_m7", "_mve"))
+    assert list(names.values()) == [portable, portable, dsp, dsp, two_at_once, vectors, vectors]
 
 
 def test_pads_of_wide_elements_take_the_kernel_that_memset_can_serve() -> None:
@@ -230,8 +231,8 @@ def test_the_flash_of_streams_is_known() -> None:
     found = set()
     for case in (case for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected") for case in cases(kind)):
         graph, op = case.graph, case.graph.ops[0]
-        for lean in (False, True):
-            row = variant_for(graph, op, "cortex-m4", lean=lean)
+        for core, lean in product(("cortex-m4", "cortex-m7"), (False, True)):
+            row = variant_for(graph, op, core, lean=lean)
             if graph.input(op).dtype != "int8" or row.flash is constant_bytes:
                 continue
             assert row.stream is not None

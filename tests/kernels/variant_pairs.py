@@ -24,7 +24,10 @@ from tinyweave.kernels.mve import weights as mve
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
-LEAN = ("tw_conv_2d_s8_lean_dsp", *(f"tw_depthwise_{size}x{size}_s8_lean_dsp" for size in taps.SIZES))
+LEAN = (
+    "tw_conv_2d_s8_lean_dsp",
+    *(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in taps.SIZES for isa in ("dsp", "m7")),
+)
 
 
 def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarray:
@@ -69,6 +72,7 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
+    of_core = "_m7" if kernel.endswith("_m7") else ""  # the end of the names of its functions
     depth, units = int(rng.integers(1, 41 if rng.integers(3) else 9)), int(rng.integers(1, 23))
     chosen: dict[str, Any] = {}
     if tiled:
@@ -86,6 +90,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     elif is_depthwise:
         units = depth = max(depth, depthwise.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
+        chosen |= {"kernel": (3, 3)} if "_3x3_" in kernel else {}
         chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.integers(1, 3))), "room": 9 if rng.integers(4) else 70}
         if not depthwise.fits(*chosen["kernel"], chosen["stride"][1]):
             return None
@@ -121,15 +126,15 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         own = {"taps": None} if is_depthwise else {}
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
         fast = ring_views.build(name, base=fast, **own, padding=padding[0] if padded else None)
-        functions = (("taps", f"tw_taps_{rows}_{stride}"),) if is_depthwise else ()
+        functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
         fast = ring_views.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = depthwise.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
-        functions = (("line", depthwise.function(rows, cols, stride)),)
+        functions = (("line", depthwise.function(rows, cols, stride) + of_core),)
     source, plain = (
         inputs(rng, ring_views.operand(rng, inside, reads)),
-        PORTABLE[is_depthwise] if tiled or lean else kernel.removesuffix("_dsp"),
+        kernel.removesuffix("_dsp") if int4 else PORTABLE[is_depthwise],
     )
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
@@ -232,7 +237,7 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     fast = ring_views.build("tw_fully_connected", **{**common, **quantised, **own})
     fast = fast if vectors else ring_views.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("_(dsp|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = Call(re.sub("_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -281,11 +286,12 @@ def mul(rng: Rng, kernel: str) -> Twins:
 
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in LEAN},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
-    **{n: lambda rng, n=n: fully_connected(rng, n) for n in ("tw_fully_connected_s8_dsp", "tw_fully_connected_s8_mve")},
+    **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),

@@ -38,10 +38,10 @@ S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any
 VIEWS = ("reshape", "squeeze", "expand_dims")
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
 RESCALE_BYTES = 5  # a multiplier and a shift
-Isa = Literal["", "dsp", "mve"]  # what all cores have; the Arm DSP extension; MVE, Helium
+Isa = Literal["", "dsp", "m7", "mve"]  # what all cores have; the Arm DSP extension, and for two at a time; MVE, Helium
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
-CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "dsp": DSP, "mve": MVE}
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "dsp": DSP, "m7": ("cortex-m7",), "mve": MVE}
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -55,7 +55,8 @@ class Variant:
     """One C function, `name`, in a C file of its name, and all that is asked of it: nobody looks at its name.
 
     kinds: the op kinds that it runs. params: the C type of its parameters, its own name where it has none. types: the types of
-    the input that it works on and of the output. isa: the instruction set that it needs, "" = what all cores have. has_part:
+    the input that it works on and of the output. isa: the instruction set that it needs, "" = what all cores have; "m7" = DSP,
+    in an order that only pays on a core that starts two instructions at once, a Cortex-M7. has_part:
     whether there is a form of it for a range of the output, from and to parts of maps; has_rows: one that takes the rows of its
     input as they come. applies: whether it runs this op, kind and types apart. scratch: bytes of working memory for one call.
     distance: per input the bytes by which the output's start must lie below its own when both overlap (the writes trail the
@@ -277,6 +278,18 @@ VARIANTS: tuple[Variant, ...] = (
         lean=True,
     ),
     Variant(
+        "tw_conv_2d_s8_m7",
+        ("conv_2d",),
+        "tw_conv_dsp",
+        isa="m7",
+        applies=_pairs_up,
+        scratch=dense.scratch,
+        distance=distance.by_two_pixels,
+        flash=dense.flash,
+        stream=dense.words,
+        features=pairs,
+    ),
+    Variant(
         "tw_conv_2d_s8_dsp",
         ("conv_2d",),
         "tw_conv_dsp",
@@ -320,6 +333,21 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     *(
         Variant(
+            f"tw_depthwise_{size}x{size}_s8_lean_m7",
+            ("depthwise_conv_2d",),
+            "tw_depthwise_lean_dsp",
+            isa="m7",
+            applies=partial(taps_dsp.applies, size=size),
+            distance=taps_dsp.distances,
+            flash=taps_dsp.flash,
+            stream=taps_dsp.words,
+            features=cycle_features.outputs,
+            lean=True,
+        )
+        for size in taps_dsp.SIZES
+    ),
+    *(
+        Variant(
             f"tw_depthwise_{size}x{size}_s8_lean_dsp",
             ("depthwise_conv_2d",),
             "tw_depthwise_lean_dsp",
@@ -332,6 +360,18 @@ VARIANTS: tuple[Variant, ...] = (
             lean=True,
         )
         for size in taps_dsp.SIZES
+    ),
+    Variant(
+        "tw_depthwise_3x3_s8_m7",
+        ("depthwise_conv_2d",),
+        "tw_depthwise_dsp",
+        isa="m7",
+        applies=depthwise.is_three_by_three,
+        scratch=depthwise.scratch,
+        distance=depthwise.distances,
+        flash=depthwise.flash,
+        stream=depthwise.words,
+        features=lines,
     ),
     Variant(
         "tw_depthwise_column_s8_dsp",
@@ -394,6 +434,16 @@ VARIANTS: tuple[Variant, ...] = (
         distance=distance.by_row_of_eights,
         stream=dense_w4.words_of_eights,
         timed_as="tw_fully_connected_s8_dsp",
+    ),
+    Variant(
+        "tw_fully_connected_s8_m7",
+        ("fully_connected",),
+        "tw_fully_connected_dsp",
+        isa="m7",
+        applies=_eights,
+        distance=distance.by_row_of_eights,
+        flash=dense.flash_of_eights,
+        stream=dense.words_of_eights,
     ),
     Variant(
         "tw_fully_connected_s8_dsp",

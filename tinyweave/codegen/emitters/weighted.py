@@ -52,10 +52,15 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
     """Return the parameters and the call; a map of one column is taken for a row."""
     graph, op = layer.graph, layer.op
     plane = depthwise.plane(graph, op)
-    line = depthwise.function(*plane.kernel, plane.stride[1])
+    line = depthwise.function(*plane.kernel, plane.stride[1]) + of_isa(layer)
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
     params = layer.struct(*base_members(layer, plane), {"line": line, **at_a_time})
     return Code(params, image_calls(layer), streamed_note(layer))
+
+
+def of_isa(layer: Layer) -> str:
+    """Return the end of the names of functions that are there for the kernel's instruction set besides DSP."""
+    return "" if layer.row.isa == "dsp" else f"_{layer.row.isa}"
 
 
 def emit_lean(layer: Layer) -> Code:
@@ -64,7 +69,7 @@ def emit_lean(layer: Layer) -> Code:
     is_depthwise = op.kind == "depthwise_conv_2d"
     count = (taps if is_depthwise else dense).padding(graph, op)
     table = layer.table("padding", np.full(count, zero, np.int8), "int8_t") if count else "NULL"
-    own: Members = {"taps": taps.function(graph, op)} if is_depthwise else {}
+    own: Members = {"taps": taps.function(graph, op) + of_isa(layer)} if is_depthwise else {}
     params = layer.struct(*base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table})
     return Code(params, image_calls(layer), streamed_note(layer))
 

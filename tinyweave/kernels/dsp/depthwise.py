@@ -76,6 +76,11 @@ def is_column_for_it(graph: Graph, op: Op) -> bool:
     return is_column(graph, op) and applies(graph, op)
 
 
+def is_three_by_three(graph: Graph, op: Op) -> bool:
+    """Whether the kernel computes the op, and its windows have three rows and columns."""
+    return kernel_size(graph, op) == (3, 3) and applies(graph, op)
+
+
 def _words(count: int, width: int, stride: int) -> int:
     """Words of a line from which `count` sums are computed, some at a time."""
     return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2

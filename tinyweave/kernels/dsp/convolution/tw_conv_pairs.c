@@ -32,7 +32,7 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
         int32_t offset = window.row_offset + left * p->in.c;
         while (x < range.col_end) {
             if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
-                tw_windows_pair(&windows, offset, step);
+                windows.pair(&windows, offset, step);
                 pair.to_0 = to;
                 to += channels;
                 pair.to_0_end = to;

@@ -35,4 +35,39 @@ static inline void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quad
     pair->sum_0 = pair->sum_1 = 0;
 }
 
+/* The outputs of all groups of four filters; returns where the stream goes on. */
+typedef const uint32_t *tw_pair_fours(const tw_pair *pair, const uint32_t *stream, int32_t sign);
+
+/* Those of the `rest` filters of the last group, too. */
+static inline void tw_pair_and_rest(const tw_pair *pair, const uint32_t *stream, int32_t sign, int32_t rest,
+                                    tw_pair_fours *products)
+{
+    const int32_t fours = (int32_t)(pair->to_0_end - pair->to_0) - rest;
+    tw_pair part = *pair;
+    if (fours > 0) {
+        part.to_0_end -= rest;
+        stream = products(&part, stream, sign);
+    }
+    int8_t last_0[4], last_1[4];
+    part.to_0 = last_0;
+    part.to_1 = pair->to_1 == pair->to_0 ? last_0 : last_1;
+    part.to_0_end = last_0 + 4;
+    products(&part, stream, sign);
+    for (int32_t i = 0; i < rest; ++i) {
+        pair->to_1[fours + i] = part.to_1[i];
+        pair->to_0[fours + i] = last_0[i];
+    }
+}
+
+/* A tw_pair_products by means of what computes groups of four filters. */
+static inline void tw_pair_all(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products)
+{
+    const int32_t rest = (int32_t)(pair->to_0_end - pair->to_0) & 3;
+    if (rest) {
+        tw_pair_and_rest(pair, stream, sign, rest, products);
+    } else {
+        products(pair, stream, sign);
+    }
+}
+
 #endif

@@ -119,36 +119,5 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
 
 #endif
 
-/* The outputs of all groups of four filters and of the `rest` filters of the last group. */
-static void products_and_rest(const tw_pair *pair, const uint32_t *stream, int32_t sign, int32_t rest)
-{
-    const int32_t fours = (int32_t)(pair->to_0_end - pair->to_0) - rest;
-    tw_pair part = *pair;
-    if (fours > 0) {
-        part.to_0_end -= rest;
-        stream = products(&part, stream, sign);
-    }
-    int8_t last_0[4], last_1[4];
-    part.to_0 = last_0;
-    part.to_1 = pair->to_1 == pair->to_0 ? last_0 : last_1;
-    part.to_0_end = last_0 + 4;
-    products(&part, stream, sign);
-    for (int32_t i = 0; i < rest; ++i) {
-        pair->to_1[fours + i] = part.to_1[i];
-        pair->to_0[fours + i] = last_0[i];
-    }
-}
-
-/* A tw_pair_products. */
-static inline void all_products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
-{
-    const int32_t rest = (int32_t)(pair->to_0_end - pair->to_0) & 3;
-    if (rest) {
-        products_and_rest(pair, stream, sign, rest);
-    } else {
-        products(pair, stream, sign);
-    }
-}
-
 #endif
 #endif

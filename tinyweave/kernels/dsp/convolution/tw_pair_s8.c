@@ -77,5 +77,5 @@ static inline int32_t high_of(const int32_t *sums, int32_t i, int32_t multiplier
 
 void tw_pair_products_s8(tw_pair *pair, const uint32_t *stream, int32_t sign)
 {
-    all_products(pair, stream, sign);
+    tw_pair_all(pair, stream, sign, products);
 }

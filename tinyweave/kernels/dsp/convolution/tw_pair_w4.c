@@ -98,5 +98,5 @@ void tw_pair_products_w4(tw_pair *pair, const uint32_t *stream, int32_t sign)
     }
     pair->sum_0 = sum_0;
     pair->sum_1 = sum_1;
-    all_products(pair, stream, sign);
+    tw_pair_all(pair, stream, sign, products);
 }

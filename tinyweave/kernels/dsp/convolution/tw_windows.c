@@ -106,11 +106,22 @@ static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int
     return to;
 }
 
-/* tw_windows_pair for three rows of nine inputs, as first layers have them: 3 x 3 pixels of three channels. */
+/* A tw_windows_pair where rows of a window are whole words. */
+static void pair_of_words(const tw_windows *windows, int32_t offset, int32_t next)
+{
+    uint32_t *to = windows->wide;
+    for (int32_t row = windows->rows; row > 0; --row) {
+        const int8_t *from = windows->data + offset;
+        to = widen_both(to, from, from + next, windows->quads);
+        offset = tw_down(offset, windows->step, windows->ring);
+    }
+}
+
+/* One for three rows of nine inputs, as first layers have them: 3 x 3 pixels of three channels. */
 static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t next)
 {
     uint32_t *to = windows->wide, ninths[2][3];
-    for (int32_t row = 0; row < 3; ++row) {
+    for (int32_t row = 0; row < windows->rows; ++row) {
         const int8_t *from_0 = windows->data + offset, *from_1 = from_0 + next;
         widen_four(to, from_0, from_1);
         widen_four(to + 4, from_0 + 4, from_1 + 4);
@@ -125,12 +136,9 @@ static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t nex
     to[3] = ninths[1][1] & 0xFFFFu;
 }
 
-void tw_windows_pair(const tw_windows *windows, int32_t offset, int32_t next)
+/* One for any windows. */
+static void pair_of_any(const tw_windows *windows, int32_t offset, int32_t next)
 {
-    if (windows->rows == 3 && windows->quads == 2 && windows->rest == 1) {
-        pair_of_nines(windows, offset, next);
-        return;
-    }
     uint32_t *to = windows->wide;
     const int8_t *const data = windows->data;
     const int32_t quads = windows->quads, rest = windows->rest, step = windows->step, ring = windows->ring;
@@ -211,6 +219,7 @@ int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in,
     windows->quads = run / 4;
     windows->rest = rest;
     windows->last = last;
+    windows->pair = rest == 0 ? pair_of_words : p->kernel.h == 3 && run == 9 ? pair_of_nines : pair_of_any;
     windows->wide = (uint32_t *)scratch;
     windows->row = NULL;
     windows->rests = (int8_t *)(windows->wide + 4 * total);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "tw_dsp.h"
+#include "tw_line_rows.h"
 
 /* Two columns of four channels as a word of each of four lines. */
 static inline void put(uint32_t *to, uint32_t first, uint32_t second)
@@ -174,15 +175,6 @@ void tw_line_any_1(const tw_line *line)
 }
 
 #if TW_HAS_DSP
-
-/* Assembly computes a row of one channel, for which it needs all registers; so it saves r4 .. r11 itself. */
-#define RUN(code, frame)                                                                                         \
-    do {                                                                                                         \
-        register const void *given __asm__("r0") = &(frame);                                                     \
-        __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory");                  \
-    } while (0)
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 
 /* Four sums at a time, any rows of the kernel. r0: line, r1: words, r8 .. r11: sums, the others: inputs and weights, of which the
  * first row of a kernel is entered late enough. On the stack lies `kept` and what follows it: a tw_fours, turned round. */
@@ -361,21 +353,6 @@ FOURS_OF(tw_line_3_2, FOURS_3_2, 4, 12)
 FOURS_OF(tw_line_5_2, FOURS_5_2, 4, 16)
 FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
 
-/* Two sums at a time, all weights of three rows in registers; r0: line, r2: output, r3: bias, r4 .. r9: weights,
- * r10: multiplier, r11, r12: sums, r1, lr: inputs. The stack holds a tw_twos. */
-typedef struct {
-    int32_t power, zero, step;
-    const uint32_t *whole;            /* where the pairs of sums of a row end; there may be one more sum */
-    int32_t left;                     /* rows that are left */
-    int32_t x_on, to_on;              /* bytes from where the pairs of a row end to the next row */
-    int32_t whole_on;                 /* bytes from a row's line to the next one's */
-    const uint32_t *words;
-    int32_t odd, rows;
-    const uint32_t *x;
-    int8_t *to;
-    int32_t planes, length;           /* channels that are left; bytes of a row's pairs */
-} tw_twos;
-
 #define TWOS_1(at, next, w01, w12, first_0, first_1) \
     "ldrd r1, lr, [r0, #" at "]\n"                   \
     "smlad r11, r1, " w01 ", " first_0 "\n"          \
@@ -389,33 +366,7 @@ typedef struct {
     "smlad r11, lr, " w2 ", r11\n"                   \
     "ldr r1, [r0, #" next "]\n"                      \
     "smlad r12, r1, " w2 ", r12\n"
-#define ONE(at, w, last, second, first)              \
-    "ldrd r1, lr, [r0, #" at "]\n"                   \
-    "smlad r11, r1, " w ", " first "\n"              \
-    last " r11, lr, " second ", r11\n"
-#define TWOS(row, last, advance, fix)                \
-    "push {r4-r11}\n"                                \
-    "ldr r1, [r0, #56]\n"                            \
-    "push {r1}\n"                                    \
-    "add r1, r0, #28\n"                              \
-    "ldm r1, {r3-r9}\n"                              \
-    "push {r3-r9}\n"                                 \
-    "ldm r0, {r3-r9}\n"                              \
-    "push {r3-r9}\n"                                 \
-    "1:\n"                                           \
-    "ldr r1, [sp, #32]\n"                            \
-    "ldrd r0, r2, [sp, #44]\n"                       \
-    "ldm r1!, {r3-r10}\n"                            \
-    "ldr r11, [r1], #4\n"                            \
-    "ldr r12, [sp, #56]\n"                           \
-    "str r1, [sp, #32]\n"                            \
-    "add r12, r12, r0\n"                             \
-    "ldr r1, [sp, #40]\n"                            \
-    "str r11, [sp]\n"                                \
-    "strd r12, r1, [sp, #12]\n"                      \
-    "cmp r0, r12\n"                                  \
-    "beq.w 5f\n"                                     \
-    "2:\n"                                           \
+#define TWOS_PAIR(row, advance, fix)                 \
     row("0", "8", "r4", "r5", "r3", "r3")            \
     row("256", "264", "r6", "r7", "r11", "r12")      \
     row("512", "520", "r8", "r9", "r11", "r12")      \
@@ -431,60 +382,12 @@ typedef struct {
     "add r0, r0, #" advance "\n"                     \
     "strb r12, [r2, r1]\n"                           \
     "strb r11, [r2]\n"                               \
-    "add r2, r2, r1, lsl #1\n"                       \
-    "cmp r0, lr\n"                                   \
-    "blo.w 2b\n"                                     \
-    "5:\n"                                           \
-    "ldr r1, [sp, #36]\n"                            \
-    "cbz r1, 3f\n"                                   \
-    ONE("0", "r4", last, "r5", "r3")                 \
-    ONE("256", "r6", last, "r7", "r11")              \
-    ONE("512", "r8", last, "r9", "r11")              \
-    "ldrd r1, lr, [sp]\n"                            \
-    "smmulr r11, r11, r10\n"                         \
-    fix("r11")                                       \
-    "smmlar r11, r11, r1, lr\n"                      \
-    "ssat r11, #8, r11\n"                            \
-    "strb r11, [r2]\n"                               \
-    "3:\n"                                           \
-    "add r1, sp, #12\n"                              \
-    "ldm r1, {r1, r11, r12, lr}\n"                   \
-    "subs r11, r11, #1\n"                            \
-    "beq 4f\n"                                       \
-    "add r0, r0, r12\n"                              \
-    "add r2, r2, lr\n"                               \
-    "ldr r12, [sp, #28]\n"                           \
-    "add r1, r1, r12\n"                              \
-    "strd r1, r11, [sp, #12]\n"                      \
-    "cmp r0, r1\n"                                   \
-    "blo.w 2b\n"                                     \
-    "b 5b\n"                                         \
-    "4:\n"                                           \
-    "add r1, sp, #44\n"                              \
-    "ldm r1, {r2, r3, r4}\n"                         \
-    "add r2, r2, #64\n"                              \
-    "add r3, r3, #1\n"                               \
-    "subs r4, r4, #1\n"                              \
-    "stm r1, {r2, r3, r4}\n"                         \
-    "bne.w 1b\n"                                     \
-    "add sp, sp, #60\n"                              \
-    "pop {r4-r11}\n"
+    "add r2, r2, r1, lsl #1\n"
+#define PAIR_1(fix) TWOS_PAIR(TWOS_1, "4", fix)
+#define PAIR_2(fix) TWOS_PAIR(TWOS_2, "8", fix)
 
-#define TWOS_OF(name, row, last, bytes)                                                                     \
-    void name(const tw_line *line)                                                                               \
-    {                                                                                                            \
-        const int32_t pairs = line->count / 2, length = pairs * (bytes), on = 4 * line->stride * TW_LINE_ROW_WORDS; \
-        const tw_twos frame = {0, line->zero, line->step, NULL, 0, on - length, line->down - 2 * pairs * line->step, on, \
-                               line->words, line->count & 1, line->rows, line->x, line->to, line->channels, length}; \
-        if (line->sign) {                                                                                 \
-            RUN(TWOS(row, last, #bytes, FIX), frame);                                                            \
-        } else {                                                                                                 \
-            RUN(TWOS(row, last, #bytes, NO_FIX), frame);                                                         \
-        }                                                                                                        \
-    }
-
-TWOS_OF(tw_line_3_1_rows_3, TWOS_1, "smlabt", 4)
-TWOS_OF(tw_line_3_2_rows_3, TWOS_2, "smlad", 8)
+TWOS_OF(tw_line_3_1_rows_3, PAIR_1, "smlabt", 4)
+TWOS_OF(tw_line_3_2_rows_3, PAIR_2, "smlad", 8)
 
 #else
 

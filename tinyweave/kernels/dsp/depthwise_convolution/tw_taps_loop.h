@@ -87,6 +87,8 @@
 #define FIRST_SUMS "smlabb r4, r2, r12, r4\nsmlatt r6, r2, r12, r6\nsmlabb r5, r3, lr, r5\nsmlatt r7, r3, lr, r7\n"
 #define SECOND_SUMS "smlabb r8, r2, r12, r8\nsmlatt r10, r2, r12, r10\nsmlabb r9, r3, lr, r9\nsmlatt r11, r3, lr, r11\n"
 
+#ifndef ROW_1 /* a core may have its own */
+
 /* A row of the kernel: taps of the first output alone, of both, of the second. Stride 1: a tap is the second output's with the
  * weights of the tap before; stride 2: of the tap two before. */
 #define ROW_1(both, last) TAP("0") WEIGHTS FIRST_SUMS ALL_TAPS(both, SECOND_SUMS WEIGHTS FIRST_SUMS) TAP(last) SECOND_SUMS
@@ -95,14 +97,29 @@
     ALL_TAPS(both, WEIGHTS_BEFORE("16") SECOND_SUMS WEIGHTS FIRST_SUMS)          \
     TAP(last_but_one) WEIGHTS_BEFORE("16") SECOND_SUMS                           \
     TAP(last) WEIGHTS_BEFORE("8") SECOND_SUMS
+
+#endif
+
 #define ROW_ALONE(columns) ALL_TAPS(columns, WEIGHTS FIRST_SUMS)
 
 #define NO_FIX(sum)
 #define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
-#define BYTE(sum, fix) \
-    "smmulr " sum ", " sum ", r2\n" fix(sum) "smmlar " sum ", " sum ", r3, r12\nssat " sum ", #8, " sum "\n"
-#define BYTES_TWO(a, b, fix) "ldrd r2, r3, [r1], #8\n" BYTE(a, fix) BYTE(b, fix)
-#define BYTES_ONE(a, b, fix) "ldrd r2, r3, [r1], #8\n" BYTE(a, fix)
+#define BYTES_TWO(a, b, fix)            \
+    "ldrd r2, r3, [r1], #8\n"           \
+    "smmulr " a ", " a ", r2\n"         \
+    "smmulr " b ", " b ", r2\n"         \
+    fix(a)                              \
+    fix(b)                              \
+    "smmlar " a ", " a ", r3, r12\n"    \
+    "smmlar " b ", " b ", r3, r12\n"    \
+    "ssat " a ", #8, " a "\n"           \
+    "ssat " b ", #8, " b "\n"
+#define BYTES_ONE(a, b, fix)            \
+    "ldrd r2, r3, [r1], #8\n"           \
+    "smmulr " a ", " a ", r2\n"         \
+    fix(a)                              \
+    "smmlar " a ", " a ", r3, r12\n"    \
+    "ssat " a ", #8, " a "\n"
 #define FOUR(bytes, fix) \
     bytes("r4", "r8", fix) bytes("r5", "r9", fix) bytes("r6", "r10", fix) bytes("r7", "r11", fix)
 #define PUT_FIRST "strb r5, [r2, #1]\nstrb r6, [r2, #2]\nstrb r7, [r2, #3]\nstrb r4, [r2], #4\n"

@@ -2,7 +2,8 @@
  * at a time; to be included once they are.
  *
  * STEP_WORDS: words of the stream for two inputs. In assembly, STEP(x): the products of the two inputs in register x, r2 or r3, with
- * eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; QUAD_CODE_BYTES: the size of a QUAD. In C, add: the products of two inputs.
+ * eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD: the size of a QUAD's code, which is left out of the first round; or else, where
+ * PRODUCTS is defined, all of that as PRODUCTS, which is entered as its own below is. In C, add: the products of two inputs.
  * Always, shared_of: what all sums of an input share; begin_of: where eight sums begin; sum_of: one of four neighbouring sums.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -20,6 +21,8 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
                                        int32_t *sums);
 
 #if TW_HAS_DSP
+
+#ifndef PRODUCTS
 
 #define QUAD                   \
     "ldr r3, [r0], #4\n"       \
@@ -45,13 +48,15 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
     "add sp, sp, #8\n"         \
     "pop {r4-r11}\n"
 
+#endif
+
 static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
     register const uint32_t *words __asm__("r1") = stream;
     register const int8_t *end __asm__("r2") = x + 4 * quads;
     register int32_t *to __asm__("r3") = sums;
-    register uint32_t skip __asm__("r12") = (uint32_t)(-quads & (QUADS_UNROLLED - 1)) * QUAD_CODE_BYTES;
+    register uint32_t skip __asm__("r12") = (uint32_t)(-quads & (QUADS_UNROLLED - 1)) * SKIPPED_QUAD;
     register const void *given __asm__("lr") = begin;
     __asm__ volatile(PRODUCTS : "+r"(from), "+r"(words), "+r"(end), "+r"(to), "+r"(skip), "+r"(given) : : "cc", "memory");
     return words;

@@ -18,7 +18,7 @@
     "smlad " a ", " x ", lr, " a "\n"       \
     "smlad " c ", " x ", r12, " c "\n"
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
-#define QUAD_CODE_BYTES 140
+#define SKIPPED_QUAD 140
 
 #else
 
