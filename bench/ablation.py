@@ -317,7 +317,8 @@ def measured(model: results.Model, step: Step, cases: list[list[np.ndarray]], ex
     plan = _plan(ready, step)
     with tempfile.TemporaryDirectory() as folder:
         write(ready, plan, step, Path(folder))
-        proof = compare.verify(plan, Path(folder), model.name, cases, cores=[CORE], reference=lambda _: expected)
+        right = compare.truth(plan.graph, cases, lambda _: expected)
+        proof = compare.verify(plan, Path(folder), model.name, cases, cores=[CORE], right=right)
         firmware = emulated.build(Path(folder), model.name, CORE)
         run = emulated.invoke(firmware, plan.arena, compare.pack(plan.graph, cases[0]), compare.output_bytes(plan.graph))
     assert run.instructions is not None and run.stack is not None

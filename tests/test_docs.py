@@ -15,6 +15,7 @@ import typer
 import yaml
 from cases import tiny
 from cases.as_float import float_case
+from cases.frames import wake_word
 from cases.ops import Case
 
 from tinyweave.cli import main
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 # the commands of other pages are run by tests of their own
-RUN = ("DEPLOY.md", "LOOK.md", "RAM.md", "FIRMWARE.md", "PAPERS.md")
+RUN = ("DEPLOY.md", "LOOK.md", "RAM.md", "STREAMING.md", "FIRMWARE.md", "PAPERS.md")
 ENDLESS = ("explore",)
 
 
@@ -71,6 +72,7 @@ def test_the_commands_of_a_page_do_what_they_say(
     chain, other = tiny.chain(), to_graph("vww", *five_layers(32, 0.5))
     Path("kws.tflite").write_bytes(to_tflite(chain))
     Path("vww.tflite").write_bytes(to_tflite(other))
+    Path("wake.tflite").write_bytes(to_tflite(wake_word()))
     Path("kws_float.tflite").write_bytes(to_tflite(float_case(Case("chain", chain, [])).graph))
     np.save("speech.npy", np.random.default_rng(0).uniform(0, 5, (8, 8, 8, 1)).astype(np.float32))
     for folder in ("before", "after"):

@@ -18,7 +18,7 @@ from . import __version__, api
 from .devices import find, parse_size
 from .files import read_file, write_file
 from .ir import CompileError
-from .options import LIMITS, PlanOptions
+from .options import LIMITS, OF_MODEL, PlanOptions
 from .planning.fuse.schedule import plan_macs
 from .progress import Progress, silent
 from .results import Deployment
@@ -98,8 +98,9 @@ def guard(path: Path, progress: Progress = silent) -> list[Guarded]:
 
 
 def _guarded(watched: Watched, before: Values | None, progress: Progress) -> Guarded:
-    model, board = api.load(watched.file, watched.io, layout=watched.layout), find(watched.device)
-    planning = {each.name: getattr(watched.options, each.name) for each in fields(PlanOptions) if each.name not in LIMITS}
+    loaded, board = api.load(watched.file, watched.io, layout=watched.layout), find(watched.device)
+    model, others = api.streamed(loaded, watched.options.stream_time), (*LIMITS, *OF_MODEL)
+    planning = {each.name: getattr(watched.options, each.name) for each in fields(PlanOptions) if each.name not in others}
     limits = {name: watched.limits.get(name) for name in LIMITS}
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         allowed = api.limits_of(board, **limits)
@@ -241,6 +242,7 @@ def _watched(table: _Table) -> Watched:
         "stream_inputs": table.take("stream_inputs", bool, False),
         "stream_outputs": table.take("stream_outputs", bool, False),
         "max_mac_overhead": table.take("max_mac_overhead", (int, float)),
+        "stream_time": table.take("stream_time", (int, str)),
     }
     watched = Watched(
         name=table.take("name", str, Path(file).stem, convert=_not_empty),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LIMITS = ("ram", "flash", "latency_ms")
+OF_MODEL = ("stream_time",)  # what the planner does not take: another network is planned
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class PlanOptions:
     outputs by rows that are maps.
     max_mac_overhead: multiply-accumulates at most so many times the network's, for less RAM; None: nothing is computed twice,
     but by `patch` and `msf`.
+    stream_time: frames that a network over a window of frames takes at each call, or "auto"; it computes only what is new.
+    None: the whole window.
     ram, flash: limits in bytes, or as text such as "64k" or "1m"; None: those of the device, if one is given.
     latency_ms: one inference takes at most so long, estimated; it needs a device whose core's timings are known.
     """
@@ -29,6 +32,7 @@ class PlanOptions:
     stream_inputs: bool = False
     stream_outputs: bool = False
     max_mac_overhead: float | None = None
+    stream_time: int | str | None = None
     ram: int | str | None = None
     flash: int | str | None = None
     latency_ms: float | None = None

@@ -12,6 +12,7 @@ from .devices import Device
 from .ir import Graph
 from .notebook import table
 from .passes import TensorMap
+from .passes.stream_time import TimeStream
 from .planning import Plan
 from .planning.memories import excess as memory_excess
 from .planning.order.search import Order, live_owners
@@ -29,7 +30,10 @@ ROUNDING = 1e-6  # cycles; of a product of milliseconds and a clock
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """An imported file: the graph after the passes, and what leads back to the file."""
+    """An imported file: the graph after the passes, and what leads back to the file.
+
+    stream: where the network takes its window of frames hop by hop, how it does; the graph is then that of one call.
+    """
 
     name: str
     graph: Graph
@@ -39,11 +43,17 @@ class Model:
     file: bytes
     io: str
     layout: str = "model"
+    stream: TimeStream | None = None
 
     def __repr__(self) -> str:
         edges = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
         inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
+
+    @property
+    def whole(self) -> Model:
+        """Return the model that takes its whole window at each call: itself, where it takes no frames."""
+        return replace(self, graph=self.stream.window, stream=None) if self.stream else self
 
     @property
     def sha256(self) -> str:

@@ -19,7 +19,7 @@ from .files import write_below
 from .guarding import CONFIG, Guarded
 from .ir import CompileError
 from .manifest import generated_folder
-from .options import LIMITS, PlanOptions, typed
+from .options import LIMITS, OF_MODEL, PlanOptions, typed
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
 from .simulate.compare import Verification
@@ -72,7 +72,7 @@ def pareto(
     if chosen.optimize is not None:
         raise CompileError("optimize picks one plan, and the front is all of them", "leave it out, or use plan")
     more = {name: value for name, value in _planning(chosen).items() if name not in ("schedule", "optimize")}
-    return api.front(_model(model), limits, core=core, **more)
+    return api.front(_model(model, chosen), limits, core=core, **more)
 
 
 def compile(
@@ -193,7 +193,8 @@ def deploy(
 
     second_emulator: run it as complete firmware on a board that QEMU plays, too.
     """
-    loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
+    chosen, target = _changed(options, changes), _device(device)
+    loaded = _model(model, chosen)
     if second_emulator:
         api.board_for(target)
     with generated_folder(Path(folder), "", {loaded.name: (loaded.path.name, loaded.sha256)}) as written:
@@ -215,7 +216,8 @@ def compare(
 ) -> list[Fit]:
     """Hold a model against every known board: planned, built and run once per core."""
     arrays = None if sample is None else _arrays(sample)
-    return api.compare_boards(_model(model), sample=arrays, **_planning(_changed(options, changes)))
+    chosen = _changed(options, changes)
+    return api.compare_boards(_model(model, chosen), sample=arrays, **_planning(chosen))
 
 
 def reorder(model: Model | str | Path) -> Reordering:
@@ -333,8 +335,9 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
     return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 
 
-def _model(model: Model | str | Path) -> Model:
-    return model if isinstance(model, Model) else load(model)
+def _model(model: Model | str | Path, options: PlanOptions) -> Model:
+    """Return the model, read if need be, that takes as many frames at a call as the options say."""
+    return api.streamed(model if isinstance(model, Model) else load(model), options.stream_time)
 
 
 def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
@@ -357,7 +360,8 @@ def _planned(
     planned: Plan | None = None,
 ) -> tuple[Model, Device | None, Plan]:
     """Return the model, read if need be, the device, and the plan: the one that is given, or a new one."""
-    loaded, chosen, target = _model(model), _changed(options, changes), _device(device)
+    chosen, target = _changed(options, changes), _device(device)
+    loaded = _model(model, chosen)
     limits = api.limits_of(target, **chosen.limits)
     core = target.core if target else api.DEFAULT_CORE
     return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **_planning(chosen))
@@ -372,7 +376,7 @@ def _typed(device: Device | str | None, options: PlanOptions) -> str:
 
 def _planning(options: PlanOptions) -> dict[str, Any]:
     """Return what `api.plan` takes of the options as it is."""
-    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in LIMITS}
+    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in (*LIMITS, *OF_MODEL)}
 
 
 def _arrays(sample: Sample) -> list[np.ndarray]:

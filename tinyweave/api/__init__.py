@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .models import load_module as load_module
     from .models import look_at as look_at
     from .models import read as read
+    from .models import streamed as streamed
     from .models import with_edges as with_edges
     from .plans import DEFAULT_CORE as DEFAULT_CORE
     from .plans import OPTIMIZE as OPTIMIZE
@@ -60,7 +61,7 @@ __getattr__ = attributes(
     {
         "advice": "advise",
         "exports": "check_format export_files package",
-        "models": "load load_module look_at read with_edges",
+        "models": "load load_module look_at read streamed with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "quantisation": "accuracies convert_qat prepare_qat quantize",

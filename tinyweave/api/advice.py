@@ -22,6 +22,7 @@ from . import models, plans
 
 Options = Mapping[str, Any]  # by the names that the command line has, with _ for -
 OVERHEADS = (1.1, 1.2, 1.5)  # tried where nothing else fits: work that is done twice takes long to plan, and to run
+MODEL_OPTIONS = ("io", "layout", "stream_time", "device")  # that `plan` does not take
 SMALLEST = {"optimize": "size"}  # kernels with the fewest constants
 MOST_TRIES = 24  # sets of options besides those for other boards
 HOPELESS = 2  # times the RAM limit: what needs that much with some work done twice does not come down to it with more
@@ -121,7 +122,7 @@ class _Search:
             said = " ".join(f"{name}={value}" for name, value in changes.items())
             self.progress(f"trying {said}".replace("_", "-").replace("=True", ""), len(self.tried), 0)
         target, limits = board or self.board, self.limits
-        chosen = {name: value for name, value in {**self.options, **changes}.items() if name not in ("io", "layout", "device")}
+        chosen = {name: value for name, value in {**self.options, **changes}.items() if name not in MODEL_OPTIONS}
         try:
             if board is not None:
                 limits = plans.limits_of(board, latency_ms=self.limits.latency_ms)

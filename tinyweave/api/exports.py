@@ -69,7 +69,8 @@ def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], S
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
     """Return samples and what the reference computes of them, in sequence."""
     cases = samples(model, 1, 0, inputs)
-    right = compare.truth(model.graph, cases)
+    seen = model.stream.windows(cases) if model.stream else cases
+    right = compare.truth(model.whole.graph, seen)
     return tuple(
         Trial(tuple(compare.pack(model.graph, case)), tuple(compare.pack_outputs(model.graph, outputs)))
         for case, outputs in zip(cases, right.outputs, strict=True)

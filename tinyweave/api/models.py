@@ -21,6 +21,7 @@ from ..ir import CompileError
 from ..kernels.table import without_kernel
 from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
+from ..passes.stream_time import stream_time
 from ..results import Model
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ else:
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
+AUTO = "auto"  # the hop that the strides of a network suggest
+MOST_FRAMES = 1 << 20
 
 
 def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
@@ -84,9 +87,25 @@ def read(path: str | Path, name: str | None = None) -> Model:
 
 
 def with_edges(model: Model, io: str, layout: str) -> Model:
-    """Return an imported model after the passes that give it these edges, see `load`."""
+    """Return an imported model after the passes that give it these edges, see `load`; with the same hop, if it has one."""
     graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
-    return replace(model, graph=graph, tensors=tensors, io=io, layout=layout)
+    edged = replace(model, graph=graph, tensors=tensors, io=io, layout=layout, stream=None)
+    return streamed(edged, model.stream.hop) if model.stream else edged
+
+
+def streamed(model: Model, hop: int | str | None) -> Model:
+    """Return the model that takes `hop` new frames of its window at each call, of "auto" as many as the network steps by;
+    without a hop the model itself.
+
+    Raise CompileError where no layer has less to do then.
+    """
+    if hop is None:
+        return model
+    text = str(hop)
+    if text != AUTO and (not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= MOST_FRAMES or len(text) > 9):
+        raise CompileError(f"--stream-time {text[:40]} is no number of frames", f"give a whole number above 0, or {AUTO}")
+    stream = stream_time(model.whole.graph, None if text == AUTO else int(text))
+    return replace(model, graph=stream.graph, stream=stream)
 
 
 def check_kernels(model: Model) -> None:

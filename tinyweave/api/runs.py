@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import planning
-from ..codegen import Origin, Source, emit
+from ..codegen import Frames, Origin, Source, emit
 from ..devices import Device, all_devices
 from ..ir import CompileError
 from ..kernels.layer_cycles import cost_model_core
@@ -48,7 +48,8 @@ def source(
 
     row_source, pixels: what brings the input, see `row_source_files`, whose C lies beside the model then.
     """
-    origin = Origin(model.path.name, model.sha256, command, device.name if device else "")
+    frames = Frames(model.stream.frames, model.stream.hop, model.stream.calls_until_full) if model.stream else None
+    origin = Origin(model.path.name, model.sha256, command, device.name if device else "", frames)
     emitted = emit(plan, model.name, origin, kernel_prefix)
     beside = row_source_files(model, row_source, pixels) if row_source else {}
     if pixels and not row_source:
@@ -80,8 +81,12 @@ def write(source: Source, folder: Path) -> None:
 
 
 def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Return `count` inputs to verify with, never fewer than `inputs`: these, then edge values, then random ones."""
-    return compare.samples(model.graph, count, seed, inputs)
+    """Return `count` inputs to verify with, never fewer than `inputs`: these, then edge values, then random ones.
+
+    Where the model takes frames, there are as many more as fill its window before.
+    """
+    more = model.stream.calls_until_full - 1 if model.stream else 0
+    return compare.samples(model.graph, count + more, seed, inputs)
 
 
 def verify(
@@ -94,11 +99,21 @@ def verify(
     core: str | Sequence[str] | None = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> Verification:
-    """Run samples through the reference, the C on the host and on an emulated core, several or none; compare every byte."""
+    """Run samples through the reference, the C on the host and on an emulated core, several or none; compare every byte.
+
+    Of a model that takes frames the reference is that of the network on its whole window, at each call.
+    """
     cases, cores = samples(model, count, seed, inputs), [core] if isinstance(core, str) else core or ()
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
-        return compare.verify(plan, Path(folder), model.name, cases, cores=cores, reference=_litert(model), progress=progress)
+        right = truth(model, cases, progress)
+        return compare.verify(plan, Path(folder), model.name, cases, cores=cores, right=right, progress=progress)
+
+
+def truth(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
+    """Return the right outputs: LiteRT's on the imported file; where the model takes frames, at each call on its window."""
+    seen = model.stream.windows(cases) if model.stream else cases
+    return compare.truth(model.whole.graph, seen, _litert(model.whole), progress)
 
 
 def _litert(model: Model) -> compare.Reference:
@@ -311,7 +326,7 @@ def deploy(
             break
         built = build(replanned)
         there = run(built, caches=_caches(core, device))
-    right = compare.truth(model.graph, cases, _litert(model), progress)
+    right = truth(model, cases, progress)
     here = run(target.build(built.plan, folder, model.name, target.HOST))
     verification = compare.verdict(right, cases, [here, there], progress)
     if second_emulator:

@@ -83,6 +83,14 @@ Layout = Annotated[
         "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
     ),
 ]
+StreamTime = Annotated[
+    str | None,
+    typer.Option(
+        "--stream-time",
+        metavar="H|auto",
+        help="Take H new frames of the network's window at each call, and compute only what is new; see docs/STREAMING.md.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
@@ -154,11 +162,15 @@ def edge_options(*, io: Io = "model", layout: Layout = "model") -> None:
     """List the options that say what the network's inputs and outputs look like."""
 
 
+def stream_options(*, stream_time: StreamTime = None) -> None:
+    """List the option that says how much of its input the network takes at a call."""
+
+
 def source_options(*, source: RowSource = None, pixels: Pixels = None) -> None:
     """List the options that say where the network's input comes from."""
 
 
-SHARED = (target_options, schedule_options, edge_options)
+SHARED = (target_options, schedule_options, edge_options, stream_options)
 DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
 DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
 DEFAULTS |= {"samples": SAMPLES, "seed": SEED}

@@ -20,7 +20,8 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
     """Return samples from a file, each with one array per network input.
 
     .npy holds one input's values, with or without a leading axis of samples; .npz one such array per network input, in
-    the file's order; any other file is raw bytes, all inputs of a sample after each other.
+    the file's order; any other file is raw bytes, all inputs of a sample after each other. Where the model takes frames, the
+    samples are those of its calls, one after the other.
     """
     if path is None:
         return []
@@ -44,6 +45,8 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
         raise CompileError(
             f"'{path}' holds {len(arrays)} arrays, the model has {len(wanted)} inputs", "give one array per input"
         )
+    if model.stream:  # a recording may be one array of frames
+        arrays = [_calls(array, tensor) for array, tensor in zip(arrays, wanted, strict=True)]
     columns = [_split(path, array, tensor) for array, tensor in zip(arrays, wanted, strict=True)]
     if len({len(column) for column in columns}) != 1:
         raise CompileError(f"'{path}' holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
@@ -61,6 +64,11 @@ def _split(path: Path, array: np.ndarray, tensor: Tensor) -> list[np.ndarray]:
         "give that shape, or several along a leading axis",
         tensor=tensor,
     )
+
+
+def _calls(array: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Return frames as the inputs of the calls that take them, where they fill whole calls."""
+    return array.reshape(-1, *tensor.shape) if array.size and array.size % tensor.elements == 0 else array
 
 
 def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:

@@ -27,7 +27,8 @@ else:
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
     """Import a model and run the passes."""
     with told(path):
-        return api.load(path, chosen["io"], name, layout=chosen["layout"])
+        model = api.load(path, chosen["io"], name, layout=chosen["layout"])
+        return api.streamed(model, chosen.get("stream_time"))
 
 
 @contextmanager

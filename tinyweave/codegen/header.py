@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import __version__
 from ..ir import Tensor, limits
@@ -22,14 +23,23 @@ CONVERTED = ("int8", "uint8", "int16")  # the types that quantize and dequantize
 Q16 = 1 << 16
 
 
+class Frames(NamedTuple):
+    """Of a network that takes its window hop by hop: frames of both, and after how many calls no frame of it is missing."""
+
+    window: int
+    hop: int
+    calls_until_full: int
+
+
 @dataclass(frozen=True)
 class Origin:
-    """What the header comment says of where the C came from."""
+    """What the header comment says of where the C came from, and the API of frames, where the network takes those."""
 
     file: str
     sha256: str
     command: str = ""
     device: str = ""
+    frames: Frames | None = None
 
 
 def banner(file: str, origin: Origin) -> list[str]:
@@ -92,7 +102,7 @@ typedef struct {{
 {memories}
 }} {m}_memory;
 
-{io}
+{frames}{io}
 
 /* Rows that stream in or out during invoke; a callback returns 0, or an error that ends invoke.
  * A model in which nothing is streamed (see _STREAMED above) takes NULL. */
@@ -137,11 +147,27 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
+        frames=_frames(origin.frames, name) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),
     )
     example = ["", "A whole program:", "", *(f"    {line}".rstrip() for line in _example(plan, name))]
     return c.comment([*banner(f"{name}.h", origin), *example]) + text
+
+
+FRAMES = """\
+/* The model takes frames: each invoke those that are new, HOP_FRAMES, the oldest first, and gives what the network computes of
+ * the last WINDOW_FRAMES. What it needs of older ones stays in its memory until reset. After init and reset the window holds
+ * zero points; it is full, so that results are of frames alone, from call number CALLS_UNTIL_FULL on. */
+#define {P}_WINDOW_FRAMES {window}
+#define {P}_HOP_FRAMES {hop}
+#define {P}_CALLS_UNTIL_FULL {calls}
+
+"""
+
+
+def _frames(frames: Frames, name: str) -> str:
+    return FRAMES.format(P=name.upper(), window=frames.window, hop=frames.hop, calls=frames.calls_until_full)
 
 
 def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:

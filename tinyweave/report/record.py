@@ -20,6 +20,7 @@ from ..ops import macs, macs_original
 from ..planning import Plan
 from ..simulate.instruction_timing import Cycles, millijoules, milliseconds
 from .buffers import buffer_records, stage_records
+from .in_time import stream_record
 from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
@@ -140,6 +141,7 @@ def record(
         "stages": stage_records(plan) if plan else None,
         "unsupported": [_reason(error) for error in unsupported],
         "steps": _steps(plan, profile) if plan and profile else None,
+        "stream_time": stream_record(model),
     }
 
 

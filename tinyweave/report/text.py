@@ -33,6 +33,8 @@ from .columns import (
 )
 from .explanation import explanation_lines
 from .front import by_rows, front_lines, front_rows, published_rows, verdict_line
+from .in_time import RIGHT as STREAM_RIGHT
+from .in_time import stream_rows, stream_title
 from .measured import measured_rows
 from .record import Record, costs
 from .words import (
@@ -181,11 +183,21 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     out.print()
     show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
+    show_stream(out, record)
     several = len(record["ram"]["memories"]) > 1
     heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
     for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
         out.print(Text(f"  {line}"))
     out.print()
+
+
+def show_stream(out: Console, record: Record) -> None:
+    """Show what streaming in time keeps of each layer."""
+    if stream := record["stream_time"]:
+        show_lines(out, [stream_title(stream)], "bold")
+        for line in hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2):
+            out.print(Text(f"  {line}"))
+        out.print()
 
 
 def show_front(out: Console, record: Record) -> None:

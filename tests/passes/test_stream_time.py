@@ -1,0 +1,167 @@
+"""Streaming in time: at every call the network gives what it gives for its whole window, and computes only what is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+from cases import tiny
+from cases.frames import Frames, keywords, random_network, wake_word
+
+from tinyweave import ops
+from tinyweave.ir import CompileError, Graph, array_type
+from tinyweave.ops import macs
+from tinyweave.passes.stream_time import StreamedLayer, TimeStream, stream_time
+
+
+def calls_of(stream: TimeStream, count: int, seed: int = 0) -> list[list[np.ndarray]]:
+    x = stream.graph.tensors[stream.graph.inputs[0]]
+    rng = np.random.default_rng(seed)
+    if x.dtype == "float32":
+        return [[rng.uniform(-6, 6, x.shape).astype(np.float32)] for _ in range(count)]
+    return [[rng.integers(-128, 128, x.shape).astype(array_type(x.dtype))] for _ in range(count)]
+
+
+def first_wrong(stream: TimeStream, count: int, seed: int = 0) -> int | None:
+    """The first call that differs from the network on its window, the windows sliced here and not by the stream."""
+    graph, window = stream.graph, stream.window
+    calls = calls_of(stream, count, seed)
+    axis, state = stream.time.axis, ops.initial_state(graph)
+    x = window.tensors[window.inputs[0]]
+    zero = x.zero_point if x.dtype != "float32" else 0
+    history = np.concatenate([np.full(x.shape, zero, array_type(x.dtype)), *(call[0] for call in calls)], axis)
+    size = x.shape[axis]
+    for number, call in enumerate(calls, 1):
+        got = ops.run(graph, {graph.inputs[0]: call[0]}, state=state)
+        end = size + number * stream.hop * size // stream.frames
+        seen = np.take(history, range(end - size, end), axis)
+        wanted = ops.run(window, {window.inputs[0]: seen})
+        for name, like in zip(graph.outputs, window.outputs, strict=True):
+            if not np.array_equal(got[name], wanted[like]):
+                return number
+    return None
+
+
+def layer(stream: TimeStream, name: str) -> StreamedLayer:
+    return next(each for each in stream.layers if each.name == name)
+
+
+def test_valid_windows_compute_one_row_each() -> None:
+    stream = stream_time(wake_word())
+    assert (stream.hop, stream.frames, stream.calls_until_full) == (1, 16, 16)
+    assert [(each.top, each.new) for each in stream.layers if each.rows] == [(0, 1)] * 6
+    assert stream.state_bytes == 2 * 8 + 4 * 12 + 9 * 12
+    assert macs(stream.graph) == 3 * 8 + 8 * 12 + 5 * 12 + 12 * 12 + 10 * 12 + 12 * 12 + 12 * 3
+    assert sum(each.macs for each in stream.layers) == macs(stream.graph)
+    assert sum(each.macs_window for each in stream.layers) == macs(stream.window)
+    assert first_wrong(stream, 20) is None
+
+
+@pytest.mark.parametrize("hop", [1, 2, 3, 5])
+def test_every_hop_of_a_network_of_stride_one(hop: int) -> None:
+    stream = stream_time(wake_word(), hop)
+    assert stream.graph.tensors[stream.graph.inputs[0]].shape == (1, hop, 1, 8)
+    assert stream.calls_until_full == -(-16 // hop)
+    assert first_wrong(stream, 8) is None
+
+
+def test_padding_is_computed_anew_and_what_lies_between_is_kept() -> None:
+    stream = stream_time(keywords())
+    first, last = layer(stream, "conv_2d_0"), layer(stream, "conv_2d_4")
+    assert stream.hop == 2
+    assert (last.rows, last.top + last.new + last.kept) == (21, 21)
+    assert last.kept == 21 - (2 + 2 + 1) - (1 + 2 + 1), (
+        "of 21 rows padding reaches 4 at the top and 4 at the bottom, one is new"
+    )
+    assert first.why == "padding: 4 rows depend on where the window lies"
+    assert sum(each.macs for each in stream.layers) < sum(each.macs_window for each in stream.layers)
+    assert first_wrong(stream, 26) is None
+
+
+def test_before_the_window_is_full_zero_points_stand_for_frames() -> None:
+    stream = stream_time(wake_word())
+    calls = calls_of(stream, 3)
+    (window,) = stream.windows(calls)[1]
+    assert (window[:, :14] == -3).all()
+    assert np.array_equal(window[:, 14:], np.concatenate([calls[0][0], calls[1][0]], 1))
+
+
+def test_state_of_float_frames_is_what_they_become() -> None:
+    stream = stream_time(wake_word(dtype="float32"))
+    assert {t.dtype for t in stream.graph.tensors.values() if t.role == "state"} == {"int8"}
+    assert first_wrong(stream, 20) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_networks(seed: int) -> None:
+    _agrees(seed)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("batch", range(10))
+def test_many_random_networks(batch: int) -> None:
+    streamed = sum(_agrees(seed) for seed in range(1000 + 100 * batch, 1100 + 100 * batch))
+    assert streamed > 50, "too few of the networks can be streamed at all"
+
+
+def _agrees(seed: int) -> bool:
+    """Hold one network, with a hop of its own, against its windows; return whether it can be streamed."""
+    graph = ops.check(random_network(seed))
+    hop = (None, 1, 2, 3, 4, 6)[seed % 6]
+    try:
+        stream = stream_time(graph, hop)
+    except CompileError as error:
+        assert "nothing can be kept" in str(error), seed
+        return False
+    assert first_wrong(stream, stream.calls_until_full + 3, seed) is None, seed
+    assert macs(stream.graph) == sum(each.macs for each in stream.layers), seed
+    assert all(each.macs <= each.macs_window for each in stream.layers), seed
+    return True
+
+
+def test_what_cannot_be_streamed_says_why() -> None:
+    stateful = tiny.stream()
+    with pytest.raises(CompileError, match="it keeps state from call to call already"):
+        stream_time(stateful)
+    net = Frames(0, (1, 40))
+    with pytest.raises(CompileError, match="has no axis of time"):
+        stream_time(net.graph(net.dense("frames", 3)))
+    with pytest.raises(CompileError, match="a hop of 16 frames two windows of 16 share none"):
+        stream_time(wake_word(), 16)
+    with pytest.raises(CompileError, match="after 15 frames all rows of its layers are new; give --stream-time fewer"):
+        stream_time(wake_word(), 15)
+    with pytest.raises(CompileError, match=r"conv_2d_0: its rows are 2 frames apart.*; give --stream-time 2, or leave it out"):
+        stream_time(keywords(), 1)
+    net = Frames(0, (1, 12, 1, 4))
+    dense = net.dense("frames", 3)
+    with pytest.raises(CompileError, match="layer fully_connected_0: it takes all rows of the window together"):
+        stream_time(net.graph(dense))
+    net = Frames(0, (1, 5, 1, 4))
+    wide = net.windowed("conv_2d", "frames", (9, 1), padding="same", channels=4)
+    with pytest.raises(CompileError, match="layer conv_2d_0: padding: all its rows depend on where the window lies"):
+        stream_time(net.graph(wide))
+
+
+def test_two_inputs_are_refused() -> None:
+    net = Frames(0, (1, 8, 1, 4))
+    joined = net.op("add", ("frames", "more"), (1, 8, 1, 4), activation="none")
+    tensors = {t.name: t for t in net.tensors} | {"more": replace(net.tensors[0], name="more")}
+    with pytest.raises(CompileError, match="it has 2 inputs"):
+        stream_time(Graph("two", tensors, tuple(net.ops), ("frames", "more"), (joined,)))
+
+
+def test_time_may_be_the_axis_of_columns_or_part_of_a_list() -> None:
+    across = Frames(0, (1, 1, 20, 4))
+    x = across.windowed("conv_2d", "frames", (1, 3), channels=4)
+    stream = stream_time(across.graph(across.dense(x, 2)))
+    assert (stream.time.axis, stream.hop, layer(stream, x).new) == (2, 1, 1)
+    assert first_wrong(stream, 24) is None
+    flat = Frames(0, (1, 80))
+    x = flat.op("reshape", ("frames", flat.constant(np.array([1, 20, 4, 1], np.int32))), (1, 20, 4, 1), new_shape=None)
+    x = flat.windowed("conv_2d", x, (3, 2), channels=4)
+    stream = stream_time(flat.graph(flat.dense(x, 2)))
+    assert stream.graph.tensors[stream.graph.inputs[0]].shape == (1, 4), "four values are a frame"
+    assert first_wrong(stream, 24) is None
+    assert prod(stream.window.tensors["frames"].shape) == 80

@@ -1,0 +1,59 @@
+"""What streaming in time keeps of each layer, as a part of the record and as a table. In: a model. Out: plain values, text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ..results import Model
+from .columns import clean, count_text, counted
+
+RIGHT = frozenset({1, 2, 3, 4, 5, 6, 7})
+HEADS = ("layer", "rows", "top", "new", "kept", "state", "MACs", "of", "why not less")
+
+
+def stream_record(model: Model) -> dict[str, Any] | None:
+    """Return how a model takes its window hop by hop, None of one that takes it whole."""
+    stream = model.stream
+    if stream is None:
+        return None
+    return {
+        "window": stream.frames,
+        "hop": stream.hop,
+        "calls_until_full": stream.calls_until_full,
+        "state": stream.state_bytes,
+        "macs": sum(layer.macs for layer in stream.layers),
+        "macs_window": sum(layer.macs_window for layer in stream.layers),
+        "layers": [asdict(layer) for layer in stream.layers],
+    }
+
+
+def stream_title(stream: dict[str, Any]) -> str:
+    """Return in a line what a call has to do."""
+    share = f", {100 * stream['macs'] / stream['macs_window']:.1f} % of the window's" if stream["macs_window"] else ""
+    return (
+        f"streaming in time: a call takes {stream['hop']:,} of {counted(stream['window'], 'frame')} and executes "
+        f"{counted(stream['macs'], 'MAC')}{share}; {stream['state']:,} B of state; the window is full after "
+        f"{counted(stream['calls_until_full'], 'call')}"
+    )
+
+
+def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the head and a row per layer: its rows, those computed at a call, those kept, and why not fewer are computed.
+
+    Layers at the end that know no rows are one line.
+    """
+    layers = stream["layers"]
+    last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)
+    rows = [HEADS]
+    for layer in layers[: last + 2]:
+        counts = (layer[key] if layer["rows"] is not None else None for key in ("rows", "top", "new", "kept", "bytes"))
+        work = count_text(layer["macs"]), count_text(layer["macs_window"])
+        rows.append((clean(layer["name"], 40), *map(count_text, counts), *work, layer["why"] or ""))
+    if more := len(layers) - last - 2:
+        rows.append((f"{counted(more, 'layer')} after it", *("-",) * 5, *_sums(layers[last + 2 :]), "likewise"))
+    return rows
+
+
+def _sums(layers: list[dict[str, Any]]) -> tuple[str, str]:
+    return count_text(sum(layer["macs"] for layer in layers)), count_text(sum(layer["macs_window"] for layer in layers))
