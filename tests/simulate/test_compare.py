@@ -70,7 +70,8 @@ def test_equal_to_numpy_is_said_only_of_what_was_equal(tmp_path: Path) -> None:
         (lambda cases: wrong, f"{said}, unlike numpy reference", False),
         (None, "numpy reference", True),
     ):
-        result = compare.verify(made, folder, "chain", cases, cores=[], reference=reference)
+        truth = compare.truth(made.graph, cases, reference)
+        result = compare.verify(made, folder, "chain", cases, cores=[], right=truth)
         assert (result.reference, result.ok) == (words, ok)
 
 

@@ -137,8 +137,8 @@ class _Step:
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
     def tensor(self, name: str, count: int, suffix: str) -> str:
-        """Return the name of a new tensor of `count` rows of the map `name`; of all its rows it is the map's own."""
-        if count == self.rows[name].rows:
+        """Return the name of a new tensor of `count` rows of the map `name`; the map's own of all rows but old ones."""
+        if count == self.rows[name].rows and suffix != "old":
             return name
         piece = f"{name}:{suffix}"
         while piece in self.tensors:
@@ -159,40 +159,60 @@ class _Step:
         begin, end, piece = min(holding, key=lambda p: p[1] - p[0])
         if (begin, end) == (first, after):
             return piece
-        cut = self.cut(piece, name, first - begin, after - first, f"rows_{first}_{after}")
+        cut = self.cut(piece, name, first - begin, (after - first, f"rows_{first}_{after}"))
         self.pieces[name].append((first, after, cut))
         return cut
 
-    def cut(self, piece: str, name: str, first: int, count: int, suffix: str) -> str:
-        """Return a tensor of `count` rows of a piece of a map."""
-        time, out = self.times[name], self.tensor(name, count, suffix)
+    def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
+        """Return a tensor of so many rows of a piece of a map, named so."""
+        (count, suffix), time = part, self.times[name]
+        out = self.tensor(name, count, suffix)
         op = Op(f"{self.label(name)}_{suffix}", "slice", (), (out,))
         begin = [first * time.unit if axis == time.axis else 0 for axis in range(len(self.tensors[out].shape))]
         where = integers(self.graph, op, "begin", begin), integers(self.graph, op, "size", self.tensors[out].shape)
         self.add(replace(op, inputs=(piece, *(tensor.name for tensor in where))), where)
         return out
 
-    def keep(self, name: str, top: str | None, new: str) -> None:
-        """Give a map its rows: those computed, joined with those of state, which then moves on."""
+    def is_moved_in_place(self, name: str) -> bool:
+        """Return whether the state of a map has room for its new rows: they are then computed where the oldest were, once those
+        that stay have moved down. Not where that would need much more state."""
+        rows = self.rows[name]
+        return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
+
+    def kept(self, name: str) -> str | None:
+        """Return the rows of a map that come from the call before, read before new ones are computed; None without any."""
         rows, time, label = self.rows[name], self.times[name], self.label(name)
-        self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
         if not rows.state:
-            return
-        state, kept = f"{name}:state", self.tensor(name, rows.state, "kept")
-        variable = replace(self.tensors[kept], name=state, role="state")
-        old = slice(rows.kept * time.unit, rows.new * time.unit)
+            return None
+        in_place, state = self.is_moved_in_place(name), f"{name}:state"
+        old = self.tensor(name, rows.rows - rows.kept, "old") if in_place else self.tensor(name, rows.state, "kept")
+        variable = replace(self.tensors[old], name=state, role="state")
         begin = Op(f"{label}_begin", "assign_variable", (), (state,))
-        initial = constant(self.graph, begin, "initial", self.quiet[name][(slice(None),) * time.axis + (old,)], variable.quant)
+        axis = (slice(None),) * time.axis
+        steady = self.quiet[name][(*axis, slice(rows.kept * time.unit, (rows.kept + 1) * time.unit))]
+        count = variable.shape[time.axis] // time.unit
+        initial = constant(self.graph, begin, "initial", np.concatenate([steady] * count, time.axis), variable.quant)
         self.tensors |= {state: variable, initial.name: initial}
         self.init.append(replace(begin, inputs=(initial.name,)))
-        self.add(Op(f"{label}_kept", "read_variable", (state,), (kept,)))
+        self.add(Op(f"{label}_{'old' if in_place else 'kept'}", "read_variable", (state,), (old,)))
+        return self.cut(old, name, self.net.shift(name), (rows.state, "kept")) if in_place else old
+
+    def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
+        """Give a map its rows: those computed, joined with those kept; state takes what the next call needs of them."""
+        rows, time, label = self.rows[name], self.times[name], self.label(name)
+        self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
+        if not kept:
+            return
         parts = (top, kept, new) if top and rows.top == rows.kept else (kept, new)
         first = rows.kept if parts[0] == kept else 0
         joined = self.tensor(name, rows.rows - first, "joined")
         self.add(Op(f"{label}_joined", "concatenation", parts, (joined,), {"axis": time.axis, "activation": "none"}))
         self.pieces[name].append((first, rows.rows, joined))
-        later = self.cut(joined, name, rows.kept - first + self.net.shift(name), rows.state, "later")
-        self.add(Op(f"{label}_keep", "assign_variable", (later,), (state,)))
+        if self.is_moved_in_place(name):
+            later = joined
+        else:
+            later = self.cut(joined, name, rows.kept - first + self.net.shift(name), (rows.state, "later"))
+        self.add(Op(f"{label}_keep", "assign_variable", (later,), (f"{name}:state",)))
 
 
 def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
@@ -201,7 +221,7 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
     source = graph.inputs[0]
     new = f"{source}:new"
     step.tensors[new] = resized(graph.tensors[source], net.times[source], net.hop, new)
-    step.keep(source, None, new)
+    step.keep(source, step.kept(source), None, new)
     for op in graph.ops:
         if isinstance(net.readings[op.name], str):
             step.add(
@@ -210,11 +230,11 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
                 )
             )
             continue
-        part = rows[op.outputs[0]]
+        part, kept = rows[op.outputs[0]], [step.kept(name) for name in op.outputs]
         top = _part(step, op, (0, part.top), "top") if part.top else (None,) * len(op.outputs)
         newest = _part(step, op, (part.new, part.rows), "new")
-        for name, above, below in zip(op.outputs, top, newest, strict=True):
-            step.keep(name, above, below)
+        for name, old, above, below in zip(op.outputs, kept, top, newest, strict=True):
+            step.keep(name, old, above, below)
     outputs = tuple(step.take(name, 0, rows[name].rows) if name in rows else name for name in graph.outputs)
     whole = replace(graph, tensors=step.tensors)
     return check(verify(rebuild(whole, inputs=(new,), outputs=outputs, ops=tuple(step.ops), init=tuple(step.init))))
@@ -259,7 +279,7 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
             layers.append(StreamedLayer(op.name, op.kind, None, None, 0, 0, 0, 0, taken, whole, found))
             continue
         part, stride = rows[out], net.times[out].stride
-        size = sum(net.graph.tensors[name].bytes * rows[name].state // part.rows for name in op.outputs)
+        size = sum(step.tensors[f"{name}:state"].bytes for name in op.outputs if rows[name].state)
         counts = part.top, part.rows - part.new, part.state, size
         layers.append(StreamedLayer(op.name, op.kind, part.rows, stride, *counts, taken, whole, _why(net, out, part, chosen)))
     return tuple(layers)

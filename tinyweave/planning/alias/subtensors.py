@@ -41,7 +41,7 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
             free.add(index)
     for index in reversed(order):
         op = graph.ops[index]
-        if op.kind in JOINS and (starts := _joined(graph, op, shared)):
+        if op.kind in JOINS and (starts := _joined(graph, op, shared, order)):
             for tensor, start in zip(graph.inputs_of(op), starts, strict=True):
                 assert tensor is not None
                 _put_inside(shared, shared.owner[tensor.name], op.outputs[0], start)
@@ -73,11 +73,13 @@ def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
     return starts
 
 
-def _joined(graph: Graph, op: Op, shared: Aliases) -> list[int]:
+def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list[int]:
     """Return where the inputs begin in the output; empty where they cannot be computed there."""
     out = graph.output(op)
     axis = op.attrs["axis"] % len(out.shape)
-    if any(extent > 1 for extent in out.shape[:axis]) or graph.tensors[shared.owner[out.name]].role == "state":
+    if any(extent > 1 for extent in out.shape[:axis]):
+        return []
+    if graph.tensors[shared.owner[out.name]].role == "state" and not _moves_down(graph, op, shared, order):
         return []
     starts, roots, begin = [], set[str](), 0
     for tensor in graph.inputs_of(op):
@@ -94,6 +96,30 @@ def _joined(graph: Graph, op: Op, shared: Aliases) -> list[int]:
         roots.add(root)
         begin += tensor.bytes
     return starts
+
+
+def _moves_down(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> bool:
+    """Return whether what `op` joins may be computed in the state where its output lies, although that holds the old value.
+
+    It may where the old value is read by one op alone, which cuts the first of the inputs out of it and so moves it down, and
+    where all others are computed after that.
+    """
+    first, home = op.inputs[0], shared.owner[op.outputs[0]]
+    step = {index: number for number, index in enumerate(order)}
+    if first not in graph.producer or shared.offset.get(op.outputs[0]):
+        return False
+    cut = graph.producer[first]
+    old = graph.ops[cut].inputs[0]
+    if graph.ops[cut].kind not in CUTS or old is None or shared.owner.get(old) != home or old == home:
+        return False
+    runs = copies.moved(graph, graph.ops[cut])
+    if runs is None or len(runs) != 1 or runs[0].size != (1, 1, 1, 1):
+        return False
+    joined = step[next(index for index in order if graph.ops[index] is op)]
+    readers = [index for name, other in shared.owner.items() if other == home for index in graph.consumers.get(name, ())]
+    before = [step[index] for index in readers if step[index] < joined and index != graph.producer.get(old)]
+    makers = [graph.producer.get(shared.owner.get(name or "", "")) for name in op.inputs[1:]]
+    return all(at == step[cut] for at in before) and all(maker is not None and step[maker] > step[cut] for maker in makers)
 
 
 def _aligned(dtype: str, offset: int) -> bool:
