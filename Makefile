@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/python examples/spoken_digits/demo.py
+	$(BIN)/python examples/keywords/demo.py
 
 test: setup
 	$(BIN)/python -m pytest -n auto

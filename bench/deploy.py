@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 HERE = Path(__file__).resolve().parent.parent
-DIGITS = HERE / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = HERE / "examples" / "keywords" / "digits.tflite"
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from tinyweave import api
 from tinyweave.simulate import compare, emulated
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "keywords" / "digits.tflite"
 MAP = 48 * 48 * 32
 HEADER = """
 #include <stddef.h>

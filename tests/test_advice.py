@@ -18,7 +18,7 @@ from tinyweave.ir import Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 
-DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 
 
 def written(folder: Path, name: str, graph: Graph) -> Path:

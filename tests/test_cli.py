@@ -698,7 +698,7 @@ def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulato
 
 @pytest.mark.emulator
 def test_deploy_plans_once_more_where_the_stack_finds_no_room_beside_the_arena(capsys, emulator, tmp_path):
-    model = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+    model = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
     options = ("--device", "stm32f412", "--ram", 8500, "--json")
     assert run("plan", model, *options) == 0
     planned = json.loads(capsys.readouterr().out)["ram"]["arena"]
@@ -888,7 +888,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]
 
 
-DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 
 
 @pytest.mark.parametrize(
@@ -917,7 +917,7 @@ def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
     root = Path(__file__).parents[1]
     monkeypatch.chdir(root)
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert run("plan", "examples/spoken_digits/digits.tflite", "--device", "nrf52840") == 0
+    assert run("plan", "examples/keywords/digits.tflite", "--device", "nrf52840") == 0
     assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")
 
 

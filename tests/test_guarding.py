@@ -21,7 +21,7 @@ from tinyweave.report.guard import guard_markdown, guard_record
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
 
-DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits"
+DIGITS = Path(__file__).parents[1] / "examples" / "keywords"
 LIMITED = '[[model]]\nfile = "chain.tflite"\ndevice = "stm32f412"\n'
 
 

@@ -17,7 +17,7 @@ from tinyweave.planning import Plan
 from tinyweave.results import Limits, Model
 from tinyweave.simulate import emulated
 
-DIGITS = Path(__file__).parents[1] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
 BOARD = find("stm32f412")
 ROUNDING = 2e-3  # milliseconds; of the cycles of each layer
 MOVES = 1.01  # what placement adds to the cycles of a path, which are what a plan is chosen by

@@ -21,7 +21,7 @@ from tinyweave.nas import halving, searching
 from tinyweave.planning import to_json
 
 ROOT = Path(__file__).parents[1]
-DIGITS = ROOT / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw
 from tinyweave import api, cli
 from tinyweave.devices import find
 from tinyweave.nas.halving import DATA, load_data
-from tinyweave.nas.precision import int8_heads, quant_of
+from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.nas.searching import FIRMWARE
 from tinyweave.tasks.boxes import as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
@@ -66,7 +66,7 @@ def draw(output: Path, device: str, threshold: float, count: int) -> tuple[int, 
     planned = api.plan(model, limits=api.limits_of(board), core=board.core)
     samples = [[np.ascontiguousarray(sample[None])] for sample in unseen[chosen]]
     outputs = api.run(model, planned, output / FIRMWARE, samples, api.emulated_core(board))
-    wanted = int8_heads(model.graph, unseen[chosen])
+    wanted = int8_outputs(model.graph, unseen[chosen])
     same = sum(bool((made.reshape(want.shape) == want).all()) for (made,), want in zip(outputs, wanted, strict=True))
     found = [as_rows(head.detected(made.reshape(head.shape), quant_of(model.graph), threshold)) for (made,) in outputs]
     picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], data.classes).save(output / PICTURE)

@@ -20,7 +20,7 @@ pytest.importorskip("torch", reason="needs torch")
 from tinyweave import api, toolchain
 from tinyweave.cli import main
 from tinyweave.nas import arch, halving, searching
-from tinyweave.nas.precision import int8_heads, quant_of
+from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
 from tinyweave.tasks.boxes import as_rows, head_of
@@ -85,7 +85,7 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     head, (unseen, labels) = head_of(data), data.part("test")
     assert head is not None
     graph = api.load("found/network.tflite", "int8", layout="nhwc").graph
-    heads = int8_heads(graph, unseen)
+    heads = int8_outputs(graph, unseen)
     found = [head.detected(each, quant_of(graph), 0.01) for each in heads]
     true = [boxes_of(each) for each in labels]
     measured = means([as_rows(boxes) for boxes in found], true, 1)

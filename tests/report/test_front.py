@@ -23,7 +23,7 @@ from tinyweave.report.front_figure import END, front_svg
 from tinyweave.report.record import Record
 from tinyweave.results import Limits
 
-DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 BOARD = find("stm32f412")
 FIGURE = {"tool": "Other & Co", "ram": 30_000, "instructions": {"cortex-m4": 9_600_000}, "cycles": {"cortex-m4": 5_000_000}}
 FIGURE |= {"note": "arena", "source": "a page"}

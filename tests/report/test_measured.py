@@ -14,7 +14,7 @@ from tinyweave.codegen.layer import Traced, traced
 from tinyweave.ir import CompileError
 from tinyweave.report.measured import measured_records, measured_rows, read_log
 
-DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 ROWS = [Traced(0, 0, "conv_2d_0"), Traced(0, 1, "add_1"), Traced(1, None, "mean_2")]
 
 

@@ -25,7 +25,7 @@ from tinyweave.report.buffers import buffer_records, stage_records
 from tinyweave.report.page import Entry, page
 from tinyweave.report.schema import SCHEMA, faults, kind_of
 
-DIGITS = Path(__file__).parents[2] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 MOST_BYTES = 1_500_000  # of a page
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
 

@@ -28,7 +28,7 @@ def precision(
     graph = api.with_edges(small, "int8", "nhwc").graph
     real = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
     quant = quant_of(graph)
-    found = [as_rows(head.detected(each, quant, THRESHOLD)) for each in int8_heads(graph, values)]
+    found = [as_rows(head.detected(each, quant, THRESHOLD)) for each in int8_outputs(graph, values)]
     true = [boxes_of(each) for each in labels]
     named = {}
     for boxes, form in ((real, ""), (found, "_int8")):
@@ -43,8 +43,8 @@ def quant_of(graph: Graph) -> Quant:
     return Quant((out.scale,), (out.zero_point,))
 
 
-def int8_heads(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
-    """Return the heads [n, rows, columns, channels] that an int8 graph, channels last at its edges, makes of samples."""
+def int8_outputs(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
+    """Return what an int8 graph, channels last at its edges, makes of samples: heads, or scores, [n, ...]."""
     (name,) = graph.inputs
     parts = [values[part][:, None].reshape(-1, *graph.tensors[name].shape) for part in chunks(graph, len(values))]
     made = [outputs(graph, {name: part}, graph.outputs)[0] for part in parts]

@@ -4,6 +4,7 @@ from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files
 from .memories import BOARDS
 from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
+from .programs import listening, looking
 
 __all__ = [
     "BOARDS",
@@ -17,4 +18,6 @@ __all__ = [
     "checked_version",
     "export_files",
     "firmware_files",
+    "listening",
+    "looking",
 ]

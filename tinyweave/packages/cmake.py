@@ -21,7 +21,9 @@ def cmake(package: Package) -> Files:
     library = {**package.files, **profile_files(package)}
     qemu = package.device if package.device and is_qemu_board(package.device) else None
     board = {"board": qemu.name} if qemu else {}
-    values = {"name": name, "version": package.version, "core": package.core, **board}
+    own = package.program or {"main.c": filled("firmware/main.c", name=name), **example_files(package)}
+    sources = " ".join(sorted(file for file in own if file.endswith(".c")))
+    values = {"name": name, "version": package.version, "core": package.core, "sources_of_example": sources, **board}
     files: Files = {
         "CMakeLists.txt": filled(
             "cmake/CMakeLists.txt",
@@ -32,8 +34,7 @@ def cmake(package: Package) -> Files:
         ),
         f"cmake/{name}Config.cmake.in": filled("cmake/Config.cmake.in", **values),
         "example/CMakeLists.txt": filled(f"cmake/example_{'qemu' if qemu else 'host'}.txt", **values),
-        "example/main.c": filled("firmware/main.c", **values),
-        **below("example", example_files(package)),
+        **below("example", own),
         **below("src", library),
         **fragment_files(package),
     }
@@ -49,11 +50,12 @@ def cmake(package: Package) -> Files:
 def firmware_files(package: Package) -> dict[str, str]:
     """Return all files of a firmware for a board that QEMU plays, in one folder."""
     script = firmware_script(package)
+    example = {} if package.program else {**profile_files(package), **example_files(package)}
+    main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
     files = {
         **package.files,
-        **profile_files(package),
-        **example_files(package),
-        "firmware_main.c": filled("firmware/main.c", name=package.name),
+        **example,
+        **{f"firmware_{name}": text for name, text in main.items()},
         "firmware_startup.c": filled("firmware/startup.c"),
         "firmware_link.ld": script,
     }
@@ -80,13 +82,15 @@ def _toolchain(package: Package) -> Files:
 def _build(package: Package, toolchains: list[str]) -> list[str]:
     name = package.name
     use = f"`add_subdirectory({name})`, or `cmake --install` and `find_package({name})`; link `tinyweave::{name}`."
-    here = f"On this computer: `cmake -B build && cmake --build build && build/example/{name}_example`."
+    file = " < FILE" if package.program else ""
+    here = f"On this computer: `cmake -B build && cmake --build build && build/example/{name}_example{file}`."
     if not toolchains:
         return [use, here]
     cross = f"`cmake -B build_board -DCMAKE_TOOLCHAIN_FILE={toolchains[0]} && cmake --build build_board`"
     if not is_qemu_board(package.device) or package.device is None:
         return [use, here, f"For the core: {cross} builds the library."]
-    run = f"`qemu-system-arm -M {package.device.name} -nographic -semihosting -kernel build_board/example/{name}_example.elf`"
+    semihosting = "-semihosting-config enable=on,target=native,arg=firmware,arg=FILE" if package.program else "-semihosting"
+    run = f"`qemu-system-arm -M {package.device.name} -nographic {semihosting} -kernel build_board/example/{name}_example.elf`"
     return [use, here, f"For the board: {cross}, then {run}."]
 
 

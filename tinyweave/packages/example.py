@@ -28,7 +28,9 @@ def example_files(package: Package, *, in_sections: bool = True) -> Files:
     calls = "\n".join(f"    wrong += run_{model.name}(print);" for model in package.models)
     includes = "\n".join(line for model in package.models for line in _includes(model, in_sections))
     files[f"{name}_example.h"] = filled("example.h", name=name, NAME=name.upper())
-    files[f"{name}_example.c"] = filled("example.c", name=name, runs=runs, calls=calls, includes=includes)
+    files[f"{name}_example.c"] = filled(
+        "example.c", name=name, runs=runs, calls=calls, includes=includes, print_integer=filled("programs/print.c")
+    )
     return files
 
 

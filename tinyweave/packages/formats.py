@@ -37,6 +37,8 @@ def check_format(name: str) -> None:
 def export_files(package: Package, name: str) -> Files:
     """Return the files of a package in a format, by their path inside the exported folder."""
     check_format(name)
+    if package.program and name != "cmake":
+        raise CompileError(f"the format '{name}' has no program of its own", "give cmake")
     own = {**example_files(package), **profile_files(package), "main.c": ""}
     if clash := sorted(set(own) & set(package.files)):
         raise CompileError(f"a model of '{package.name}' has a file {clash[0]}, as the example has", "give another --package")

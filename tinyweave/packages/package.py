@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..codegen import Source, identifier
@@ -51,7 +51,7 @@ class Package:
     """Models that are exported together. name: a C identifier in lower case. files: the C of all models, kernels once.
 
     core: the one whose kernels the C has. command: what gives this package again. options: those of the plan and the device, as
-    they are typed.
+    they are typed. program: C files with a main that stands for the example's.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Package:
     device: Device | None
     command: str
     options: str
+    program: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> str:

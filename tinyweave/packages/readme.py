@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from .memories import FRAGMENT
 from .package import Package, filled
 
+SAMPLES = (
+    "The example runs samples that lie in its `_samples.h`, prints the results, and says whether every output byte is the"
+    " reference's."
+)
+PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints what the network says of it."
+
 
 def readme(package: Package, title: str, build: Sequence[str], profile: str, *, in_sections: bool = True) -> str:
     """Return README.md. build: lines of Markdown; profile: how the profile is switched on, in a sentence.
@@ -23,6 +29,9 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
     plainly = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
     linker = (where if in_sections else plainly) if package.placed else ""
     options = f" {package.options}" if package.options else ""
+    profiled = f"`tinyweave profile {package.models[0].file}{options} --measured log.txt`"
+    log = f"Save what it prints, and hold it against the estimate: {profiled}."
+    measure = f"\n**Measure:** {profile} The example then prints a line `tw-profile ...` for each layer. {log}\n"
     return filled(
         "README.md",
         title=title,
@@ -31,7 +40,8 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         build="\n".join(f"- {line}" for line in build),
         ram="; ".join(arenas),
         linker=linker,
-        profile=profile,
+        measure="" if package.program else measure,
+        use=PROGRAM if package.program else SAMPLES,
         file=package.models[0].file,
         options=options,
         command=package.command,

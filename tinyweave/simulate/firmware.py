@@ -15,6 +15,7 @@ from .emulated import flags_for
 from .qemu import PROGRAM
 from .run import FOLDER, Fault
 
+WRITTEN = 0b11  # flags of a section: it is written, and lies in memory
 DEFINED = ("-DTW_FIRMWARE", "-DTW_PRINT_OUTPUTS")
 
 
@@ -44,14 +45,33 @@ def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> 
     return program, f"{compiler.version}: {' '.join(flags)}"
 
 
-def run(program: Path, board: str, limit_s: float) -> str:
-    """Run a firmware on a board until it ends; return what it printed."""
-    words = "-display none -monitor none -serial none -nodefaults -semihosting-config enable=on,target=native".split()
-    command = [toolchain.which(PROGRAM) or PROGRAM, "-M", board, *words, "-kernel", str(program)]
+def variables(program: Path) -> dict[str, int]:
+    """Return the bytes of each variable of a firmware in RAM, by name; what lies in no variable has the name ""."""
+    from elftools.elf.elffile import ELFFile
+
+    with program.open("rb") as stream:
+        elf = ELFFile(stream)
+        held = {
+            number: section["sh_size"]
+            for number, section in enumerate(elf.iter_sections())
+            if section["sh_flags"] & WRITTEN == WRITTEN and section.name != ".stack"
+        }
+        symbols = elf.get_section_by_name(".symtab").iter_symbols()
+        sizes = {s.name: s["st_size"] for s in symbols if s["st_shndx"] in held and s["st_info"]["type"] == "STT_OBJECT"}
+    return sizes | {"": sum(held.values()) - sum(sizes.values())}
+
+
+def run(program: Path, board: str, limit_s: float, file: Path | None = None) -> str:
+    """Run a firmware on a board until it ends; return what it printed. file: what it may read."""
+    words = "-display none -monitor none -serial none -nodefaults -semihosting-config".split()
+    semihosting = "enable=on,target=native" + (f",arg=firmware,arg={file.name}" if file else "")
+    folder = file.parent if file else None
+    command = [toolchain.which(PROGRAM) or PROGRAM, "-M", board, *words, semihosting, "-kernel", str(program.resolve())]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False, cwd=folder)
     except OSError as error:
         raise CompileError(f"{PROGRAM} cannot be run: {error.strerror}", "install QEMU") from error
     except subprocess.TimeoutExpired as error:
         raise Fault(f"the firmware did not finish within {limit_s:g} s") from error
-    return (done.stdout + done.stderr).decode("ascii", "replace")
+    said = (done.stdout + done.stderr).decode("ascii", "replace").splitlines(keepends=True)
+    return "".join(line for line in said if not line.startswith(f"{PROGRAM}: warning: "))

@@ -39,5 +39,13 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
 
 def c_files() -> dict[str, str]:
     """Return the C of the ring and of the smoothing, by file name; the ring needs that of `LogMel.c_files`."""
-    names = ("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
+    return _texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
+
+
+def wav_files() -> dict[str, str]:
+    """Return the C that reads the head of a wav file, by file name."""
+    return _texts("wav.c", "wav.h")
+
+
+def _texts(*names: str) -> dict[str, str]:
     return {name: (HERE / name).read_text() for name in names}

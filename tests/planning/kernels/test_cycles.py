@@ -14,7 +14,7 @@ from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import plan_cycles
 from tinyweave.simulate.instruction_timing import TIMINGS
 
-DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.place.relocation_ops import is_move
 from tinyweave.planning.trade.choose import Found
 
-DIGITS = Path(__file__).parents[3] / "examples" / "spoken_digits" / "digits.tflite"
+DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
 SEEDS = range(20)
 WORD = 4

@@ -1,4 +1,4 @@
-/* startup.c - vectors, reset, and semihosting: what a bare Cortex-M needs to run main and to print. */
+/* startup.c - vectors, reset, and semihosting: what a bare Cortex-M needs to run main, to read and to print. */
 #include <stdint.h>
 
 #define WORD(address) (*(volatile uint32_t *)(address))
@@ -7,14 +7,20 @@
 #define SYST_RVR WORD(0xE000E014u)
 #define SYST_CVR WORD(0xE000E018u)
 
-enum { SYS_WRITE0 = 0x04, SYS_EXIT_EXTENDED = 0x20, APPLICATION_EXIT = 0x20026 };
+enum { SYS_OPEN = 0x01, SYS_WRITE0 = 0x04, SYS_READ = 0x06, SYS_GET_CMDLINE = 0x15, SYS_EXIT_EXTENDED = 0x20 };
+enum { APPLICATION_EXIT = 0x20026, READ_BINARY = 1, LONGEST_LINE = 256 };
+#define UNTOUCHED 0x5AA5A55A /* what the stack is filled with */
+#define TEXT_OF(macro) AS_TEXT(macro)
+#define AS_TEXT(words) #words
 
-extern uint32_t stack_top[], data_begin[], data_end[], data_image[], bss_begin[], bss_end[];
+extern uint32_t stack_begin[], stack_top[], data_begin[], data_end[], data_image[], bss_begin[], bss_end[];
 
 int main(void);
 void print(const char *text);
 void reset(void);
 uint32_t firmware_cycles(void);
+uint32_t firmware_stack(void);
+int32_t firmware_read(void *destination, int32_t count);
 static void fault(void);
 static void overflow(void);
 
@@ -25,11 +31,12 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[16] = 
     (uintptr_t)fault,     (uintptr_t)fault, 0,                0,                0,                (uintptr_t)fault,
     (uintptr_t)fault,     0,                (uintptr_t)fault, (uintptr_t)overflow};
 
-static void call_host(uint32_t what, const void *argument)
+static uint32_t call_host(uint32_t what, const void *argument)
 {
     register uint32_t r0 __asm__("r0") = what;
     register const void *r1 __asm__("r1") = argument;
     __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
 }
 
 void print(const char *text) { call_host(SYS_WRITE0, text); }
@@ -40,6 +47,50 @@ __attribute__((noreturn)) static void leave(uint32_t code)
     for (;;) {
         call_host(SYS_EXIT_EXTENDED, block);
     }
+}
+
+/* Open the file that the host's command line names behind its first word; return its number, -1 if there is none. */
+static int32_t opened(void)
+{
+    char line[LONGEST_LINE];
+    const uintptr_t asked[2] = {(uintptr_t)line, sizeof line};
+    if (call_host(SYS_GET_CMDLINE, asked) != 0) {
+        return -1;
+    }
+    uintptr_t first = 0, end = 0;
+    for (; end < LONGEST_LINE && line[end] != '\0'; ++end) {
+        first = first == 0 && line[end] == ' ' ? end + 1 : first;
+    }
+    if (first == 0) {
+        return -1;
+    }
+    const uintptr_t block[3] = {(uintptr_t)(line + first), READ_BINARY, end - first};
+    return (int32_t)call_host(SYS_OPEN, block);
+}
+
+/* Bring up to `count` bytes of the host's file; return how many, 0 at its end, -1 for an error. */
+int32_t firmware_read(void *destination, int32_t count)
+{
+    static int32_t file; /* one more than its number */
+    if (file <= 0) {
+        file = opened() + 1;
+    }
+    if (file <= 0 || count < 0) {
+        return -1;
+    }
+    const uintptr_t block[3] = {(uintptr_t)(file - 1), (uintptr_t)destination, (uintptr_t)count};
+    const uint32_t missing = call_host(SYS_READ, block);
+    return missing > (uint32_t)count ? -1 : count - (int32_t)missing;
+}
+
+/* The bytes of the stack that were written since reset. */
+uint32_t firmware_stack(void)
+{
+    const volatile uint32_t *at = stack_begin;
+    while (at < stack_top && *at == UNTOUCHED) {
+        ++at;
+    }
+    return (uint32_t)((uintptr_t)stack_top - (uintptr_t)at);
 }
 
 static void fault(void)
@@ -76,7 +127,7 @@ __attribute__((noreturn, used)) static void start(void)
     leave((uint32_t)main());
 }
 
-/* The floating-point and vector registers are switched on before any code that may use them. */
+/* The floating-point and vector registers are switched on before any code that may use them, and the stack is filled. */
 __attribute__((naked)) void reset(void)
 {
     __asm__ volatile("ldr r0, =0xE000ED88\n"
@@ -85,5 +136,11 @@ __attribute__((naked)) void reset(void)
                      "str r1, [r0]\n"
                      "dsb\n"
                      "isb\n"
+                     "ldr r0, =stack_begin\n"
+                     "ldr r1, =stack_top\n"
+                     "ldr r2, =" TEXT_OF(UNTOUCHED) "\n"
+                     "0: str r2, [r0], #4\n"
+                     "cmp r0, r1\n"
+                     "blo 0b\n"
                      "b start\n");
 }

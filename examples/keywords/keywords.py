@@ -1,0 +1,177 @@
+"""Spoken digits from committed weights: deployed, proved on many recordings, listening to a stream, and drawn.
+
+In: digits.tflite; the Free Spoken Digit Dataset where it is there. Out: in a folder the C, a firmware that reads a wav file as
+it comes, and picture.svg: which digits are taken for which, and what is heard along a recording. Exit code 0 where every byte
+is right and all fits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import wave
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sounds import BANDS, DIGITS, FEATURES, FRAMES, HERE, RATE, RECORDINGS, features, named, read_digit, recordings
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.files import write_below
+from tinyweave.nas.precision import int8_outputs
+from tinyweave.nas.searching import wilson
+from tinyweave.report.recognised import Heard, recognised_svg
+from tinyweave.simulate import target
+from tinyweave.tasks import listening
+
+MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
+BOARD = "mps2-an500"  # where the firmware runs, which QEMU plays
+# frames; inferences, int8, inferences: chosen on recordings that it was trained on
+HEARING = {"every": 4, "steps": 4, "threshold": 70, "pause": 8}
+SHOWN = 128  # bytes of a variable that is named
+GAP = 3 * RATE // 8  # samples of silence between the digits of the recording
+
+
+def held_out_inputs(data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[np.int64], str]:
+    """Return inputs [n, frames, bands, 1], their digits, -1 where there are none, and what they are."""
+    if data.is_dir():
+        _, paths = recordings(data)
+        order = np.random.default_rng(0).permutation(len(paths))  # any `count` of them have all digits and speakers
+        chosen = [paths[index] for index in order]
+        labels = np.array([named(path)[0] for path in chosen])
+        return np.stack([features(read_digit(path)) for path in chosen]), labels, "held-out recordings"
+    real = np.load(INPUTS, allow_pickle=False)
+    drawn = np.random.default_rng(0).integers(-128, 128, (max(0, count - len(real)), FRAMES, BANDS, 1)).astype(np.int8)
+    what = f"inputs: there are no recordings in '{data}', so these are {len(real)} held-out ones and random numbers"
+    return np.concatenate([real, drawn]), np.array([*range(DIGITS), *[-1] * len(drawn)]), what
+
+
+def spoken(data: Path) -> tuple[NDArray[np.int16], list[int]]:
+    """Return a recording of digits with short pauses, each from another held-out file, and what they are; else noise."""
+    if not data.is_dir():
+        return np.random.default_rng(1).normal(0, 300, 3 * RATE).astype(np.int16), []
+    _, paths = recordings(data)
+    digits = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 0]
+    by_digit = {digit: [path for path in paths if named(path)[0] == digit] for digit in range(DIGITS)}
+    chosen = [by_digit[digit][(7 * place) % len(by_digit[digit])] for place, digit in enumerate(digits)]
+    parts = [part for path in chosen for part in (np.zeros(GAP, np.int16), read_digit(path))]
+    return np.concatenate([*parts, np.zeros(2 * GAP, np.int16)]), digits
+
+
+def heard_in(model: tw.Model, samples: NDArray[np.int16]) -> tuple[list[int], NDArray[np.int8], list[int]]:
+    """Return at which frames the network is asked, its scores [n, digits], and what is detected then, or -1."""
+    frames = np.arange(HEARING["every"], FEATURES.frames(len(samples)) + 1, HEARING["every"])
+    seen = listening.windows(FEATURES, samples, FRAMES)[frames - 1]
+    scores = int8_outputs(model.graph, seen[..., None])
+    return frames.tolist(), scores, listening.detections(scores, HEARING["steps"], HEARING["threshold"], HEARING["pause"])
+
+
+def text_of(frames: list[int], scores: NDArray[np.int8], heard: list[int]) -> str:
+    """Return what the firmware prints."""
+    lines = []
+    for frame, row, word in zip(frames, scores, heard, strict=True):
+        best = int(row.argmax())
+        lines.append(f"frame {frame}: class {best}, score {row[best]}{f', heard {word}' if word >= 0 else ''}\n")
+    return "".join(lines)
+
+
+def write_wav(path: Path, samples: NDArray[np.int16]) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
+
+
+def firmware(model: tw.Model) -> api.Package:
+    """Return the network as firmware that listens, for a board that QEMU plays; its features come by rows."""
+    board = tw.devices.find(BOARD)
+    planned = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True)
+    beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
+    made = api.package([model], [planned], name="keywords", device=board, command="python examples/keywords/keywords.py")
+    return api.listening(made, beside, **HEARING)
+
+
+def parts_of(ram: Mapping[str, int]) -> str:
+    """Return the larger variables of a firmware, and the rest."""
+    large = {name: size for name, size in sorted(ram.items(), key=lambda item: -item[1]) if size >= SHOWN}
+    rest = {"others": sum(ram.values()) - sum(large.values())}
+    return ", ".join(f"{name} {size:,}" for name, size in (large | rest).items())
+
+
+def percent(right: int, count: int) -> str:
+    low, high = wilson(right / count, count)
+    return f"{right} of {count}, {100 * right / count:.1f} % (95 % of such sets: {100 * low:.1f} to {100 * high:.1f} %)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="deploy the spoken digits, prove them, and let them listen")
+    parser.add_argument("--data", type=Path, default=RECORDINGS, help="the data set's folder of wav files")
+    parser.add_argument("--device", default="stm32f746", help="a board of `tinyweave devices`")
+    parser.add_argument("--inputs", type=int, default=200, help="how many inputs run on the emulated core")
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/keywords"), help="where everything goes")
+    given = parser.parse_args()
+    try:
+        return show(given.data, given.device, given.inputs, given.output)
+    except tw.CompileError as error:
+        print(f"keywords.py: {error}", file=sys.stderr)
+        return 2
+
+
+def show(data: Path, device: str, count: int, output: Path) -> int:
+    board, model = tw.devices.find(device), tw.load(MODEL)
+    values, labels, what = held_out_inputs(data, count)
+    samples = [[sample[None]] for sample in values[:count]]
+    done = tw.deploy(model, output / "network", device, inputs=samples[:10], samples=10)
+    run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]
+    here, there = (np.concatenate([scores for (scores,) in outputs]) for outputs in run)
+    wanted = int8_outputs(model.graph, values)
+    same = [bool((made == wanted[: len(made)]).all()) for made in (here, there)]
+    profile = done.profile
+    print(f"{len(samples)} {what}")
+    print(f"  this machine: {'every byte is' if same[0] else 'NOT every byte is'} the reference's")
+    print(f"  emulated {profile.core}: {'every byte is' if same[1] else 'NOT every byte is'} the reference's")
+
+    known, trained = labels >= 0, json.loads(TRAINED.read_text(encoding="utf-8"))
+    print("recognised")
+    print(f"  float, when it was trained: {percent(trained['right']['float'], trained['held_out'])}")
+    print(f"  int8, the reference: {percent(int((wanted.argmax(1) == labels)[known].sum()), int(known.sum()))}")
+    on_board = (there.argmax(1) == labels[: len(there)])[known[: len(there)]]
+    print(f"  int8, emulated {device}: {percent(int(on_board.sum()), len(on_board))}")
+    print(f"RAM {profile.ram:,} B: arena {sum(profile.arena.values()):,}, static {profile.static:,}, stack {profile.stack:,}")
+    print(f"Flash {profile.flash:,} B: weights {profile.weights:,}, tables {profile.tables:,}, code {profile.code:,}")
+    ms = profile.latency_ms(board)
+    print(f"instructions {profile.instructions:,}" + ("" if ms is None else f", about {ms:.1f} ms on {device}"))
+
+    sound, digits = spoken(data)
+    frames, scores, heard = heard_in(model, sound)
+    found = [word for word in heard if word >= 0]
+    print(f"a recording of {len(sound) / RATE:.1f} s, an inference each {HEARING['every'] * FEATURES.hop * 1000 // RATE} ms")
+    print(f"  said   {' '.join(map(str, digits)) or 'nothing, it is noise'}\n  heard  {' '.join(map(str, found)) or 'nothing'}")
+    package = firmware(model)
+    write_below(output / "firmware", api.export_files(package, "cmake"))
+    write_wav(output / "recording.wav", sound)
+    agrees = True
+    try:
+        played = api.play(package, output / "recording.wav")
+    except tw.CompileError as error:
+        print(f"  not run as firmware: {error}")
+    else:
+        agrees = played.printed.startswith(text_of(frames, scores, heard) + "stack ")
+        print(f"  firmware on QEMU's {BOARD}: {'the same' if agrees else 'NOT the same'} at all {len(frames)} inferences")
+        print(f"  its RAM is {played.total:,} B: {parts_of(played.ram)}")
+    counts = np.zeros((DIGITS, DIGITS), np.int64)
+    np.add.at(counts, (labels[known], wanted.argmax(1)[known]), 1)
+    seconds = [((frame - 1) * FEATURES.hop + FEATURES.frame) / RATE for frame in frames]
+    names = [str(digit) for digit in range(DIGITS)]
+    title = f"{int(known.sum())} held-out recordings, int8"
+    (output / "picture.svg").write_text(
+        recognised_svg(title, names, counts, Heard(sound, RATE, seconds, scores, heard)), encoding="utf-8"
+    )
+    print(f"drew {output / 'picture.svg'}; the C is in {output / 'network'}, the firmware in {output / 'firmware'}")
+    return 0 if all(same) and agrees and done.fits and done.verification.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

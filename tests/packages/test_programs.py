@@ -1,0 +1,189 @@
+"""Programs that read a file as it comes: the head of a wav file in C, and firmware that says what Python says."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import wave
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.strict import c99
+from packages.export import needs
+
+import tinyweave as tw
+from tinyweave import api, toolchain
+from tinyweave.nas.precision import int8_outputs
+from tinyweave.packages import firmware_files
+from tinyweave.simulate import firmware
+from tinyweave.simulate.run import Fault
+from tinyweave.tasks import listening
+from tinyweave.tasks.features import log_mel
+
+RATE, OTHER, NO_WAV = 8000, -2, -1
+HEAD = """
+#include <stdio.h>
+#include "wav.h"
+
+static int32_t some(void *user, void *destination, int32_t count)
+{
+    (void)user;
+    return (int32_t)fread(destination, 1, count < 5 ? (size_t)count : 5, stdin); /* a reader may bring less than is asked for */
+}
+
+int main(void)
+{
+    const int64_t bytes = wav_begin(some, NULL, 8000);
+    printf("%d %ld\\n", (int)(bytes < 100000000 ? bytes : 100000000), ftell(stdin));
+    return 0;
+}
+"""
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+FEATURES = log_mel(RATE, 32)
+HEARING = {"every": 6, "steps": 2, "threshold": -120, "pause": 3}
+
+
+def wav(count: int, rate: int = RATE, channels: int = 1, width: int = 2) -> bytes:
+    with wave.open(stream := BytesIO(), "wb") as file:
+        file.setparams((channels, width, rate, 0, "NONE", ""))
+        file.writeframes(bytes(count * channels * width))
+    return stream.getvalue()
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    return name + struct.pack("<I", len(body)) + body + bytes(len(body) % 2)
+
+
+def files() -> list[tuple[bytes, int, int | None]]:
+    """Return files, what `wav_begin` must return, and where the samples must begin."""
+    plain = wav(50)
+    riff, form, data = plain[:12], plain[12:36], plain[36:]
+    extra = [chunk(b"LIST", b"odd" * 7), chunk(b"fact", bytes(4))]
+    cases = [(plain, 100, 44), (riff + extra[0] + form + extra[1] + data, 100, 44 + 30 + 12)]
+    cases += [(riff + chunk(b"fmt ", form[8:] + bytes(2)) + data, 100, 46)]
+    cases += [(wav(9, rate=16_000), OTHER, None), (wav(9, channels=2), OTHER, None), (wav(9, width=1), OTHER, None)]
+    cases += [(riff + form[:8] + b"\3" + form[9:] + data, OTHER, None)]  # floats
+    cases += [
+        (riff + data, NO_WAV, None),
+        (b"RIFX" + plain[4:], NO_WAV, None),
+        (plain[:8] + b"AVI " + plain[12:], NO_WAV, None),
+    ]
+    cases += [
+        (riff + chunk(b"fmt ", form[8:20]) + data, NO_WAV, None),
+        (riff + form + chunk(b"LIST", b"") * 70 + data, NO_WAV, None),
+    ]
+    cases += [
+        (riff + b"LIST\xff\xff\xff\xff" + form + data, NO_WAV, None),
+        (riff + form + b"data\xff\xff\xff\xff", 100_000_000, 44),
+    ]
+    return cases + [(plain[:length], NO_WAV, None) for length in range(0, 43, 3)]
+
+
+def test_the_head_of_a_wav_file_in_c(tmp_path: Path) -> None:
+    for name, text in {**listening.wav_files(), "main.c": HEAD}.items():
+        (tmp_path / name).write_text(text)
+    compiler = toolchain.host()
+    toolchain.compile_c(compiler, [*c99(compiler.name), "-c", tmp_path / "wav.c", "-o", tmp_path / "strict.o"])
+    flags = ["-std=c99", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    toolchain.compile_c(compiler, [*flags, tmp_path / "main.c", tmp_path / "wav.c", "-o", tmp_path / "main"])
+    for number, (data, wanted, place) in enumerate(files()):
+        (tmp_path / "file").write_bytes(data)
+        with (tmp_path / "file").open("rb") as stream:
+            done = subprocess.run([tmp_path / "main"], stdin=stream, capture_output=True, text=True, check=True)
+        result, at = map(int, done.stdout.split())
+        assert result == wanted and place in (None, at), (number, data[:60])
+
+
+@pytest.fixture(scope="module")
+def model() -> tw.Model:
+    return tw.load(DIGITS)
+
+
+def listener(model: tw.Model, *, stream: bool, **changes: int) -> api.Package:
+    board = tw.devices.find("mps2-an500")
+    planned = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=stream)
+    beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
+    return api.listening(api.package([model], [planned], device=board), beside, **HEARING | changes)
+
+
+@pytest.fixture(scope="module")
+def sound() -> np.ndarray:
+    """Two seconds of noise and tones, and a piece of a frame."""
+    rng, time = np.random.default_rng(3), np.arange(2 * RATE + 77) / RATE
+    tones = 6000 * np.sin(2 * np.pi * (300 + 900 * np.floor(4 * time)) * time)
+    return (tones + rng.normal(0, 500, len(time))).astype(np.int16)
+
+
+def said(model: tw.Model, sound: np.ndarray) -> str:
+    """Return what a listener must print but for the stack."""
+    windows = listening.windows(FEATURES, sound, 49)[HEARING["every"] - 1 :: HEARING["every"]]
+    scores = int8_outputs(model.graph, windows[..., None])
+    words = listening.detections(scores, HEARING["steps"], HEARING["threshold"], HEARING["pause"])
+    assert len(set(scores.argmax(axis=1))) > 2 and sum(word >= 0 for word in words) > 2
+    lines = zip(scores, words, strict=True)
+    return "".join(
+        f"frame {HEARING['every'] * (number + 1)}: class {row.argmax()}, score {row.max()}"
+        f"{f', heard {word}' if word >= 0 else ''}\n"
+        for number, (row, word) in enumerate(lines)
+    )
+
+
+def test_a_program_listens_on_this_machine_as_python_does(model: tw.Model, sound: np.ndarray, tmp_path: Path) -> None:
+    """Without a warning, and with a sanitizer; the firmware is the same main."""
+    package = listener(model, stream=False)
+    for name, text in {**package.files, **package.program}.items():
+        (tmp_path / name).write_text(text)
+    compiler = toolchain.host()
+    strict = [flag for flag in c99(compiler.name) if flag != "-Wundef"]
+    toolchain.compile_c(compiler, [*strict, "-Wno-unused-const-variable", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o"])
+    flags = ["-std=c99", "-O1", "-DTW_PLAIN_C", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "listen"])
+    whole = wav(len(sound))[:44] + sound.tobytes()
+    for data, wanted, status in (
+        (whole, said(model, sound) + "stack 0\n", 0),
+        (whole[:-1001], said(model, sound[:-501]) + "stack 0\n", 0),
+        (b"MP3", "it is no wav file\n", 2),
+        (wav(8, rate=16_000), "its samples are not of 16 bits, one channel, and the network's rate\n", 2),
+    ):
+        done = subprocess.run([tmp_path / "listen"], input=data, capture_output=True, check=False)
+        assert (done.stdout.decode(), done.returncode) == (wanted, status), done.stderr[-500:]
+
+
+def test_firmware_reads_its_file_under_qemu_and_says_its_ram(model: tw.Model, sound: np.ndarray, tmp_path: Path) -> None:
+    needs("qemu-system-arm")
+    package, path = listener(model, stream=True), tmp_path / "a name, with a comma.wav"
+    path.write_bytes(wav(len(sound))[:44] + sound.tobytes())
+    played = api.play(package, path)
+    assert played.printed == said(model, sound) + f"stack {played.ram['stack']}\n"
+    ring = 49 * FEATURES.bands
+    assert played.ram["digits_arena"] == sum(package.models[0].plan.arena.values()) and played.ram["features"] == ring
+    assert 500 < played.ram["stack"] < 4096 and played.total < 16_384
+    path.write_bytes(b"no sound")
+    with pytest.raises(Fault, match="mps2-an500 ended early: it said it is no wav file"):
+        api.play(package, path)
+
+
+def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> None:
+    needs("qemu-system-arm")
+    package = listener(model, stream=True)
+    program, _ = firmware.build(firmware_files(package), tmp_path, "cortex-m7", plain=False)
+    assert firmware.run(program, "mps2-an500", 60.0) == "it is no wav file\n"
+
+
+def test_what_does_not_go_together_is_refused(model: tw.Model) -> None:
+    for wrong, why in (
+        ({"every": 0}, "every cannot be 0"),
+        ({"threshold": 128}, "threshold cannot be 128"),
+        ({"pause": -1}, "pause"),
+    ):
+        with pytest.raises(tw.CompileError, match=why):
+            listener(model, stream=True, **wrong)
+    package = listener(model, stream=True)
+    with pytest.raises(tw.CompileError, match="'zephyr' has no program of its own; give cmake"):
+        api.export_files(package, "zephyr")
+    with pytest.raises(tw.CompileError, match="takes its picture by rows; give stream_inputs and a source of JPEG files"):
+        api.looking(package, {}, threshold=1)
+    with pytest.raises(tw.CompileError, match=r"two files would be called digits\.c"):
+        api.listening(package, {"digits.c": ""}, **HEARING)

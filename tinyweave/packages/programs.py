@@ -1,0 +1,73 @@
+"""Programs instead of the example: firmware that reads a file as it comes, and prints what the network says of it.
+
+In: a planned model, and the C that prepares its input or makes boxes of its output. Out: a Package with a main of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..codegen.header import has_memory_header
+from ..ir import CompileError
+from .package import Package, filled
+
+MAIN = "main.c"
+MOST_BYTES = 10_000_000  # of a photograph's file, where nothing else is said
+LARGEST = (1 << 31) - 1
+
+
+def listening(package: Package, beside: Mapping[str, str], *, every: int, steps: int, threshold: int, pause: int) -> Package:
+    """Return a package whose program reads a wav file and prints the class of every few frames, and which words it heard.
+
+    beside: the C of features, ring, smoothing and wav files. every: frames from one inference to the next. steps, threshold,
+    pause: of the smoothing, in inferences; the threshold is of the network's int8 scores.
+    """
+    numbers = {"every": every, "steps": steps, "threshold": threshold, "pause": pause}
+    for name, value in numbers.items():
+        least = {"threshold": -128, "pause": 0}.get(name, 1)
+        if not least <= value <= (127 if name == "threshold" else LARGEST):
+            raise CompileError(f"{name} cannot be {value}", f"give at least {least}")
+    name = package.models[0].name
+    is_streamed = bool(package.models[0].plan.streamed_inputs)
+    copied = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
+    streamed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};"
+    given = {"feed": streamed if is_streamed else copied, "io": "&io" if is_streamed else "NULL"}
+    return _with_main(package, "listen.c", beside, **numbers, **given)
+
+
+def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budget: int = MOST_BYTES) -> Package:
+    """Return a package whose program reads a JPEG file and prints the boxes that a detector finds.
+
+    The model's input must be streamed, and its C have a source of JPEG files. beside: the C of boxes. threshold: as `tw_boxes`
+    takes it. budget: bytes of a file that are read at most.
+    """
+    model = package.models[0]
+    if not model.plan.streamed_inputs or f"{model.name}_source.c" not in package.files:
+        raise CompileError("a program that looks takes its picture by rows", "give stream_inputs and a source of JPEG files")
+    return _with_main(package, "look.c", beside, threshold=threshold, budget=budget)
+
+
+def _with_main(package: Package, template: str, beside: Mapping[str, str], **values: object) -> Package:
+    if len(package.models) > 1:
+        raise CompileError("a program is of one model", "give one model")
+    model = package.models[0]
+    if clash := sorted(set(beside) & set(package.files)):
+        raise CompileError(f"two files would be called {clash[0]}", "rename the model")
+    is_placed = has_memory_header(model.plan)
+    text = filled(
+        f"programs/{template}",
+        name=model.name,
+        NAME=model.name.upper(),
+        includes=f'#include "{model.name}{"_memory" if is_placed else ""}.h"',
+        host=filled("programs/host.c", print_integer=filled("programs/print.c")),
+        memory=_memory(package),
+        arena="" if is_placed else filled("arena.c", name=model.name, NAME=model.name.upper()),
+        **values,
+    )
+    return replace(package, files={**package.files, **beside}, program={MAIN: text})
+
+
+def _memory(package: Package) -> str:
+    name = package.models[0].name
+    return f"{name}_memories" if has_memory_header(package.models[0].plan) else f"{name}_ram"

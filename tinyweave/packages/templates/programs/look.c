@@ -1,0 +1,57 @@
+/* main.c - looks: a JPEG file comes in byte by byte, goes row by row through decoder, resize and network, and boxes come out.
+ *
+ * On a computer the file is the standard input. As firmware it is the one that QEMU is told, see README.md. The boxes lie where
+ * the decoder was, which is done by then.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+@{includes}
+#include "@{name}_source.h"
+#include "boxes.h"
+
+@{host}
+enum { MOST_BYTES = @{budget}, THRESHOLD = @{threshold} };
+
+#if BOXES_ROWS * BOXES_COLUMNS * BOXES_ANCHORS * (5 + BOXES_SCORES) != @{NAME}_OUTPUT_0_ELEMENTS
+#error "these boxes are not those of the network's head"
+#endif
+
+@{arena}static union {
+    @{name}_source source;
+    tw_box boxes[BOXES_MOST];
+} shared;
+
+static int32_t read_file(void *user, uint8_t *destination, int32_t count)
+{
+    (void)user;
+    return firmware_read(destination, count);
+}
+
+int main(void)
+{
+    const @{name}_io io = {.read_rows = tw_row_source_rows, .user = &shared.source.rows};
+    int32_t failed = @{name}_init(&@{memory});
+    failed = failed != 0 ? failed : @{name}_source_begin(&shared.source, read_file, NULL, MOST_BYTES);
+    failed = failed != 0 ? failed : @{name}_invoke(&@{memory}, &io);
+    if (failed != 0) {
+        say("it cannot be read: error ", failed);
+        print(" of tw_jpeg.h\n");
+        return 2;
+    }
+    const int32_t count = tw_boxes(@{name}_output(&@{memory}, 0), THRESHOLD, shared.boxes);
+    for (int32_t i = 0; i < count; ++i) {
+        const tw_box *const box = &shared.boxes[i];
+        say("class ", box->label);
+        say(", score ", box->score);
+        say(": rows ", box->top);
+        say(" to ", box->bottom);
+        say(", columns ", box->left);
+        say(" to ", box->right);
+        print("\n");
+    }
+    say("boxes ", count);
+    say(", stack ", (int32_t)firmware_stack());
+    print("\n");
+    return 0;
+}

@@ -1,0 +1,99 @@
+"""What a network recognised, as pictures. In: labels, answers, scores. Out: an SVG's text.
+
+A confusion matrix: a row per class, a column per answer. A recording: its waveform, below it the scores of every class over
+time as shades of grey, and a mark where a word was heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
+
+CELL, WAVE, ROW = 32, 110, 13  # pixels: of a class in the matrix, of the waveform, of a class's scores
+RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """A recording and what was heard in it.
+
+    samples: `rate` a second. moments: seconds of the inferences. scores: [moments, classes]. words: a class at each, or -1.
+    """
+
+    samples: NDArray[np.int16]
+    rate: int
+    moments: Sequence[float]
+    scores: NDArray[np.int8]
+    words: Sequence[int]
+
+
+def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard) -> str:
+    """Return both pictures below each other. counts: [classes, answers]."""
+    second = TOP + HEAD + CELL * len(classes) + 2 * HEAD
+    lines = sheet(second + HEAD + WAVE + 2 * HEAD + ROW * len(classes), escape(title))
+    lines += _matrix(classes, counts, TOP + HEAD)
+    return "\n".join([*lines, *_recording(classes, heard, second), "</svg>"]) + "\n"
+
+
+def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list[str]:
+    lines = [f'<text x="{LEFT}" y="{top - 20}" font-size="13">true class downwards, answer to the right</text>']
+    for row, name in enumerate(classes):
+        middle = row * CELL + CELL / 2
+        lines.append(f'<text x="{LEFT - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>')
+        lines.append(f'<text x="{LEFT + middle:g}" y="{top - 6}" text-anchor="middle">{escape(name)}</text>')
+        for column in range(len(classes)):
+            count, x, y = int(counts[row, column]), LEFT + column * CELL, top + row * CELL
+            share = count / max(1, int(counts[row].sum()))
+            fill = RIGHT_ANSWER if row == column else WRONG
+            lines.append(
+                f'<rect x="{x}" y="{y}" width="{CELL - 1}" height="{CELL - 1}" fill="{fill}" fill-opacity="{share:.3f}"'
+                ' stroke="#d0d0d0"/>'
+            )
+            if count:
+                ink = "white" if share > 0.5 else "black"
+                lines.append(f'<text x="{x + CELL / 2:g}" y="{y + 20}" text-anchor="middle" fill="{ink}">{count}</text>')
+    return lines
+
+
+def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
+    samples, moments = heard.samples, heard.moments
+    across = WIDTH - LEFT - RIGHT
+    seconds = len(samples) / heard.rate
+    edges = np.linspace(0, len(samples), across + 1).astype(int)
+    loudest = max(1, int(np.abs(samples.astype(np.int32)).max()))
+    middle, below = top + HEAD + WAVE / 2, top + HEAD + WAVE + HEAD
+    path = []
+    for x, (first, last) in enumerate(pairwise(edges)):
+        part = samples[first : max(first + 1, last)].astype(np.int32) * WAVE / (2 * loudest)
+        path.append(f"M{LEFT + x} {middle - part.max():.1f}V{middle - part.min() + 0.5:.1f}")
+    lines = [
+        f'<text x="{LEFT}" y="{top + 14}" font-size="13">a recording of {seconds:.1f} s: its waveform, what was heard'
+        " in it, and the score of each class</text>",
+        f'<path d="{"".join(path)}" stroke="{VOICE}"/>',
+    ]
+    wide = across * (moments[1] - moments[0]) / seconds if len(moments) > 1 else 4.0
+    for row, name in enumerate(classes):
+        y = below + row * ROW
+        lines.append(f'<text x="{LEFT - 6}" y="{y + 10}" text-anchor="end">{escape(name)}</text>')
+        for moment, score in zip(moments, heard.scores[:, row], strict=True):
+            if score > -96:
+                x = LEFT + across * moment / seconds - wide
+                lines.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 1}" fill="black"'
+                    f' fill-opacity="{(int(score) + 128) / 255:.2f}"/>'
+                )
+    for moment, word in zip(moments, heard.words, strict=True):
+        if word >= 0:
+            x = LEFT + across * moment / seconds
+            lines.append(f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>')
+            lines.append(
+                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>'
+            )
+    return lines
