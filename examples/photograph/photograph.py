@@ -1,7 +1,8 @@
-"""A photograph that is larger than the RAM: a JPEG file through decoder, resize and a fused network on an emulated Cortex-M7.
+"""A photograph that is larger than the RAM: a JPEG file through decoder, resize, a fused detector and boxes, as firmware.
 
-In: a baseline JPEG file of any size, or none for a drawn one of 640 x 480. Out: the RAM of everything, and whether the
-network's output is that of Python, byte for byte. The network has random weights: to see how much memory it takes.
+In: a baseline JPEG file of any size, or none for a drawn one of 640 x 480; the folder of a trained detector, or none for one of
+random weights, to see how much memory it takes. Out: a CMake project, the RAM of everything on a board that QEMU plays, and
+whether the boxes are those of Python. Exit code 0 where they are.
 """
 
 from __future__ import annotations
@@ -14,30 +15,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+import tinyweave as tw
 from tinyweave import api, ops
 from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError
-from tinyweave.nas.arch import Arch, Group, blocks
+from tinyweave.files import write_below
+from tinyweave.nas.arch import Arch, Group, blocks, stride
+from tinyweave.nas.halving import DATA, load_data
 from tinyweave.nas.network import to_graph
-from tinyweave.simulate import emulated
+from tinyweave.nas.precision import quant_of
+from tinyweave.simulate.run import Fault
+from tinyweave.tasks.boxes import Head, head_of
 
-HERE = Path(__file__).parent
-CORE, NAME, ALIGN = "cortex-m7", "photo", 16
-GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 2, (3,), (4,)))
-ARCH = Arch(image=(120, 160, 3), stem=8, groups=GROUPS, last=64, classes=10, stem_kernel=(3, 3), stem_stride=(2, 2))
+BOARD, NAME = "mps2-an500", "photo"
+GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
+SIDES = ((12.0, 9.0), (24.0, 18.0), (48.0, 36.0))  # anchors, rows and columns
+ARCH = Arch(image=(120, 160, 3), stem=8, groups=GROUPS, classes=3, stem_kernel=(3, 3), stem_stride=(2, 2), anchors=len(SIDES))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scene:
-    """What a picture took. ram: part -> bytes. right: whether the output is that of Python. image: bytes of the picture."""
+    """What a picture took. ram: part -> bytes. boxes: lines as the firmware prints them; right: whether they are Python's."""
 
     ram: dict[str, int]
-    instructions: int
+    boxes: list[str]
     right: bool
-    image: int
+    image: tuple[int, int]
+    compiler: str
 
     @property
     def total(self) -> int:
@@ -58,48 +65,76 @@ def drawn(width: int = 640, height: int = 480) -> bytes:
     return stream.getvalue()
 
 
-def play(photo: bytes) -> Scene:
-    """Build the network and its source for a file, run both on the emulated core, and compare with Python."""
+def detector(folder: Path | None) -> tuple[tw.Model, Head]:
+    """Return a trained detector of a folder that `tinyweave train` wrote, or one of random weights, and its head."""
+    if folder is not None:
+        if not (folder / DATA / "data.json").is_file() or (head := head_of(load_data(folder / DATA))) is None:
+            raise tw.CompileError(f"'{folder}' holds no detector", "give a folder of 'tinyweave train --task detection'")
+        return tw.load(folder / "network.tflite", io="int8", layout="nhwc"), head
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
+        path = Path(name) / f"{NAME}.tflite"
+        path.write_bytes(to_tflite(to_graph(NAME, blocks(ARCH))))
+        return tw.load(path), Head(ARCH.image[:2], stride(ARCH), SIDES, ARCH.classes)
+
+
+def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], threshold: float) -> list[str]:
+    """Return the boxes of an image [rows, columns, channels] as the firmware prints them, the best first."""
+    (output,) = model.graph.outputs
+    values = ops.run(model.graph, {model.graph.inputs[0]: image[None]})[output]
+    found = head.detected(values.reshape(head.shape), quant_of(model.graph), threshold)
+    return [
+        f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
+        f"columns {box['left']} to {box['right']}"
+        for box in found
+    ]
+
+
+def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.Package:
+    """Return the detector as firmware that reads a JPEG file."""
+    board = tw.devices.find(BOARD)
+    plan = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True)
+    made = api.package([model], [plan], device=board, command="python examples/photograph/photograph.py", row_source=source)
+    return api.looking(made, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
+
+
+def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> Scene:
+    """Write the firmware for a picture of this size, run it, and compare with Python."""
     height, width, _ = decode(photo).shape
     spec = f"jpeg:{width}x{height}"
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
-        folder = Path(name)
-        (folder / f"{NAME}.tflite").write_bytes(to_tflite(to_graph(NAME, blocks(ARCH), ARCH.classes)))
-        model = api.load(folder / f"{NAME}.tflite")
-        plan = api.plan(model, core=CORE, stream_inputs=True)
-        api.write(api.source(model, plan, row_source=spec), folder)
-        at = -(-sum(plan.arena.values()) // ALIGN) * ALIGN  # where the source begins
-        beside = api.row_source_bytes(model, spec)
-        sizes = f"#define SCENE_FILE_BYTES {len(photo)}\n#define SCENE_SOURCE_AT {at}\n"
-        (folder / "scene.h").write_text(f"#include <stdint.h>\n{sizes}")
-        (folder / "scene.c").write_text((HERE / "scene.c").read_text())
-        (output,) = model.graph.outputs
-        firmware = emulated.build(folder, "scene", CORE)
-        run = emulated.invoke(
-            firmware, {"sram": at + beside}, [photo], [model.graph.tensors[output].bytes], streamed_inputs={0: 1}
-        )
-    image = input_of(row_source(spec), photo, ARCH.image, pixel_values())
-    right = ops.run(model.graph, {model.graph.inputs[0]: image[None]})[output].tobytes()
-    ram = {"network": at, "decoder and resize": beside, "stack": run.stack, "static": firmware.sizes["static"]}
-    return Scene(ram, run.instructions, run.outputs[0] == right, height * width * 3)
+    model, head = detector(folder)
+    _, rows, columns, channels = model.graph.tensors[model.graph.inputs[0]].shape
+    package = firmware(model, head, spec, threshold)
+    write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
+    played = api.play(package, output / "photo.jpg")
+    wanted = boxes_in_python(
+        model, head, input_of(row_source(spec), photo, (rows, columns, channels), pixel_values()), threshold
+    )
+    have = played.printed.splitlines()
+    ram = dict(played.ram)
+    parts = {"network": ram.pop(f"{model.name}_arena"), "decoder, resize, boxes": ram.pop("shared"), "stack": ram.pop("stack")}
+    right = have == [*wanted, f"boxes {len(wanted)}, stack {parts['stack']}"]
+    return Scene(parts | {"everything else": sum(ram.values())}, have[:-1], right, (columns, rows), played.compiler)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="send a JPEG file by rows through a fused network on an emulated Cortex-M7")
+    parser = argparse.ArgumentParser(description="send a JPEG file by rows through a fused detector, as firmware under QEMU")
     parser.add_argument("photo", type=Path, nargs="?", help="a baseline JPEG file; a drawn picture if left out")
-    path = parser.parse_args().photo
+    parser.add_argument("--network", type=Path, help="a folder of `tinyweave train --task detection`; else random weights")
+    parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/photograph"), help="where the firmware goes")
+    given = parser.parse_args()
     try:
-        photo = path.read_bytes() if path else drawn()
-        scene = play(photo)
-    except (CompileError, OSError) as error:
-        print(f"photograph.py: {path or 'the drawn picture'}: {error}", file=sys.stderr)
+        photo = given.photo.read_bytes() if given.photo else drawn()
+        scene = play(photo, given.network, given.threshold, given.output)
+    except (tw.CompileError, Fault, OSError) as error:
+        print(f"photograph.py: {given.photo or 'the drawn picture'}: {error}", file=sys.stderr)
         return 2
-    rows, columns, _ = ARCH.image
-    print(f"a picture of {scene.image:,} B, a file of {len(photo):,} B, a network at {columns} x {rows}, on an emulated {CORE}")
+    print(f"a file of {len(photo):,} B, a network at {scene.image[0]} x {scene.image[1]}, as firmware on QEMU's {BOARD}")
     for part, size in scene.ram.items():
-        print(f"  {part:20} {size:8,} B")
-    print(f"  {'everything':20} {scene.total:8,} B; {scene.instructions:,} instructions")
-    print("the output is that of Python, byte for byte" if scene.right else "the output is NOT that of Python")
+        print(f"  {part:24} {size:8,} B")
+    print(f"  {'all of its RAM':24} {scene.total:8,} B")
+    print("\n".join(scene.boxes[:5]) or "no boxes")
+    print(f"{len(scene.boxes)} boxes, {'those of Python' if scene.right else 'NOT those of Python'}")
     return not scene.right
 
 

@@ -1,4 +1,4 @@
-"""The example of a photograph by rows: a 640 x 480 JPEG file and a network at 160 x 120 in 64 KiB, with Python's bytes."""
+"""The example of a photograph by rows: a 640 x 480 JPEG file, a detector at 160 x 120 and its boxes in 64 KiB, as Python's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases.strict import c99
+from packages.export import needs
+
+from tinyweave import api, toolchain
+from tinyweave.simulate.run import Fault
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "photograph"))
@@ -16,17 +21,36 @@ import photograph  # noqa: E402
 pytest.importorskip("PIL.Image")
 
 
-@pytest.mark.emulator
-def test_everything_fits_in_64_kib(emulator: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_fits_in_64_kib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What the page shows is what it prints, but for what depends on the compiler and on Pillow's encoder."""
-    monkeypatch.setattr(sys, "argv", ["photograph.py"])
+    needs("qemu-system-arm")
+    monkeypatch.setattr(sys, "argv", ["photograph.py", "-o", str(tmp_path)])
     assert photograph.main() == 0
     shown = capsys.readouterr().out.splitlines()
     page = (ROOT / "docs" / "CAMERA.md").read_text()
-    sizes = {line.split("  ")[1]: line for line in shown if line.startswith("  ")}
-    assert sizes["network"] in page and sizes["decoder and resize"] in page and shown[-1] in page
-    total = int(sizes["everything"].split()[1].replace(",", ""))
-    assert 40_000 < total < 64 * 1024
+    sizes = {line[2:26].strip(): line for line in shown if line.startswith("  ")}
+    assert sizes["network"] in page and sizes["decoder, resize, boxes"] in page
+    total = int(sizes["all of its RAM"].split()[-2].replace(",", ""))
+    parts = [int(line.split()[-2].replace(",", "")) for name, line in sizes.items() if name != "all of its RAM"]
+    assert 40_000 < total == sum(parts) < 64 * 1024
+    assert int(shown[-1].split()[0]) > 5 and shown[-1].endswith("boxes, those of Python")
+
+
+def test_the_firmware_refuses_what_it_cannot_decode(tmp_path: Path) -> None:
+    """A file that ends early, one of another size, and none at all; the C has no warning."""
+    needs("qemu-system-arm")
+    model, head = photograph.detector(None)
+    package = photograph.firmware(model, head, "jpeg:64x48", 0.4)
+    for name, text in {**package.files, **package.program}.items():
+        (tmp_path / name).write_text(text)
+    compiler = toolchain.host()
+    strict = [*c99(compiler.name), "-Wno-undef", "-Wno-unused-const-variable", "-c", tmp_path / "main.c"]
+    toolchain.compile_c(compiler, [*strict, "-o", tmp_path / "main.o"])
+    small = photograph.drawn(64, 48)
+    for data, number in ((small[:-200], -10), (photograph.drawn(64, 40), -22), (b"", -13)):
+        (tmp_path / "file").write_bytes(data)
+        with pytest.raises(Fault, match=f"it said it cannot be read: error {number} of tw_jpeg.h"):
+            api.play(package, tmp_path / "file")
 
 
 def test_what_cannot_be_decoded_is_told_in_a_line(
@@ -35,8 +59,14 @@ def test_what_cannot_be_decoded_is_told_in_a_line(
     from PIL import Image
 
     Image.open(io.BytesIO(photograph.drawn(64, 48))).save(tmp_path / "progressive.jpg", progressive=True)
-    for name, why in (("progressive.jpg", "progressive JPEG file"), ("none.jpg", "No such file")):
-        monkeypatch.setattr(sys, "argv", ["photograph.py", str(tmp_path / name)])
+    for words, why in (
+        (["progressive.jpg"], "progressive JPEG file"),
+        (["none.jpg"], "No such file"),
+        (["--network", "."], "holds no detector"),
+    ):
+        given = [str(tmp_path / word) if word[0] != "-" else word for word in words]
+        monkeypatch.setattr(sys, "argv", ["photograph.py", *given, "-o", str(tmp_path / "out")])
         assert photograph.main() == 2
         said = capsys.readouterr().err
         assert why in said and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
